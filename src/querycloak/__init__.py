@@ -1,0 +1,1 @@
+"""Release a search log that people can use, with a privacy guarantee that holds."""

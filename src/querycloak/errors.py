@@ -1,0 +1,81 @@
+"""Every exception that querycloak raises on purpose.
+
+QuerycloakError
+├── InputError            the log or a file given cannot be used                exit 2
+│   ├── UnknownFormat       no format, or more than one, fits the log
+│   ├── MissingColumn       a column mapping names what is not there
+│   └── TooManyBadLines     more lines were set aside than --max-bad allows
+├── ParameterError        a parameter breaks its rule                           exit 2
+├── ResourceError         the machine lacks something: disk, memory, a package  exit 2
+├── BudgetRefused         the ledger does not allow the spending                exit 3
+├── CheckFailed           an audit or a check found what it looked for          exit 4
+└── EngineError           an engine failed in a way nobody foresaw: our bug     exit 1
+
+Messages name the culprit, the rule and the way out. They never quote what a log holds, nor the name of
+a file found in one: both may name a person.
+"""
+
+__all__ = [
+    "BudgetRefused",
+    "CheckFailed",
+    "EngineError",
+    "InputError",
+    "MissingColumn",
+    "ParameterError",
+    "QuerycloakError",
+    "ResourceError",
+    "TooManyBadLines",
+    "UnknownFormat",
+]
+
+
+class QuerycloakError(Exception):
+    """Anything that querycloak raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(QuerycloakError):
+    """The log, or a file given beside it, cannot be used."""
+
+    exit_code = 2
+
+
+class UnknownFormat(InputError):
+    """No format fits the log, or more than one does."""
+
+
+class MissingColumn(InputError):
+    """A column mapping names a column that is not there."""
+
+
+class TooManyBadLines(InputError):
+    """More lines were set aside as bad than the owner allows."""
+
+
+class ParameterError(QuerycloakError):
+    """A parameter breaks its rule."""
+
+    exit_code = 2
+
+
+class ResourceError(QuerycloakError):
+    """The machine lacks something: disk, memory, a package, an engine."""
+
+    exit_code = 2
+
+
+class BudgetRefused(QuerycloakError):
+    """The ledger does not allow the spending."""
+
+    exit_code = 3
+
+
+class CheckFailed(QuerycloakError):
+    """An audit or a check found what it looked for."""
+
+    exit_code = 4
+
+
+class EngineError(QuerycloakError):
+    """An engine failed in a way nobody foresaw."""
