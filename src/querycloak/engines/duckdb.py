@@ -1,0 +1,139 @@
+"""DuckDB, embedded: the default engine."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from querycloak.engines.engine import BatchSource, OnBytes, Result, guarded
+from querycloak.engines.private_folder import PrivateFolder
+from querycloak.errors import ParameterError, QuerycloakError
+
+DEFAULT_MEMORY = "3GB"
+
+
+class DuckDBEngine:
+    """One process, as many threads as cores, spilling into a private folder beyond its memory."""
+
+    name = "duckdb"
+
+    def __init__(self, *, threads: int | None = None, memory: str | None = None) -> None:
+        self._threads = threads or os.cpu_count() or 1
+        self._folder = PrivateFolder()
+        self._streams: dict[str, _Stream] = {}
+        self._names = (f"querycloak_{number}" for number in itertools.count(1))
+        settings = {
+            "threads": self._threads,
+            "memory_limit": memory or DEFAULT_MEMORY,
+            "temp_directory": str(self._folder.path),
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
+
+    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
+        """A table that reads the source anew each time it is used, in bounded memory."""
+        name = next(self._names)
+        stream = self._streams[name] = _Stream(source, self._threads, on_bytes)
+        self._backend.con.register(name, stream)
+        return self._backend.table(name)
+
+    def code_counts(self, table: ir.Table) -> Counter[int]:
+        """Counted on the way whenever the table is read to its end."""
+        stream = self._streams.get(table.get_name())
+        if stream is None or stream.code_counts is None:
+            counts = self.fetch(table.group_by("code").agg(rows=table.count()))
+            if stream is None or stream.code_counts is None:
+                return Counter(dict(zip(counts["code"].to_pylist(), counts["rows"].to_pylist(), strict=True)))
+        return stream.code_counts
+
+    def stage(self, table: ir.Table) -> ir.Table:
+        """Keep the table in DuckDB's own temporary space."""
+        name = next(self._names)
+        return self._run(lambda: self._backend.create_table(name, table, temp=True), "staging a table")
+
+    def fetch(self, table: ir.Table) -> pa.Table:
+        """The whole result."""
+        return self._run(table.to_pyarrow, "computing a result")
+
+    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
+        """The result in batches."""
+        reader = self._run(table.to_pyarrow_batches, "computing a result")
+        while (batch := self._run(lambda: next(reader, None), "computing a result")) is not None:
+            yield batch
+
+    def close(self) -> None:
+        """Close the database and remove what it spilled."""
+        self._backend.disconnect()
+        self._streams.clear()
+        self._folder.remove()
+
+    def _run(self, work: Callable[[], Result], doing: str) -> Result:
+        for stream in self._streams.values():
+            stream.failure = None
+        return guarded(work, self._explain, doing)
+
+    def _explain(self, error: Exception) -> QuerycloakError | None:  # noqa: ARG002
+        failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
+        return failures[0] if failures else None
+
+    @staticmethod
+    def _explain_start(error: Exception) -> QuerycloakError:
+        return ParameterError(f"DuckDB does not accept its settings ({type(error).__name__}): check memory, such as 3GB")
+
+
+class _Stream:
+    """A source as DuckDB reads it: an Arrow stream, fresh for every scan, parsed by a pool of threads."""
+
+    def __init__(self, source: BatchSource, threads: int, on_bytes: OnBytes | None) -> None:
+        self._source, self._threads, self._on_bytes = source, threads, on_bytes
+        self.code_counts: Counter[int] | None = None
+        self.failure: QuerycloakError | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        # DuckDB also asks for a stream when it only wants the schema: nothing is read before the first batch.
+        reader = pa.RecordBatchReader.from_batches(self._source.schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        counts: Counter[int] = Counter()
+        try:
+            for batch in self._parsed():
+                codes = batch.column("code").to_numpy(zero_copy_only=False)
+                values, numbers = np.unique(codes, return_counts=True) if codes.any() else ([0], [len(codes)])
+                counts.update(dict(zip(map(int, values), map(int, numbers), strict=True)))
+                yield batch
+        except QuerycloakError as error:
+            self.failure = error
+            raise
+        self.code_counts = +counts
+
+    def _parsed(self) -> Iterator[pa.RecordBatch]:
+        waiting: deque[Future[pa.RecordBatch]] = deque()
+        pool = ThreadPoolExecutor(self._threads)
+        try:
+            for block in self._blocks():
+                waiting.append(pool.submit(self._source.parse, block))
+                if len(waiting) > 2 * self._threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _blocks(self) -> Iterator[Any]:
+        for part in self._source.parts(None):
+            for block in self._source.blocks(part):
+                if self._on_bytes is not None:
+                    self._on_bytes(getattr(block, "size", 0))
+                yield block

@@ -1,0 +1,108 @@
+"""What an engine does for the rest: turns sources of Arrow batches into lazy tables, and tables into results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.errors import EngineError, ParameterError, QuerycloakError, ResourceError
+
+Result = TypeVar("Result")
+OnBytes = Callable[[int], None]
+
+
+class BatchSource(Protocol):
+    """Rows that can be read again and again, in parts that workers share out among themselves.
+
+    The last column, `code`, tells what became of a row; 0 is kept.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        ...
+
+    def parts(self, size: int | None) -> list[Any]:
+        """Pieces of about `size` stored bytes that can be read apart; whole files without a size."""
+        ...
+
+    def blocks(self, part: Any) -> Iterator[Any]:
+        """The raw blocks of a part, one after another."""
+        ...
+
+    def parse(self, block: Any) -> pa.RecordBatch:
+        """The rows of a block."""
+        ...
+
+
+class Engine(Protocol):
+    """DuckDB or Spark, as far as anybody needs to know."""
+
+    name: str
+
+    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
+        """A lazy table of the source's rows."""
+        ...
+
+    def code_counts(self, table: ir.Table) -> Counter[int]:
+        """How many rows of a source's table have each code; free if the table has been read once."""
+        ...
+
+    def stage(self, table: ir.Table) -> ir.Table:
+        """The same table, computed once and kept in the engine's private space."""
+        ...
+
+    def fetch(self, table: ir.Table) -> pa.Table:
+        """A small result."""
+        ...
+
+    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
+        """A result of any size, batch after batch."""
+        ...
+
+    def close(self) -> None:
+        """End the engine and remove its private space."""
+        ...
+
+
+def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str | None = None) -> Engine:
+    """`duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`."""
+    if threads is not None and threads < 1:
+        raise ParameterError(f"threads must be at least 1; it is {threads}")
+    if engine == "duckdb":
+        from querycloak.engines.duckdb import DuckDBEngine
+
+        return DuckDBEngine(threads=threads, memory=memory)
+    if engine == "spark" or engine.startswith(("spark://", "sc://", "local[", "yarn", "k8s://")):
+        from querycloak.engines.spark import SparkEngine
+
+        return SparkEngine("local" if engine == "spark" else engine, threads=threads, memory=memory)
+    raise ParameterError(f"engine must be duckdb, spark, spark://host:port or sc://host:port; it is {engine!r}")
+
+
+def guarded(
+    work: Callable[[], Result], explain: Callable[[Exception], QuerycloakError | None], doing: str
+) -> Result:
+    """What the work returns; an engine's own words never get out, for they may quote the log."""
+    problem: QuerycloakError | None
+    try:
+        return work()
+    except QuerycloakError:
+        raise
+    except Exception as error:  # whatever an engine throws
+        problem = explain(error) or _shortage(error) or EngineError(f"the engine failed while {doing} ({type(error).__name__})")
+    # Raised here and not inside the handler, so that not even its context holds the engine's words.
+    raise problem
+
+
+def _shortage(error: Exception) -> QuerycloakError | None:
+    words = str(error).lower()
+    if "no space left" in words or "disk full" in words or "max_temp_directory_size" in words:
+        return ResourceError("the disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more")
+    if isinstance(error, MemoryError) or "out of memory" in words or "outofmemory" in words:
+        return ResourceError("memory ran out: give the engine more with --memory, or QUERYCLOAK_TMP more room to spill")
+    return None

@@ -1,0 +1,1 @@
+"""What a search log is, and how it is read."""

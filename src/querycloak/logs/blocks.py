@@ -1,0 +1,175 @@
+"""From bytes to blocks of whole records, in bounded memory whatever the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from querycloak.logs.fields import record_ends
+from querycloak.logs.files import ByteStream, LogFile
+from querycloak.words.spans import Mask, Spans
+
+BLOCK = 4 << 20
+LONGEST_RECORD = 4 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_FEED, _CARRIAGE_RETURN = 10, 13
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a file that one worker reads: the records that begin in [start, stop)."""
+
+    file: int
+    start: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of one file; `line` is the first one's number, 0 where nobody counted.
+
+    `size` is what was read of the stored file for it: progress is told in those bytes.
+    """
+
+    file: int
+    records: Spans
+    overlong: Mask
+    line: int = 0
+    size: int = 0
+
+    def without(self, mask: Mask) -> Block:
+        """The block without some records."""
+        return replace(self, records=self.records.where(~mask), overlong=self.overlong[~mask])
+
+
+def parts_of(files: list[LogFile], size: int | None, *, divisible: bool) -> list[Part]:
+    """The parts of a log: whole files, or pieces of about `size` bytes where files can be cut."""
+    parts: list[Part] = []
+    for number, file in enumerate(files):
+        if size is None or not divisible or file.compression is not None:
+            parts.append(Part(number))
+            continue
+        starts = range(0, max(file.size, 1), size)
+        parts.extend(Part(number, start, start + size) for start in starts[:-1])
+        parts.append(Part(number, starts[-1]))
+    return parts
+
+
+def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None) -> Iterator[Block]:
+    """The blocks of a part; with `quoted_by` (the separator), records may hold line feeds in quotes."""
+    stream: ByteStream = file.open()
+    try:
+        if part.start or part.stop is not None:
+            stream = _Window(stream, part.start, part.stop)
+        line = 1 if part.start == 0 else 0
+        position = stream.tell()
+        for data, overlong in _record_buffers(stream, quoted_by, mark=part.start == 0):
+            before, position = position, stream.tell()
+            block = _block(data, overlong, quoted_by)
+            yield replace(block, file=part.file, line=line, size=position - before)
+            line += len(block.records) if line else 0
+    finally:
+        stream.close()
+
+
+def _record_buffers(stream: ByteStream, quoted_by: int | None, *, mark: bool) -> Iterator[tuple[bytes, bool]]:
+    """Buffers that end with a record; (b"", True) stands for one record too long to be held."""
+    rest = b""
+    while piece := stream.read(BLOCK):
+        if mark:
+            piece, mark = piece.removeprefix(_BYTE_ORDER_MARK), False
+        rest += piece
+        cut = _last_record_end(rest, quoted_by)
+        if cut:
+            yield rest[:cut], False
+            rest = rest[cut:]
+        elif len(rest) > LONGEST_RECORD:
+            rest = _after_line_feed(stream, rest)
+            yield b"", True
+    if rest:
+        yield rest, False
+
+
+def _last_record_end(data: bytes, quoted_by: int | None) -> int:
+    if quoted_by is None:
+        return data.rfind(b"\n") + 1
+    ends = record_ends(np.frombuffer(data, np.uint8), quoted_by)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _after_line_feed(stream: ByteStream, data: bytes) -> bytes:
+    """Read on, holding one piece at a time, until a line feed; what follows it."""
+    while data:
+        _, found, rest = data.partition(b"\n")
+        if found:
+            return rest
+        data = stream.read(BLOCK)
+    return b""
+
+
+def _block(data: bytes, overlong: bool, quoted_by: int | None) -> Block:
+    if overlong:
+        return Block(0, Spans.empty(1), np.ones(1, np.bool_))
+    buffer = np.frombuffer(data, np.uint8)
+    if quoted_by is None:
+        ends = np.flatnonzero(buffer == _LINE_FEED)
+    else:
+        buffer = buffer.copy()  # quoted fields are rewritten in place
+        ends = record_ends(buffer, quoted_by)
+    if not len(ends) or ends[-1] != len(buffer) - 1:
+        ends = np.append(ends, len(buffer))
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
+    ends = np.where((ends > starts) & (buffer[np.maximum(ends, 1) - 1] == _CARRIAGE_RETURN), ends - 1, ends)
+    records = Spans(buffer, starts, ends)
+    return Block(0, records, records.lengths > LONGEST_RECORD)
+
+
+class _Window:
+    """The part of a stream whose records begin in [start, stop), the last one whole."""
+
+    def __init__(self, stream: ByteStream, start: int, stop: int | None) -> None:
+        self._stream, self._left, self._done = stream, None if stop is None else stop - start, False
+        self._ahead = b""
+        if start:
+            stream.seek(start - 1)  # type: ignore[attr-defined]
+            self._skip_to_record()
+
+    def _skip_to_record(self) -> None:
+        """The record that is under way at `start` belongs to the part before."""
+        consumed = -1
+        while piece := self._stream.read(1 << 16):
+            head, found, rest = piece.partition(b"\n")
+            consumed += len(head) + len(found)
+            if found:
+                self._ahead = rest
+                break
+        if self._left is not None:
+            self._left -= consumed
+            self._done = self._left <= 0
+
+    def read(self, size: int) -> bytes:
+        if self._done:
+            return b""
+        piece = self._ahead or self._stream.read(size)
+        self._ahead = b""
+        if self._left is None:
+            return piece
+        if len(piece) < self._left:
+            self._left -= len(piece)
+            self._done = not piece
+            return piece
+        # The last record that begins before `stop` ends at the first line feed from stop - 1 on.
+        end = piece.find(b"\n", self._left - 1)
+        self._left = 1
+        if end < 0:
+            return piece
+        self._done = True
+        return piece[: end + 1]
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def close(self) -> None:
+        self._stream.close()

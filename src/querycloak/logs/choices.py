@@ -1,0 +1,53 @@
+"""What the owner of a log decides about it before anybody counts: all of it stands on the card of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, get_args
+
+from querycloak.errors import ParameterError
+
+KeepUrl = Literal["full", "path", "host"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Which rows of a log count, and in what form."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    applications: tuple[str, ...] = ()
+    leave_out: frozenset[str] = frozenset()
+    keep_url: KeepUrl = "path"
+    normalise: bool = True
+    click_actions: tuple[str, ...] = ("click",)
+
+    def __post_init__(self) -> None:
+        if self.keep_url not in get_args(KeepUrl):
+            accepted = ", ".join(get_args(KeepUrl))
+            raise ParameterError(f"keep_url must be one of {accepted}; it is {self.keep_url!r}")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise ParameterError(f"since must be before until; they are {self.since} and {self.until}")
+        if not self.click_actions or not all(self.click_actions):
+            raise ParameterError("click_actions must name at least one action, such as click")
+
+    def describe(self) -> dict[str, object]:
+        """For cards: what was decided, without the users left out."""
+        return {
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+            "applications": list(self.applications),
+            "users_left_out": bool(self.leave_out),
+            "keep_url": self.keep_url,
+            "normalise": self.normalise,
+            "click_actions": list(self.click_actions),
+        }
+
+
+def microseconds(moment: datetime) -> int:
+    """Since 1970; a moment without a zone is UTC, like the log's own times."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    distance = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (distance.days * 86_400 + distance.seconds) * 1_000_000 + distance.microseconds

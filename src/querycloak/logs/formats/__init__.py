@@ -1,0 +1,5 @@
+"""The formats of logs, and which of them a log is written in."""
+
+from querycloak.logs.formats.choosing import FORMATS, Reader, choose_reader
+
+__all__ = ["FORMATS", "Reader", "choose_reader"]

@@ -1,0 +1,239 @@
+"""Which format a log is written in: named by its owner, or told by its first lines.
+
+Nothing here ever quotes a line: messages say what is accepted, not what was found.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from querycloak.errors import InputError, ParameterError, UnknownFormat
+from querycloak.logs.blocks import Part
+from querycloak.logs.choices import Choices
+from querycloak.logs.decoding import checked_encoding
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats import aol, excite, sogou, table
+from querycloak.logs.formats.delimited import DelimitedReader, Layout
+from querycloak.logs.formats.json_lines import parse_object
+from querycloak.logs.formats.ubi import UbiReader, is_ubi
+
+FORMATS = ("aol", "excite", "sogou", "ubi", "table")
+ACCEPTED = (
+    "aol (AnonID, Query, QueryTime, ItemRank, ClickURL with tabs), excite (user, yymmddHHMMSS, query with tabs), "
+    "sogou (time, user, [query], rank and order, url with tabs), ubi (OpenSearch UBI as JSON lines), and any "
+    "CSV, TSV, JSON lines or Parquet with --columns user=...,time=...,query=..."
+)
+_LINES_LOOKED_AT = 200
+_FITTING_SHARE = 0.8
+_TEXT_CONTROLS = frozenset(b"\t\n\r\f\v\x1b")
+
+
+class Reader(Protocol):
+    """One format, ready to read."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that it makes."""
+        ...
+
+    @property
+    def divisible(self) -> bool:
+        """Whether a plain file can be read from the middle."""
+        ...
+
+    def blocks(self, file: LogFile, part: Part) -> Iterator[Any]:
+        """The raw blocks of a part of a file."""
+        ...
+
+    def parse(self, block: Any, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The rows of a block, each with its code."""
+        ...
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file."""
+
+    label: str
+    data: bytes
+    lines: list[bytes]
+    encoding: str
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it begins as Parquet does."""
+        return self.data.startswith(b"PAR1")
+
+
+def choose_reader(
+    files: list[LogFile],
+    log_format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+) -> tuple[str, Reader]:
+    """The name of the log's format and a reader for it; all files must agree."""
+    if log_format is not None and log_format not in FORMATS:
+        raise ParameterError(f"log_format must be one of {', '.join(FORMATS)}; it is {log_format!r}")
+    if columns is not None:
+        if log_format not in (None, "table"):
+            raise ParameterError(f"columns goes with log_format table; it is {log_format!r}")
+        log_format, columns = "table", table.checked_mapping(columns)
+    heads = [_head(file, encoding) for file in files]
+    names = [log_format or _sniff(head) for head in heads]
+    if len(set(names)) > 1:
+        others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
+        raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
+    used = _common_encoding(heads)
+    if names[0] == "table":
+        return "table", _table_reader(files, heads, columns, used)
+    return names[0], _READERS[names[0]](heads, used)
+
+
+def _head(file: LogFile, encoding: str | None) -> Head:
+    data = file.head()
+    if not data:
+        raise InputError(f"{file.label} is empty")
+    if data.startswith(b"PAR1"):
+        return Head(file.label, data, [], "utf-8")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UnknownFormat(f"{file.label} is written in UTF-16: save it as UTF-8")
+    if any(byte < 32 and byte not in _TEXT_CONTROLS for byte in set(data[:4096])):
+        raise UnknownFormat(f"{file.label} is not text (a binary file?). Accepted are {ACCEPTED}")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    lines = data.split(b"\n")
+    if len(lines) > 1:
+        lines.pop()  # the last may be cut, or is what follows the last line feed
+    lines = [line.removesuffix(b"\r") for line in lines[:_LINES_LOOKED_AT]]
+    return Head(file.label, data, lines, checked_encoding(encoding) if encoding else _encoding_of(lines))
+
+
+def _encoding_of(lines: list[bytes]) -> str:
+    for name in ("utf-8", "gb18030"):
+        try:
+            b"\n".join(lines).decode(name)
+        except UnicodeError:
+            continue
+        return name
+    return "utf-8"  # odd lines are then set aside one by one
+
+
+def _common_encoding(heads: list[Head]) -> str:
+    """GB18030 if any file's beginning can only be that: a file that begins in plain ASCII fits both."""
+    others = [head.encoding for head in heads if head.encoding != "utf-8"]
+    return others[0] if others else "utf-8"
+
+
+def _sniff(head: Head) -> str:
+    if head.is_parquet:
+        return "table"
+    fitting = [name for name, fits in _SIGNS.items() if fits(head)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UnknownFormat(f"{head.label} could be {' or '.join(fitting)}: say which with --log-format")
+    raise UnknownFormat(f"the format of {head.label} is not known. Accepted are {ACCEPTED}; name it with --log-format")
+
+
+def _share(lines: list[bytes], fits: Callable[[bytes], object]) -> bool:
+    filled = [line for line in lines if line.strip()]
+    return bool(filled) and sum(bool(fits(line)) for line in filled) >= _FITTING_SHARE * len(filled)
+
+
+_TIME = rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
+_AOL_LINE = re.compile(rb"[^\t]*\t[^\t]*\t" + _TIME + rb"[^\t]*(\t\d*\t[^\t]*)?")
+_EXCITE_LINE = re.compile(rb"[^\t]*\t\d{12}\t[^\t]*")
+_SOGOU_LINE = re.compile(rb"\d\d:\d\d:\d\d\t[^\t]*\t\[[^\t]*\]\t\d+ \d+\t[^\t]*")
+_AOL_HEADER = "\t".join(aol.HEADER).encode().lower()
+
+
+def _is_aol(head: Head) -> bool:
+    if head.lines[0].strip().lower() == _AOL_HEADER:
+        return True
+    return _share(head.lines, _AOL_LINE.fullmatch)
+
+
+def _is_table(head: Head) -> bool:
+    """A header with our own column names."""
+    names = _header_names(head, _separator(head))
+    return names is not None and {"user", "time", "query"} <= {name.lower() for name in names}
+
+
+_SIGNS: dict[str, Callable[[Head], bool]] = {
+    "aol": _is_aol,
+    "excite": lambda head: _share(head.lines, _EXCITE_LINE.fullmatch),
+    "sogou": lambda head: _share(head.lines, _SOGOU_LINE.fullmatch),
+    "ubi": lambda head: _share(head.lines, lambda line: is_ubi(parse_object(line))),
+    "table": lambda head: _is_table(head) or _is_our_json(head),
+}
+
+
+def _is_our_json(head: Head) -> bool:
+    first = parse_object(head.lines[0])
+    return first is not None and {"user", "time", "query"} <= first.keys()
+
+
+def _aol_reader(heads: list[Head], encoding: str) -> Reader:
+    headers = {head.lines[0] for head in heads if head.lines[0].strip().lower() == _AOL_HEADER}
+    return DelimitedReader(aol.LAYOUT, encoding, next(iter(headers), None))
+
+
+_READERS: dict[str, Callable[[list[Head], str], Reader]] = {
+    "aol": _aol_reader,
+    "excite": lambda _, encoding: DelimitedReader(excite.LAYOUT, encoding),
+    "sogou": lambda _, encoding: DelimitedReader(sogou.LAYOUT, encoding),
+    "ubi": lambda _, encoding: UbiReader(encoding),
+}
+
+
+def _table_reader(
+    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str
+) -> Reader:
+    head = heads[0]
+    if any(other.is_parquet != head.is_parquet for other in heads):
+        raise UnknownFormat("the log's files are of several formats: read Parquet and text apart")
+    if head.is_parquet:
+        mappings = [
+            table.resolve(columns, table.open_parquet(file).schema_arrow.names, file.label) for file in files
+        ]
+        return table.ParquetReader(mappings[0])
+    if head.lines[0].startswith(b"{"):
+        names = list((parse_object(head.lines[0]) or {}).keys())
+        return table.JsonLinesReader(table.resolve(columns, names, head.label, nested=True), encoding)
+    return _csv_reader(heads, columns, encoding)
+
+
+def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
+    head = heads[0]
+    separator = _separator(head)
+    names = _header_names(head, separator) or []
+    mapping = table.resolve(columns, names, head.label)
+    for other in heads[1:]:
+        if other.lines[0] != head.lines[0]:
+            raise UnknownFormat(f"the header of {other.label} differs from that of {head.label}: read them apart")
+    layout = Layout(
+        columns={ours: names.index(theirs) for ours, theirs in mapping.items()},
+        field_counts=(len(names),),
+        separator=separator,
+        quotes=separator != b"\t",
+    )
+    return DelimitedReader(layout, encoding, head.lines[0])
+
+
+def _separator(head: Head) -> bytes:
+    """The separator that cuts the first line into most fields."""
+    return max(table.SEPARATORS, key=lambda separator: head.lines[0].count(separator))
+
+
+def _header_names(head: Head, separator: bytes) -> list[str] | None:
+    """The names in the first line, if they look like names."""
+    try:
+        names = [name.strip().strip('"') for name in head.lines[0].decode(head.encoding).split(separator.decode())]
+    except UnicodeError:
+        return None
+    return names if len(names) > 1 and table.looks_like_names(names) else None

@@ -1,0 +1,91 @@
+"""Logs of one record a line and one character between fields: declared by a layout, read by one function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from querycloak.logs.addresses import shortened
+from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.checks import Candidates, mark
+from querycloak.logs.choices import Choices
+from querycloak.logs.decoding import to_utf8
+from querycloak.logs.fields import first_words, integers, split, without_brackets
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats.rows import any_longer, contents_of, equal_to, line_numbers, marked_batch, query_texts
+from querycloak.logs.schema import MARKED_ROWS
+from querycloak.logs.times import TimeParser, iso_or_epoch
+from querycloak.words.spans import Spans
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each column stands in a record."""
+
+    columns: dict[str, int]
+    field_counts: tuple[int, ...]
+    separator: bytes = b"\t"
+    quotes: bool = False
+    times: TimeParser = iso_or_epoch
+    bracketed_query: bool = False
+    rank_is_first_word: bool = False
+
+    @property
+    def quoted_by(self) -> int | None:
+        """The separator where fields may be quoted, for whoever looks for the ends of records."""
+        return self.separator[0] if self.quotes else None
+
+
+class DelimitedReader:
+    """Reads one layout; lines equal to the header are not rows, wherever they stand."""
+
+    schema = MARKED_ROWS
+
+    def __init__(self, layout: Layout, encoding: str = "utf-8", header: bytes | None = None) -> None:
+        self._layout, self._encoding, self._header = layout, encoding, header
+        # Quoted fields may hold line feeds, so nobody can tell from the middle of a file where a record begins.
+        self.divisible = not layout.quotes
+
+    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+        """The records of a part of a file."""
+        return read_blocks(file, part, quoted_by=self._layout.quoted_by)
+
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The block's rows, each with its code."""
+        lines = line_numbers(block)
+        if self._header is not None:
+            header = equal_to(block.records, self._header)
+            if header.any():
+                block, lines = block.without(header), lines[~header]
+        contents = contents_of(block) if origin else None  # before quoted fields are rewritten
+        rows = self._candidates(block, choices)
+        return marked_batch(rows, mark(rows), block.file, lines, contents)
+
+    def _candidates(self, block: Block, choices: Choices) -> Candidates:
+        layout = self._layout
+        records, undecodable = to_utf8(block.records, self._encoding)
+        fields = split(records, layout.separator[0], max(layout.field_counts), quotes=layout.quotes)
+        overlong = block.overlong | any_longer(fields.spans)
+        columns = {name: fields.spans[index].blank(overlong) for name, index in layout.columns.items()}
+        nothing = Spans.empty(len(records))
+        query, rank = columns["query"], columns.get("rank", nothing).trimmed()
+        rank_values, rank_readable = integers(first_words(rank) if layout.rank_is_first_word else rank)
+        time, time_readable = layout.times(columns["time"].trimmed())
+        return Candidates(
+            user=columns["user"].trimmed(),
+            time=time,
+            time_readable=time_readable,
+            query=query_texts(without_brackets(query) if layout.bracketed_query else query, choices),
+            url=shortened(columns.get("url", nothing).trimmed(), choices.keep_url),
+            rank=rank_values,
+            rank_readable=rank_readable,
+            rank_present=rank.lengths > 0,
+            choices=choices,
+            undecodable=undecodable,
+            overlong=overlong,
+            wrong_fields=~np.isin(fields.counts, layout.field_counts),
+            fields=fields.counts,
+        )

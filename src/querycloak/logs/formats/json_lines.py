@@ -1,0 +1,61 @@
+"""One JSON object a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from querycloak.logs.blocks import Block
+from querycloak.logs.decoding import to_utf8
+from querycloak.words.spans import Mask, Spans
+
+JsonObject = dict[str, Any]
+
+
+def objects_of(block: Block, encoding: str) -> tuple[list[JsonObject | None], Mask]:
+    """The object of each line, none where there is no object; and which lines cannot be decoded."""
+    records, undecodable = to_utf8(block.records, encoding)
+    return [parse_object(records.bytes_at(i)) for i in range(len(records))], undecodable
+
+
+def parse_object(line: bytes) -> JsonObject | None:
+    """The JSON object of a line, after an index name and a tab if there is one."""
+    if not line.startswith(b"{"):
+        line = line.partition(b"\t")[2]
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def member(value: Any, path: str) -> Any:
+    """What stands at a dotted path: a key of that whole name first, then step by step."""
+    if not isinstance(value, dict):
+        return None
+    if path in value:
+        return value[path]
+    first, _, rest = path.partition(".")
+    return member(value.get(first), rest) if rest else None
+
+
+def as_text(value: Any) -> str | None:
+    """Texts and whole numbers as text; anything else, and an empty text, is missing."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def spans_of(texts: list[str | None]) -> Spans:
+    """A column of texts."""
+    return Spans.of(pa.array(texts, pa.large_string()))
+
+
+def no_rows(count: int) -> Mask:
+    """A mask of nothing."""
+    return np.zeros(count, np.bool_)

@@ -1,0 +1,89 @@
+"""What every format does with its columns: texts of queries, marked batches, where a row stood."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.logs.blocks import Block
+from querycloak.logs.checks import KEPT, LONGEST_FIELD, Candidates, Codes
+from querycloak.logs.choices import Choices
+from querycloak.logs.schema import MARKED_ROWS, ORIGIN
+from querycloak.words.normalisation import normalise
+from querycloak.words.spans import Mask, Spans, number_array
+
+LONGEST_CONTENT = 1 << 16
+
+
+def query_texts(queries: Spans, choices: Choices) -> pa.StringArray:
+    """The queries as the log will show them."""
+    return normalise(queries) if choices.normalise else queries.strings()
+
+
+def any_longer(spans: list[Spans], limit: int = LONGEST_FIELD) -> Mask:
+    """Which rows have a field beyond the limit."""
+    longer = np.zeros(len(spans[0]), np.bool_)
+    for span in spans:
+        longer |= span.lengths > limit
+    return longer
+
+
+def equal_to(records: Spans, text: bytes) -> Mask:
+    """Which records are this text."""
+    equal = records.lengths == len(text)
+    if text and equal.any():
+        equal &= records.data[np.minimum(records.starts, max(len(records.data) - 1, 0))] == text[0]
+        for index in np.flatnonzero(equal):
+            equal[index] = records.bytes_at(index) == text
+    return equal
+
+
+def line_numbers(block: Block) -> NDArray[np.int64]:
+    """The number of each record in its file, 0 where nobody counted."""
+    if not block.line:
+        return np.zeros(len(block.records), np.int64)
+    return np.arange(block.line, block.line + len(block.records))
+
+
+def contents_of(block: Block) -> pa.BinaryArray:
+    """The records as they stand, at most 64 KiB of each."""
+    records = block.records
+    short = Spans(records.data, records.starts, np.minimum(records.ends, records.starts + LONGEST_CONTENT))
+    texts = short.strings()
+    return pa.BinaryArray.from_buffers(pa.binary(), len(texts), texts.buffers())
+
+
+def marked_batch(
+    rows: Candidates, codes: Codes, file: int, lines: NDArray[np.int64], contents: pa.BinaryArray | None
+) -> pa.RecordBatch:
+    """The canonical batch: rows set aside hold nothing but their code (and, on request, their origin)."""
+    kept = codes == KEPT
+    clicked = kept & (rows.url.lengths > 0)
+    query = rows.query if kept.all() else Spans.of(rows.query).blank(~kept).strings(kept)
+    columns = [
+        rows.user.blank(~kept).strings(kept),
+        number_array(rows.time, pa.timestamp("us"), kept),
+        query,
+        number_array(rows.rank, pa.int32(), clicked & rows.rank_readable),
+        rows.url.blank(~clicked).strings(clicked),
+        pa.array(codes),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=MARKED_ROWS)
+    return batch if contents is None else with_origin(batch, codes, file, lines, rows.fields, contents)
+
+
+def with_origin(
+    batch: pa.RecordBatch,
+    codes: Codes,
+    file: int,
+    lines: NDArray[np.int64],
+    fields: NDArray[np.int32],
+    contents: pa.BinaryArray,
+) -> pa.RecordBatch:
+    """The batch with where each row stood, and what those set aside held."""
+    aside = Spans.of(contents).strings(codes != KEPT)
+    held = pa.BinaryArray.from_buffers(pa.binary(), len(aside), aside.buffers())
+    origin = [pa.array(np.full(len(codes), file, np.int32)), pa.array(lines), pa.array(fields), held]
+    names = batch.schema.names + ORIGIN.names
+    return pa.RecordBatch.from_arrays(batch.columns + origin, names=names)

@@ -1,0 +1,214 @@
+"""Any CSV, TSV, JSON lines or Parquet with a mapping from our columns to the table's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from querycloak.errors import InputError, MissingColumn, ParameterError
+from querycloak.logs.addresses import shortened
+from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.checks import Candidates, mark
+from querycloak.logs.choices import Choices
+from querycloak.logs.fields import integers
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats.json_lines import as_text, member, no_rows, objects_of, spans_of
+from querycloak.logs.formats.rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
+from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
+from querycloak.logs.times import in_range, iso_or_epoch
+from querycloak.words.spans import Mask, Spans
+
+SEPARATORS = (b"\t", b",", b";", b"|")
+_NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
+_BATCH_ROWS = 1 << 16
+
+
+def parse_mapping(text: str) -> dict[str, str]:
+    """`user=...,time=...,query=...` as a mapping."""
+    mapping: dict[str, str] = {}
+    for pair in text.split(","):
+        ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
+        if not equals or not theirs:
+            raise ParameterError("columns must look like user=...,time=...,query=... (rank and url may follow)")
+        mapping[ours] = theirs
+    return checked_mapping(mapping)
+
+
+def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
+    """The mapping, if it names our columns and all that a log needs."""
+    unknown = [name for name in mapping if name not in COLUMNS]
+    if unknown:
+        raise ParameterError(f"columns maps {unknown[0]!r}, which is none of {', '.join(COLUMNS)}")
+    lacking = [name for name in REQUIRED if name not in mapping]
+    if lacking:
+        raise ParameterError(f"columns must also say which column is {' and '.join(lacking)}")
+    return dict(mapping)
+
+
+def looks_like_names(names: Sequence[str]) -> bool:
+    """Whether these can be column names; if not they may be somebody's data, and are never shown."""
+    return len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+def resolve(
+    mapping: Mapping[str, str] | None, names: Sequence[str], label: str, *, nested: bool = False
+) -> dict[str, str]:
+    """The mapping, checked against the names that are there; without one, our own names are looked for."""
+    if mapping is None:
+        by_lower = {name.lower(): name for name in names}
+        mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
+    shown = f"existing columns: {', '.join(names)}" if looks_like_names(names) else "its first line is no header"
+    for ours in REQUIRED:
+        if ours not in mapping:
+            raise MissingColumn(f"{label} has no column {ours}: say which it is with --columns {ours}=...; {shown}")
+    for theirs in mapping.values():
+        if theirs not in names and not (nested and theirs.partition(".")[0] in names):
+            raise MissingColumn(f"{label} has no column {theirs!r}; {shown}")
+    return dict(mapping)
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """The columns of a block before anything is checked."""
+
+    user: Spans
+    time: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]
+    query: Spans
+    rank: Spans
+    url: Spans
+
+    def candidates(
+        self, choices: Choices, undecodable: Mask, overlong: Mask, not_an_object: Mask, width: int
+    ) -> Candidates:
+        """Candidates for the log."""
+        overlong = overlong | any_longer([self.user, self.query, self.url])
+        rank, rank_readable = integers(self.rank.trimmed())
+        return Candidates(
+            user=self.user.blank(overlong).trimmed(),
+            time=self.time[0],
+            time_readable=self.time[1],
+            query=query_texts(self.query.blank(overlong), choices),
+            url=shortened(self.url.blank(overlong).trimmed(), choices.keep_url),
+            rank=rank,
+            rank_readable=rank_readable,
+            rank_present=self.rank.lengths > 0,
+            choices=choices,
+            undecodable=undecodable,
+            overlong=overlong,
+            wrong_fields=no_rows(len(self.user)),
+            fields=np.full(len(self.user), width, np.int32),
+            not_an_object=not_an_object,
+        )
+
+
+class JsonLinesReader:
+    """Reads objects, one a line, by dotted paths."""
+
+    schema = MARKED_ROWS
+    divisible = True
+
+    def __init__(self, mapping: Mapping[str, str], encoding: str = "utf-8") -> None:
+        self._mapping, self._encoding = dict(mapping), encoding
+
+    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+        """The lines of a part of a file."""
+        return read_blocks(file, part)
+
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The block's rows, each with its code."""
+        objects, undecodable = objects_of(block, self._encoding)
+        texts = {
+            name: spans_of([as_text(member(value, path)) for value in objects])
+            for name, path in self._mapping.items()
+        }
+        nothing = Spans.empty(len(objects))
+        columns = RawColumns(
+            user=texts["user"],
+            time=iso_or_epoch(texts["time"].trimmed()),
+            query=texts["query"],
+            rank=texts.get("rank", nothing),
+            url=texts.get("url", nothing),
+        )
+        not_objects = np.array([value is None for value in objects], np.bool_)
+        rows = columns.candidates(choices, undecodable, block.overlong, not_objects, 1)
+        contents = contents_of(block) if origin else None
+        return marked_batch(rows, mark(rows), block.file, line_numbers(block), contents)
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Some rows of a Parquet file."""
+
+    file: int
+    columns: pa.RecordBatch
+    line: int
+    size: int
+
+
+class ParquetReader:
+    """Reads Parquet by row groups."""
+
+    schema = MARKED_ROWS
+    divisible = False
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._mapping = dict(mapping)
+
+    def blocks(self, file: LogFile, part: Part) -> Iterator[ParquetBlock]:
+        """The rows of a file in batches."""
+        stream = open_parquet(file)
+        line, rows = 1, max(stream.metadata.num_rows, 1)
+        try:
+            for batch in stream.iter_batches(_BATCH_ROWS, columns=sorted(set(self._mapping.values()))):
+                yield ParquetBlock(part.file, batch, line, file.size * len(batch) // rows)
+                line += len(batch)
+            return
+        except (OSError, pa.ArrowException):
+            pass
+        raise InputError(f"{file.label}: its Parquet data is damaged; write the file again")
+
+    def parse(self, block: ParquetBlock, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The block's rows, each with its code."""
+        count = len(block.columns)
+        columns = RawColumns(
+            user=self._texts(block, "user"),
+            time=self._times(block),
+            query=self._texts(block, "query"),
+            rank=self._texts(block, "rank"),
+            url=self._texts(block, "url"),
+        )
+        rows = columns.candidates(choices, no_rows(count), no_rows(count), no_rows(count), len(self._mapping))
+        lines = np.arange(block.line, block.line + count)
+        contents = pa.array([b""] * count, pa.binary()) if origin else None
+        return marked_batch(rows, mark(rows), block.file, lines, contents)
+
+    def _texts(self, block: ParquetBlock, name: str) -> Spans:
+        if name not in self._mapping:
+            return Spans.empty(len(block.columns))
+        column = block.columns.column(self._mapping[name])
+        if pa.types.is_floating(column.type):  # whole numbers beside nulls, as pandas writes them
+            column = pc.cast(column, pa.int64(), safe=False)
+        return Spans.of(pc.cast(column, pa.large_string()))
+
+    def _times(self, block: ParquetBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]:
+        column = block.columns.column(self._mapping["time"])
+        if not pa.types.is_timestamp(column.type) and not pa.types.is_date(column.type):
+            return iso_or_epoch(self._texts(block, "time").trimmed())
+        moments = pc.cast(pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64())
+        times = moments.fill_null(0).to_numpy(zero_copy_only=False)
+        return times, moments.is_valid().to_numpy(zero_copy_only=False) & in_range(times)
+
+
+def open_parquet(file: LogFile) -> pq.ParquetFile:
+    """The file, if it is Parquet."""
+    try:
+        return pq.ParquetFile(pa.PythonFile(file.open_raw(), mode="r"))
+    except (OSError, pa.ArrowException):
+        pass
+    raise InputError(f"{file.label} is not a whole Parquet file")

@@ -1,0 +1,274 @@
+"""OpenSearch's User Behavior Insights, versions 1.0 to 1.3, as they are in the wild.
+
+Queries and events come mixed, as NDJSON, as bulk files with action lines, or as `index TAB json` lines.
+Lines are read one by one (`UbiReader`); what needs several of them is one relational step (`joined_rows`):
+
+- one privacy unit per client: its user id if it ever has one, everywhere;
+- one query per `query_id`, the earliest;
+- clicks join their query by `query_id`, and take over its time and text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from querycloak.logs.addresses import shortened
+from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.checks import (
+    CLICK_OF_ANOTHER,
+    CLICK_WITHOUT_QUERY,
+    KEPT,
+    MISSING_USER,
+    REPEATED_QUERY_ID,
+    USER_LEFT_OUT,
+    Candidates,
+    mark,
+)
+from querycloak.logs.choices import Choices
+from querycloak.logs.fields import integers
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats.json_lines import JsonObject, as_text, member, no_rows, objects_of, spans_of
+from querycloak.logs.formats.rows import any_longer, contents_of, line_numbers, query_texts, with_origin
+from querycloak.logs.schema import COLUMNS
+from querycloak.logs.times import iso_or_epoch
+from querycloak.words.spans import Mask, Spans, number_array
+
+QUERY, EVENT = 1, 2
+_ACTIONS = ("index", "create", "update", "delete")
+_OBJECT_IDS = (
+    "event_attributes.object.object_id",
+    "event_attributes.object.internal_id",
+    "event_attributes.object_id",
+    "object_id",
+)
+_POSITIONS = (
+    "event_attributes.position.ordinal",
+    "event_attributes.position.index",
+    "event_attributes.position",
+    "event_attributes.ordinal",
+    "position.ordinal",
+    "position",
+)
+DOCUMENTS = pa.schema(
+    [
+        pa.field("kind", pa.int8()),
+        pa.field("query_id", pa.string()),
+        pa.field("client", pa.string()),
+        pa.field("account", pa.string()),
+        pa.field("time", pa.timestamp("us")),
+        pa.field("query", pa.string()),
+        pa.field("rank", pa.int32()),
+        pa.field("url", pa.string()),
+        pa.field("code", pa.int16()),
+    ]
+)
+
+
+def is_action_line(value: JsonObject | None) -> bool:
+    """Whether this is a bulk file's instruction, not a document."""
+    if value is None or len(value) != 1:
+        return False
+    (name, body), *_ = value.items()
+    return name in _ACTIONS and isinstance(body, dict)
+
+
+def is_ubi(value: JsonObject | None) -> bool:
+    """Whether this is a UBI document, or an action line of a bulk file."""
+    return value is not None and (is_action_line(value) or _kind(_document(value)) > 0)
+
+
+class UbiReader:
+    """Reads documents; which query a click belongs to, and who asked it, is settled by `joined_rows`."""
+
+    schema = DOCUMENTS
+    divisible = True
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self._encoding = encoding
+
+    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+        """The lines of a part of a file."""
+        return read_blocks(file, part)
+
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The block's documents, each with its code."""
+        objects, undecodable = objects_of(block, self._encoding)
+        lines = line_numbers(block)
+        actions = np.array([is_action_line(value) for value in objects], np.bool_)
+        if actions.any():
+            block, undecodable, lines = block.without(actions), undecodable[~actions], lines[~actions]
+            objects = [value for value in objects if not is_action_line(value)]
+        documents = [_document(value) for value in objects]
+        return self._batch(documents, block, undecodable, lines, choices, origin=origin)
+
+    def _batch(
+        self,
+        documents: list[JsonObject],
+        block: Block,
+        undecodable: Mask,
+        lines: np.ndarray[tuple[int], np.dtype[np.int64]],
+        choices: Choices,
+        *,
+        origin: bool,
+    ) -> pa.RecordBatch:
+        kinds = np.array([_kind(value) for value in documents], np.int8)
+        ids = {
+            ours: spans_of([as_text(value.get(theirs)) for value in documents]).trimmed()
+            for ours, theirs in (("query_id", "query_id"), ("client", "client_id"), ("account", "user_id"))
+        }
+        rows = _candidates(documents, kinds, list(ids.values()), block, undecodable, choices)
+        codes = mark(rows)
+        columns = [
+            pa.array(kinds),
+            # Ids count even in documents that are set aside: they tell which client is whose.
+            *(span.blank(rows.overlong).strings(span.blank(rows.overlong).lengths > 0) for span in ids.values()),
+            number_array(rows.time, pa.timestamp("us"), rows.time_readable),
+            rows.query,
+            number_array(rows.rank, pa.int32(), rows.rank_readable),
+            rows.url.strings(rows.url.lengths > 0),
+            pa.array(codes),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
+        return with_origin(batch, codes, block.file, lines, rows.fields, contents_of(block)) if origin else batch
+
+
+def _candidates(
+    documents: list[JsonObject],
+    kinds: np.ndarray[tuple[int], np.dtype[np.int8]],
+    ids: list[Spans],
+    block: Block,
+    undecodable: Mask,
+    choices: Choices,
+) -> Candidates:
+    query = spans_of([as_text(value.get("user_query")) for value in documents])
+    url = spans_of([_first_text(value, _OBJECT_IDS) for value in documents])
+    overlong = block.overlong | any_longer([*ids, query, url])
+    positions = [_position(value) for value in documents]
+    rank, rank_readable = integers(spans_of(positions))
+    time, time_readable = iso_or_epoch(spans_of([as_text(value.get("timestamp")) for value in documents]))
+    events = kinds == EVENT
+    clicks = events & np.array([value.get("action_name") in choices.click_actions for value in documents], np.bool_)
+    return Candidates(
+        user=Spans.empty(len(documents)),
+        time=time,
+        time_readable=time_readable,
+        query=query_texts(query.blank(overlong | events), choices),
+        url=shortened(url.blank(overlong | ~clicks).trimmed(), choices.keep_url, with_scheme_only=True),
+        rank=rank,
+        rank_readable=rank_readable,
+        rank_present=no_rows(len(documents)),  # a position that cannot be read is a position not told
+        choices=choices,
+        undecodable=undecodable,
+        overlong=overlong,
+        wrong_fields=clicks & (url.lengths == 0),
+        fields=np.array([len(value) for value in documents], np.int32),
+        application=pa.array([as_text(value.get("application")) for value in documents], pa.string()),
+        not_an_object=kinds == 0,
+        other_action=events & ~clicks,
+        user_known_later=True,
+        query_elsewhere=events,
+    )
+
+
+def joined_rows(documents: ir.Table, choices: Choices) -> ir.Table:
+    """The marked rows of a log from its documents: one for each document, kept or set aside."""
+    documents = _with_user(documents)
+    fine = documents.code == KEPT
+    queries = _mark_repeats(documents.filter(fine & (documents.kind == QUERY)))
+    clicks = _join_clicks(documents.filter(fine & (documents.kind == EVENT)), queries.filter(queries.code == KEPT))
+    joined = ibis.union(_rows_of(queries), _rows_of(clicks), _rows_of(documents.filter(~fine)))
+    return _mark_users(joined, choices)
+
+
+def _with_user(documents: ir.Table) -> ir.Table:
+    """Each document with its privacy unit: the client's account if it ever has one, else the client."""
+    owned = documents.filter(documents.client.notnull() & documents.account.notnull())
+    accounts = owned.group_by("client").agg(owner=owned.account.min())
+    known = documents.left_join(accounts, "client").drop("client_right")
+    known = known.mutate(user=ibis.coalesce(known.owner, known.account, known.client))
+    # Queries that carry no id of their own belong to whoever acted on them.
+    acted = known.filter((known.kind == EVENT) & known.user.notnull() & known.query_id.notnull())
+    actors = acted.group_by("query_id").agg(actor=acted.user.min())
+    whole = known.left_join(actors, "query_id").drop("query_id_right")
+    whole = whole.mutate(user=ibis.coalesce(whole.user, whole.actor))
+    return whole.drop("owner", "actor")
+
+
+def _mark_repeats(queries: ir.Table) -> ir.Table:
+    """L205: all but the earliest query of a query id."""
+    order = [queries.time, queries.query, queries.user]
+    place = ibis.row_number().over(group_by=queries.query_id, order_by=order)
+    repeated = queries.query_id.notnull() & (place > 0)
+    return queries.mutate(code=_code(repeated, REPEATED_QUERY_ID, queries.code))
+
+
+def _join_clicks(clicks: ir.Table, queries: ir.Table) -> ir.Table:
+    """L107: a click whose query is not in the log. L110: a click by somebody other than who asked."""
+    asked = queries.filter(queries.query_id.notnull()).select(
+        "query_id", asker=queries.user, asked_at=queries.time, text=queries.query
+    )
+    joined = clicks.left_join(asked, "query_id").drop("query_id_right")
+    lost = joined.text.isnull()
+    foreign = joined.user.notnull() & joined.asker.notnull() & (joined.user != joined.asker)
+    return joined.mutate(
+        code=_code(lost, CLICK_WITHOUT_QUERY, _code(foreign, CLICK_OF_ANOTHER, joined.code)),
+        user=ibis.coalesce(joined.asker, joined.user),
+        time=joined.asked_at,
+        query=joined.text,
+    )
+
+
+def _mark_users(rows: ir.Table, choices: Choices) -> ir.Table:
+    """L101 and L203, now that it is known who everybody is; rows set aside hold nothing but their code."""
+    code = _code((rows.code == KEPT) & rows.user.isnull(), MISSING_USER, rows.code)
+    if choices.leave_out:
+        left_out = rows.user.isin(sorted(choices.leave_out)) | rows.client.isin(sorted(choices.leave_out))
+        code = _code((code == KEPT) & left_out.fill_null(False), USER_LEFT_OUT, code)
+    rows = rows.mutate(code=code).drop("client")
+    kept = rows.code == KEPT
+    return rows.mutate(**{name: ibis.ifelse(kept, rows[name], ibis.null(rows[name].type())) for name in COLUMNS})
+
+
+def _rows_of(documents: ir.Table) -> ir.Table:
+    origin = [name for name in ("file", "line", "fields", "content") if name in documents.columns]
+    return documents.select(*COLUMNS, "code", "client", *origin)
+
+
+def _code(condition: ir.BooleanValue, code: int, otherwise: ir.Value) -> ir.Value:
+    return ibis.ifelse(condition, ibis.literal(code, "int16"), otherwise.cast("int16"))
+
+
+def _document(value: JsonObject | None) -> JsonObject:
+    """The document itself, out of a search hit if it was exported as one."""
+    if value is None:
+        return {}
+    source = value.get("_source")
+    return source if isinstance(source, dict) else value
+
+
+def _kind(document: JsonObject) -> int:
+    if "action_name" in document:
+        return EVENT
+    return QUERY if "user_query" in document else 0
+
+
+def _position(document: JsonObject) -> str | None:
+    for path in _POSITIONS:
+        value = member(document, path)
+        if isinstance(value, dict):  # the legacy form {"index": 3}
+            value = value.get("index")
+        text = as_text(value)
+        if text is not None:
+            return text
+    return None
+
+
+def _first_text(document: JsonObject, paths: tuple[str, ...]) -> str | None:
+    texts: Iterator[Any] = (as_text(member(document, path)) for path in paths)
+    return next((text for text in texts if text is not None), None)

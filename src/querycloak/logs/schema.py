@@ -1,0 +1,29 @@
+"""What a search log is to querycloak: one row for each click, or for a search without one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+ROWS = pa.schema(
+    [
+        pa.field("user", pa.string(), metadata={"meaning": "the privacy unit: whoever is protected"}),
+        pa.field("time", pa.timestamp("us"), metadata={"meaning": "when the query was asked, UTC, or local if the log says no more"}),
+        pa.field("query", pa.string(), metadata={"meaning": "what was asked, normalised unless told otherwise"}),
+        pa.field("rank", pa.int32(), metadata={"meaning": "position of the clicked result; null without a click"}),
+        pa.field("url", pa.string(), metadata={"meaning": "what was clicked: an address or an object's id; null without a click"}),
+    ]
+)  # fmt: skip
+COLUMNS: tuple[str, ...] = tuple(ROWS.names)
+REQUIRED: tuple[str, ...] = ("user", "time", "query")
+
+# Readers mark every row: 0 is kept, anything else the number of the check that set it aside.
+MARKED_ROWS = ROWS.append(pa.field("code", pa.int16()))
+# Where a row stood and what it held, for the owner's private file of rows set aside.
+ORIGIN = pa.schema(
+    [
+        pa.field("file", pa.int32()),
+        pa.field("line", pa.int64()),
+        pa.field("fields", pa.int32()),
+        pa.field("content", pa.binary()),
+    ]
+)

@@ -1,0 +1,139 @@
+"""A search log as lazy tables: searches, clicks, sessions; nothing is read before somebody asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import ibis
+import ibis.expr.types as ir
+
+from querycloak.engines import Engine, connect
+from querycloak.engines.engine import OnBytes
+from querycloak.errors import ParameterError
+from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting
+from querycloak.logs.checks import KEPT
+from querycloak.logs.choices import Choices
+from querycloak.logs.files import find_files
+from querycloak.logs.formats import choose_reader
+from querycloak.logs.formats.ubi import joined_rows
+from querycloak.logs.schema import COLUMNS
+from querycloak.logs.set_aside import write_set_aside
+from querycloak.logs.source import LogSource
+
+Log = str | os.PathLike[str]
+
+
+def read(
+    logs: Log | Sequence[Log],
+    *,
+    log_format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    choices: Choices | None = None,
+    max_bad: float = DEFAULT_MAX_BAD,
+    engine: Engine | str = "duckdb",
+    on_bytes: OnBytes | None = None,
+) -> SearchLog:
+    """The search log in files, folders or addresses; only the beginnings of files are looked at here."""
+    paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
+    choices = choices or Choices()
+    files = find_files(paths)
+    name, reader = choose_reader(files, log_format, columns, encoding)
+    if choices.applications and name != "ubi":
+        raise ParameterError(f"applications can be chosen in ubi logs only; this one is {name}")
+    running = connect(engine) if isinstance(engine, str) else engine
+    return SearchLog(LogSource(files, reader, choices), name, running, max_bad, on_bytes)
+
+
+class SearchLog:
+    """Who asked what, when, and clicked on which result.
+
+    Use it in a `with` block, or `close()` it: its engine has a private folder.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        format_name: str,
+        engine: Engine,
+        max_bad: float = DEFAULT_MAX_BAD,
+        on_bytes: OnBytes | None = None,
+    ) -> None:
+        self.source, self.format, self.engine = source, format_name, engine
+        self._max_bad, self._on_bytes = max_bad, on_bytes
+
+    def __enter__(self) -> SearchLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine."""
+        self.engine.close()
+
+    @cached_property
+    def marked_rows(self) -> ir.Table:
+        """Every row read, with its code; rows set aside hold nothing else."""
+        return self._marked(self.source)
+
+    def _marked(self, source: LogSource) -> ir.Table:
+        table = self.engine.table(source, self._on_bytes)
+        if self.format == "ubi":
+            # Its rows come out of joins over all documents, so each document is read once and staged.
+            return self.engine.stage(joined_rows(self.engine.stage(table), source.choices))
+        return table
+
+    @cached_property
+    def rows(self) -> ir.Table:
+        """The rows kept: user, time, query, rank, url."""
+        return self.marked_rows.filter(self.marked_rows.code == KEPT).select(*COLUMNS)
+
+    @property
+    def clicks(self) -> ir.Table:
+        """The rows with a click."""
+        return self.rows.filter(self.rows.url.notnull())
+
+    @property
+    def searches(self) -> ir.Table:
+        """user, time, query, and its number (from 1) in the user's history.
+
+        One query at one time is one search, however many clicks it has.
+        """
+        distinct = self.rows.select("user", "time", "query").distinct()
+        order = ibis.window(group_by=distinct.user, order_by=[distinct.time, distinct.query])
+        return distinct.mutate(number=ibis.row_number().over(order) + 1)
+
+    def sessions(self, gap_minutes: float = 30) -> ir.Table:
+        """The searches, with the number (from 1) of the session each belongs to.
+
+        A session ends where its user pauses for longer than the gap.
+        """
+        if not gap_minutes > 0:
+            raise ParameterError(f"gap_minutes must be above 0; it is {gap_minutes}")
+        searches = self.searches
+        history = ibis.window(group_by=searches.user, order_by=searches.number)
+        pause = searches.time.epoch_seconds() - searches.time.lag().over(history).epoch_seconds()
+        begins = searches.mutate(begins=(pause > gap_minutes * 60).fill_null(True).cast("int64"))
+        so_far = ibis.window(group_by=begins.user, order_by=begins.number, preceding=None, following=0)
+        return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
+
+    def accounting(self) -> Accounting:
+        """What became of every row read; costs nothing once the log has been read to its end."""
+        return Accounting(self.engine.code_counts(self.marked_rows))
+
+    def checked(self) -> Accounting:
+        """The accounting, if not too much of the log is bad."""
+        accounting = self.accounting()
+        accounting.require(self._max_bad)
+        return accounting
+
+    def write_set_aside(self, path: Log) -> int:
+        """Write the rows set aside, as they stand in the log, into a private file; how many there were."""
+        marked = self._marked(self.source.with_origin())
+        aside = marked.filter(marked.code != KEPT).select("file", "line", "code", "fields", "content")
+        names = [file.location for file in self.source.files]
+        return write_set_aside(Path(path), self.engine.stream(aside), names)

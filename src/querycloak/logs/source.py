@@ -1,0 +1,51 @@
+"""A log's files and the reader of their format, as engines want them: in parts, blocks and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.logs.blocks import Part, parts_of
+from querycloak.logs.choices import Choices
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats import Reader
+from querycloak.logs.schema import ORIGIN
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Rows of a log, read anew each time; with `origin`, where each stood and what those set aside held."""
+
+    files: list[LogFile]
+    reader: Reader
+    choices: Choices
+    origin: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        return pa.schema([*self.reader.schema, *ORIGIN]) if self.origin else self.reader.schema
+
+    @property
+    def size(self) -> int:
+        """Stored bytes in all."""
+        return sum(file.size for file in self.files)
+
+    def parts(self, size: int | None) -> list[Part]:
+        """Whole files, or pieces of about `size` bytes."""
+        return parts_of(self.files, size, divisible=self.reader.divisible)
+
+    def blocks(self, part: Part) -> Iterator[Any]:
+        """The raw blocks of a part."""
+        return self.reader.blocks(self.files[part.file], part)
+
+    def parse(self, block: Any) -> pa.RecordBatch:
+        """The rows of a block."""
+        return self.reader.parse(block, self.choices, origin=self.origin)
+
+    def with_origin(self) -> LogSource:
+        """The same rows, with where they stood."""
+        return replace(self, origin=True)

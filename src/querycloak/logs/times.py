@@ -1,0 +1,223 @@
+"""Times as logs write them, to microseconds since 1970, compiled: one function for each way of writing.
+
+A time that does not exist (30 February, 25 o'clock), or lies outside 1900 to 2199, is unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.words.spans import Mask, Spans
+
+Microseconds = NDArray[np.int64]
+TimeParser = Callable[[Spans], tuple[Microseconds, Mask]]
+SECOND = 1_000_000
+_EARLIEST = -2_208_988_800 * SECOND
+_LATEST = 7_258_118_400 * SECOND
+
+
+def iso_or_epoch(texts: Spans) -> tuple[Microseconds, Mask]:
+    """`2006-03-01 07:17:12`, ISO 8601 with T, fraction and offset, or epoch seconds, milli- or microseconds."""
+    return _parse(_iso_or_epoch, texts)
+
+
+def compact(texts: Spans) -> tuple[Microseconds, Mask]:
+    """`970916105432` (years 70 to 99 are of the last century) or `19970916105432`."""
+    return _parse(_compact, texts)
+
+
+def time_of_day(texts: Spans) -> tuple[Microseconds, Mask]:
+    """`23:59:59`, on 1 January 1970."""
+    return _parse(_time_of_day, texts)
+
+
+def in_range(times: Microseconds) -> Mask:
+    """Which times lie in 1900 to 2199."""
+    within: Mask = (times >= _EARLIEST) & (times < _LATEST)
+    return within
+
+
+def _parse(kernel: Callable[..., None], texts: Spans) -> tuple[Microseconds, Mask]:
+    times = np.zeros(len(texts), np.int64)
+    readable = np.zeros(len(texts), np.bool_)
+    kernel(texts.data, texts.starts, texts.ends, times, readable)
+    return times, readable
+
+
+@njit(cache=True, nogil=True)
+def _number(data, start, length):  # type: ignore[no-untyped-def]
+    """The decimal number of exactly `length` digits, or -1."""
+    value = np.int64(0)
+    for i in range(start, start + length):
+        digit = np.int64(data[i]) - 48
+        if digit < 0 or digit > 9:
+            return np.int64(-1)
+        value = value * 10 + digit
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _instant(year, month, day, hour, minute, second):  # type: ignore[no-untyped-def]
+    """Seconds since 1970 of a civil time, or -2^62 if there is no such time."""
+    none = -(np.int64(1) << 62)
+    if year < 1900 or year > 2199 or month < 1 or month > 12 or day < 1:
+        return none
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
+        return none
+    leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+    longest = 31
+    if month == 2:
+        longest = 29 if leap else 28
+    elif month in (4, 6, 9, 11):
+        longest = 30
+    if day > longest:
+        return none
+    # Days since 1970-01-01, with years that begin in March so that the leap day comes last.
+    from_march = year - 1 if month <= 2 else year
+    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    days = from_march * 365 + from_march // 4 - from_march // 100 + from_march // 400 + day_of_year - 719468
+    return ((days * 24 + hour) * 60 + minute) * 60 + second
+
+
+@njit(cache=True, nogil=True)
+def _offset(data, start, end):  # type: ignore[no-untyped-def]
+    """Seconds east of UTC of `Z`, `+02`, `+0200` or `+02:00`; -1 if it is none of these."""
+    length = end - start
+    if length == 1 and (data[start] == 90 or data[start] == 122):
+        return np.int64(0)
+    if length not in (3, 5, 6) or (data[start] != 43 and data[start] != 45):
+        return np.int64(-1)
+    hours, minutes = _number(data, start + 1, 2), np.int64(0)
+    if length > 3:
+        if length == 6 and data[start + 3] != 58:
+            return np.int64(-1)
+        minutes = _number(data, end - 2, 2)
+    if hours < 0 or hours > 18 or minutes < 0 or minutes > 59:
+        return np.int64(-1)
+    seconds = hours * 3600 + minutes * 60
+    return -seconds - 1 if data[start] == 45 and seconds else seconds
+
+
+@njit(cache=True, nogil=True)
+def _iso(data, start, end):  # type: ignore[no-untyped-def]
+    """Microseconds of an ISO time and whether it is one."""
+    length = end - start
+    if length < 16 or data[start + 4] != 45 or data[start + 7] != 45 or data[start + 13] != 58:
+        return np.int64(0), False
+    if data[start + 10] != 32 and data[start + 10] != 84 and data[start + 10] != 116:
+        return np.int64(0), False
+    at, second, fraction = start + 16, np.int64(0), np.int64(0)
+    if at < end and data[at] == 58:
+        if at + 3 > end:
+            return np.int64(0), False
+        second = _number(data, at + 1, 2)
+        at += 3
+        if at < end and (data[at] == 46 or data[at] == 44):
+            at, scale, first = at + 1, np.int64(100_000), at + 1
+            while at < end and 48 <= data[at] <= 57:
+                fraction += (np.int64(data[at]) - 48) * scale
+                scale //= 10
+                at += 1
+            if at == first:
+                return np.int64(0), False
+    instant = _instant(
+        _number(data, start, 4),
+        _number(data, start + 5, 2),
+        _number(data, start + 8, 2),
+        _number(data, start + 11, 2),
+        _number(data, start + 14, 2),
+        second,
+    )
+    if instant < -(np.int64(1) << 61):
+        return np.int64(0), False
+    if at < end:
+        if data[at] == 32:
+            at += 1
+        east = _offset(data, at, end)
+        if east == -1:
+            return np.int64(0), False
+        instant -= east if east >= 0 else east + 1
+    return instant * SECOND + fraction, True
+
+
+@njit(cache=True, nogil=True)
+def _epoch(data, start, end):  # type: ignore[no-untyped-def]
+    """Microseconds of epoch seconds (10 digits), milliseconds (13) or microseconds (16)."""
+    length = end - start
+    for i in range(start, end):
+        if data[i] == 46 and i - start == 10:  # seconds with a fraction
+            length = 10
+            break
+    if length not in (10, 13, 16):
+        return np.int64(0), False
+    value = _number(data, start, length)
+    if value < 0:
+        return np.int64(0), False
+    for _ in range((16 - length) // 3):
+        value *= 1000
+    at, scale = start + length + 1, np.int64(100_000)
+    while at < end:
+        digit = np.int64(data[at]) - 48
+        if digit < 0 or digit > 9:
+            return np.int64(0), False
+        value += digit * scale
+        scale //= 10
+        at += 1
+    return value, value < _LATEST
+
+
+@njit(cache=True, nogil=True)
+def _iso_or_epoch(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        time, found = _iso(data, starts[row], ends[row])
+        if not found:
+            time, found = _epoch(data, starts[row], ends[row])
+        times[row], readable[row] = time, found
+
+
+@njit(cache=True, nogil=True)
+def _compact(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        start, length = starts[row], ends[row] - starts[row]
+        if length == 12:
+            year = _number(data, start, 2)
+            if year >= 0:
+                year += 1900 if year >= 70 else 2000
+            start += 2
+        elif length == 14:
+            year = _number(data, start, 4)
+            start += 4
+        else:
+            continue
+        instant = _instant(
+            year,
+            _number(data, start, 2),
+            _number(data, start + 2, 2),
+            _number(data, start + 4, 2),
+            _number(data, start + 6, 2),
+            _number(data, start + 8, 2),
+        )
+        if instant > -(np.int64(1) << 61):
+            times[row], readable[row] = instant * SECOND, True
+
+
+@njit(cache=True, nogil=True)
+def _time_of_day(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        start = starts[row]
+        if ends[row] - start != 8 or data[start + 2] != 58 or data[start + 5] != 58:
+            continue
+        instant = _instant(
+            1970,
+            1,
+            1,
+            _number(data, start, 2),
+            _number(data, start + 3, 2),
+            _number(data, start + 6, 2),
+        )
+        if instant > -(np.int64(1) << 61):
+            times[row], readable[row] = instant * SECOND, True

@@ -1,0 +1,1 @@
+"""Text: spans of bytes, normalisation."""

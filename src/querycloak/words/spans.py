@@ -1,0 +1,120 @@
+"""Many short texts as spans of one byte buffer: how a block of a log becomes Arrow columns without Python loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Positions = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Texts `data[starts[i]:ends[i]]`; they may overlap, and stand in any order."""
+
+    data: Bytes
+    starts: Positions
+    ends: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Spans:
+        """The texts of an Arrow string or binary column; a null is an empty text."""
+        if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+            width: type[np.signedinteger] = np.int64
+        elif pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+            width = np.int32
+        else:
+            return cls.of(array.cast(pa.large_string()))
+        _, offsets_buffer, data_buffer = array.buffers()
+        offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1]
+        data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.empty(0, np.uint8)
+        starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
+        if array.null_count:
+            missing = array.is_null().to_numpy(zero_copy_only=False)
+            ends = np.where(missing, starts, ends)
+        return cls(data, starts, ends)
+
+    @classmethod
+    def empty(cls, count: int) -> Spans:
+        """As many empty texts."""
+        nowhere = np.zeros(count, np.int64)
+        return cls(np.empty(0, np.uint8), nowhere, nowhere)
+
+    @property
+    def lengths(self) -> Positions:
+        """Bytes of each text."""
+        return self.ends - self.starts
+
+    def where(self, mask: Mask) -> Spans:
+        """The texts under a mask."""
+        return Spans(self.data, self.starts[mask], self.ends[mask])
+
+    def blank(self, mask: Mask) -> Spans:
+        """The same texts, those under the mask emptied."""
+        return Spans(self.data, self.starts, np.where(mask, self.starts, self.ends)) if mask.any() else self
+
+    def trimmed(self) -> Spans:
+        """Without blanks and control characters at both ends."""
+        starts, ends = self.starts.copy(), self.ends.copy()
+        _trim(self.data, starts, ends)
+        return Spans(self.data, starts, ends)
+
+    def strings(self, present: Mask | None = None) -> pa.StringArray:
+        """An Arrow string column of its own bytes (which must be UTF-8); null where not present."""
+        offsets = np.zeros(len(self) + 1, np.int32)
+        np.cumsum(self.lengths, out=offsets[1:])
+        data = np.empty(offsets[-1], np.uint8)
+        _gather(self.data, self.starts, self.ends, data)
+        return string_array(offsets, data, present)
+
+    def bytes_at(self, index: int) -> bytes:
+        """One text."""
+        return self.data[self.starts[index] : self.ends[index]].tobytes()
+
+
+def string_array(offsets: NDArray[np.int32], data: Bytes, present: Mask | None = None) -> pa.StringArray:
+    """An Arrow string column over finished buffers."""
+    return pa.StringArray.from_buffers(
+        len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), validity(present)
+    )
+
+
+def number_array(values: NDArray[np.generic], arrow_type: pa.DataType, present: Mask | None = None) -> pa.Array:
+    """An Arrow column over a numpy array, null where not present."""
+    return pa.Array.from_buffers(arrow_type, len(values), [validity(present), pa.py_buffer(values)])
+
+
+def validity(present: Mask | None) -> pa.Buffer | None:
+    """Arrow's bitmap of what is present; none where everything is."""
+    if present is None or present.all():
+        return None
+    return pa.py_buffer(np.packbits(present, bitorder="little"))
+
+
+@njit(cache=True, nogil=True)
+def _gather(data, starts, ends, out):  # type: ignore[no-untyped-def]
+    position = 0
+    for row in range(starts.size):
+        for i in range(starts[row], ends[row]):
+            out[position] = data[i]
+            position += 1
+
+
+@njit(cache=True, nogil=True)
+def _trim(data, starts, ends):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        first, last = starts[row], ends[row]
+        while first < last and (data[first] <= 32 or data[first] == 127):
+            first += 1
+        while first < last and (data[last - 1] <= 32 or data[last - 1] == 127):
+            last -= 1
+        starts[row], ends[row] = first, last
