@@ -89,7 +89,9 @@ class DuckDBEngine:
 
     @staticmethod
     def _explain_start(error: Exception) -> QuerycloakError:
-        return ParameterError(f"DuckDB does not accept its settings ({type(error).__name__}): check memory, such as 3GB")
+        return ParameterError(
+            f"DuckDB does not accept its settings ({type(error).__name__}): check memory, such as 3GB"
+        )
 
 
 class _Stream:

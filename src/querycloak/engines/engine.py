@@ -84,9 +84,7 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
     raise ParameterError(f"engine must be duckdb, spark, spark://host:port or sc://host:port; it is {engine!r}")
 
 
-def guarded(
-    work: Callable[[], Result], explain: Callable[[Exception], QuerycloakError | None], doing: str
-) -> Result:
+def guarded(work: Callable[[], Result], explain: Callable[[Exception], QuerycloakError | None], doing: str) -> Result:
     """What the work returns; an engine's own words never get out, for they may quote the log."""
     problem: QuerycloakError | None
     try:
@@ -94,7 +92,11 @@ def guarded(
     except QuerycloakError:
         raise
     except Exception as error:  # whatever an engine throws
-        problem = explain(error) or _shortage(error) or EngineError(f"the engine failed while {doing} ({type(error).__name__})")
+        problem = (
+            explain(error)
+            or _shortage(error)
+            or EngineError(f"the engine failed while {doing} ({type(error).__name__})")
+        )
     # Raised here and not inside the handler, so that not even its context holds the engine's words.
     raise problem
 

@@ -11,6 +11,13 @@ from querycloak.logs.checks import KEPT, MEANINGS, code_name, is_bad
 DEFAULT_MAX_BAD = 0.05
 
 
+def checked_share(max_bad: float) -> float:
+    """The share of bad rows allowed, if it is one."""
+    if not 0 <= max_bad <= 1:
+        raise ParameterError(f"max_bad must be a share between 0 and 1; it is {max_bad}")
+    return max_bad
+
+
 @dataclass(frozen=True)
 class Accounting:
     """Rows by code; 0 is kept."""
@@ -39,8 +46,6 @@ class Accounting:
 
     def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
         """Refuse a log of which more than this share is bad."""
-        if not 0 <= max_bad <= 1:
-            raise ParameterError(f"max_bad must be a share between 0 and 1; it is {max_bad}")
         if self.rows_read and self.bad > max_bad * self.rows_read:
             worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
             raise TooManyBadLines(

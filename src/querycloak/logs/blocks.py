@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from querycloak.logs.fields import record_ends
 from querycloak.logs.files import ByteStream, LogFile
-from querycloak.words.spans import Mask, Spans
+from querycloak.words.spans import Spans
 
 BLOCK = 4 << 20
 LONGEST_RECORD = 4 << 20
@@ -28,20 +28,34 @@ class Part:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records of one file; `line` is the first one's number, 0 where nobody counted.
+    """Whole records of one file, not yet looked for; whoever parses the block does that, beside the reading.
 
-    `size` is what was read of the stored file for it: progress is told in those bytes.
+    `line` is the first record's number, 0 where nobody counted. `size` is what was read of the stored file
+    for it: progress is told in those bytes. `overlong` stands for one record too long to be held.
     """
 
     file: int
-    records: Spans
-    overlong: Mask
+    data: bytes
     line: int = 0
     size: int = 0
+    overlong: bool = False
 
-    def without(self, mask: Mask) -> Block:
-        """The block without some records."""
-        return replace(self, records=self.records.where(~mask), overlong=self.overlong[~mask])
+    def records(self, quoted_by: int | None = None) -> Spans:
+        """The records, without their line ends."""
+        if self.overlong:
+            return Spans.empty(1)
+        buffer = np.frombuffer(self.data, np.uint8)
+        if quoted_by is None:
+            ends = np.flatnonzero(buffer == _LINE_FEED)
+        else:
+            buffer = buffer.copy()  # quoted fields are rewritten in place
+            ends = record_ends(buffer, quoted_by)
+        if not len(ends) or ends[-1] != len(buffer) - 1:
+            ends = np.append(ends, len(buffer))
+        starts = np.empty_like(ends)
+        starts[0], starts[1:] = 0, ends[:-1] + 1
+        returns = (ends > starts) & (buffer[np.maximum(ends, 1) - 1] == _CARRIAGE_RETURN)
+        return Spans(buffer, starts, ends - returns)
 
 
 def parts_of(files: list[LogFile], size: int | None, *, divisible: bool) -> list[Part]:
@@ -67,9 +81,9 @@ def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None) -> I
         position = stream.tell()
         for data, overlong in _record_buffers(stream, quoted_by, mark=part.start == 0):
             before, position = position, stream.tell()
-            block = _block(data, overlong, quoted_by)
-            yield replace(block, file=part.file, line=line, size=position - before)
-            line += len(block.records) if line else 0
+            yield Block(part.file, data, line, position - before, overlong)
+            if line:
+                line += 1 if overlong else data.count(b"\n")
     finally:
         stream.close()
 
@@ -80,12 +94,16 @@ def _record_buffers(stream: ByteStream, quoted_by: int | None, *, mark: bool) ->
     while piece := stream.read(BLOCK):
         if mark:
             piece, mark = piece.removeprefix(_BYTE_ORDER_MARK), False
-        rest += piece
-        cut = _last_record_end(rest, quoted_by)
+        # Only quoted records must be looked at from their beginning to find where they end.
+        if quoted_by is not None:
+            rest, piece = b"", rest + piece
+        cut = _last_record_end(piece, quoted_by)
         if cut:
-            yield rest[:cut], False
-            rest = rest[cut:]
-        elif len(rest) > LONGEST_RECORD:
+            yield b"".join((rest, memoryview(piece)[:cut])), False
+            rest = piece[cut:]
+            continue
+        rest += piece
+        if len(rest) > LONGEST_RECORD:
             rest = _after_line_feed(stream, rest)
             yield b"", True
     if rest:
@@ -107,23 +125,6 @@ def _after_line_feed(stream: ByteStream, data: bytes) -> bytes:
             return rest
         data = stream.read(BLOCK)
     return b""
-
-
-def _block(data: bytes, overlong: bool, quoted_by: int | None) -> Block:
-    if overlong:
-        return Block(0, Spans.empty(1), np.ones(1, np.bool_))
-    buffer = np.frombuffer(data, np.uint8)
-    if quoted_by is None:
-        ends = np.flatnonzero(buffer == _LINE_FEED)
-    else:
-        buffer = buffer.copy()  # quoted fields are rewritten in place
-        ends = record_ends(buffer, quoted_by)
-    if not len(ends) or ends[-1] != len(buffer) - 1:
-        ends = np.append(ends, len(buffer))
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-    ends = np.where((ends > starts) & (buffer[np.maximum(ends, 1) - 1] == _CARRIAGE_RETURN), ends - 1, ends)
-    records = Spans(buffer, starts, ends)
-    return Block(0, records, records.lengths > LONGEST_RECORD)
 
 
 class _Window:

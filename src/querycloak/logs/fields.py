@@ -79,7 +79,7 @@ def _split_plain(data, record_starts, record_ends, separator, starts, ends, coun
 
 
 @njit(cache=True, nogil=True)
-def _split_quoted(data, record_starts, record_ends, separator, starts, ends, counts):  # type: ignore[no-untyped-def]
+def _split_quoted(data, record_starts, record_ends, separator, starts, ends, counts):  # type: ignore[no-untyped-def]  # noqa: C901
     quote = 34
     width = starts.shape[0]
     for row in range(record_starts.size):

@@ -95,7 +95,7 @@ def find_files(logs: Sequence[str | os.PathLike[str]]) -> list[LogFile]:
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")
     found: list[LogFile] = []
-    for number, log in enumerate(map(os.fspath, logs), start=1):
+    for number, log in enumerate([os.fspath(log) for log in logs], start=1):
         label = "LOG" if len(logs) == 1 else f"LOG {number}"
         if "://" in log:
             found.append(_identify(LogFile(label, log, _remote_size(label, log))))

@@ -7,10 +7,10 @@ import pyarrow as pa
 ROWS = pa.schema(
     [
         pa.field("user", pa.string(), metadata={"meaning": "the privacy unit: whoever is protected"}),
-        pa.field("time", pa.timestamp("us"), metadata={"meaning": "when the query was asked, UTC, or local if the log says no more"}),
+        pa.field("time", pa.timestamp("us"), metadata={"meaning": "when it was asked: UTC, or as the log says"}),
         pa.field("query", pa.string(), metadata={"meaning": "what was asked, normalised unless told otherwise"}),
         pa.field("rank", pa.int32(), metadata={"meaning": "position of the clicked result; null without a click"}),
-        pa.field("url", pa.string(), metadata={"meaning": "what was clicked: an address or an object's id; null without a click"}),
+        pa.field("url", pa.string(), metadata={"meaning": "what was clicked, an address or an object's id, or null"}),
     ]
 )  # fmt: skip
 COLUMNS: tuple[str, ...] = tuple(ROWS.names)

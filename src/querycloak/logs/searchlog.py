@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import ibis.expr.types as ir
 from querycloak.engines import Engine, connect
 from querycloak.engines.engine import OnBytes
 from querycloak.errors import ParameterError
-from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting
+from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.checks import KEPT
 from querycloak.logs.choices import Choices
 from querycloak.logs.files import find_files
@@ -35,17 +36,40 @@ def read(
     choices: Choices | None = None,
     max_bad: float = DEFAULT_MAX_BAD,
     engine: Engine | str = "duckdb",
-    on_bytes: OnBytes | None = None,
 ) -> SearchLog:
     """The search log in files, folders or addresses; only the beginnings of files are looked at here."""
+    prepared = prepare(logs, log_format=log_format, columns=columns, encoding=encoding, choices=choices)
+    return prepared.on(connect(engine) if isinstance(engine, str) else engine, max_bad=max_bad)
+
+
+def prepare(
+    logs: Log | Sequence[Log],
+    *,
+    log_format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    choices: Choices | None = None,
+) -> Prepared:
+    """A log whose files and format are known, before any engine is started."""
     paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
     choices = choices or Choices()
     files = find_files(paths)
     name, reader = choose_reader(files, log_format, columns, encoding)
     if choices.applications and name != "ubi":
         raise ParameterError(f"applications can be chosen in ubi logs only; this one is {name}")
-    running = connect(engine) if isinstance(engine, str) else engine
-    return SearchLog(LogSource(files, reader, choices), name, running, max_bad, on_bytes)
+    return Prepared(LogSource(files, reader, choices), name)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A log that waits for an engine."""
+
+    source: LogSource
+    format: str
+
+    def on(self, engine: Engine, *, max_bad: float = DEFAULT_MAX_BAD, on_bytes: OnBytes | None = None) -> SearchLog:
+        """The log on an engine."""
+        return SearchLog(self.source, self.format, engine, max_bad, on_bytes)
 
 
 class SearchLog:
@@ -63,7 +87,7 @@ class SearchLog:
         on_bytes: OnBytes | None = None,
     ) -> None:
         self.source, self.format, self.engine = source, format_name, engine
-        self._max_bad, self._on_bytes = max_bad, on_bytes
+        self._max_bad, self._on_bytes = checked_share(max_bad), on_bytes
 
     def __enter__(self) -> SearchLog:
         return self

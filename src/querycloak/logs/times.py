@@ -103,7 +103,7 @@ def _offset(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _iso(data, start, end):  # type: ignore[no-untyped-def]
+def _iso(data, start, end):  # type: ignore[no-untyped-def]  # noqa: C901
     """Microseconds of an ISO time and whether it is one."""
     length = end - start
     if length < 16 or data[start + 4] != 45 or data[start + 7] != 45 or data[start + 13] != 58:

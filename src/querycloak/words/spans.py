@@ -83,9 +83,7 @@ class Spans:
 
 def string_array(offsets: NDArray[np.int32], data: Bytes, present: Mask | None = None) -> pa.StringArray:
     """An Arrow string column over finished buffers."""
-    return pa.StringArray.from_buffers(
-        len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), validity(present)
-    )
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), validity(present))
 
 
 def number_array(values: NDArray[np.generic], arrow_type: pa.DataType, present: Mask | None = None) -> pa.Array:

@@ -187,20 +187,16 @@ _READERS: dict[str, Callable[[list[Head], str], Reader]] = {
     "aol": _aol_reader,
     "excite": lambda _, encoding: DelimitedReader(excite.LAYOUT, encoding),
     "sogou": lambda _, encoding: DelimitedReader(sogou.LAYOUT, encoding),
-    "ubi": lambda _, encoding: UbiReader(encoding),
+    "ubi": lambda _, encoding: UbiReader(encoding),  # noqa: PLW0108
 }
 
 
-def _table_reader(
-    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str
-) -> Reader:
+def _table_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
     head = heads[0]
     if any(other.is_parquet != head.is_parquet for other in heads):
         raise UnknownFormat("the log's files are of several formats: read Parquet and text apart")
     if head.is_parquet:
-        mappings = [
-            table.resolve(columns, table.open_parquet(file).schema_arrow.names, file.label) for file in files
-        ]
+        mappings = [table.resolve(columns, table.open_parquet(file).schema_arrow.names, file.label) for file in files]
         return table.ParquetReader(mappings[0])
     if head.lines[0].startswith(b"{"):
         names = list((parse_object(head.lines[0]) or {}).keys())

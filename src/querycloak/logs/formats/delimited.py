@@ -9,13 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.logs.addresses import shortened
-from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import Candidates, mark
 from querycloak.logs.choices import Choices
 from querycloak.logs.decoding import to_utf8
 from querycloak.logs.fields import first_words, integers, split, without_brackets
 from querycloak.logs.files import LogFile
-from querycloak.logs.formats.rows import any_longer, contents_of, equal_to, line_numbers, marked_batch, query_texts
+from querycloak.logs.formats.rows import (
+    any_longer,
+    contents_of,
+    equal_to,
+    line_numbers,
+    marked_batch,
+    query_texts,
+)
 from querycloak.logs.schema import MARKED_ROWS
 from querycloak.logs.times import TimeParser, iso_or_epoch
 from querycloak.words.spans import Spans
@@ -55,21 +62,22 @@ class DelimitedReader:
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
-        lines = line_numbers(block)
+        records = block.records(self._layout.quoted_by)
+        lines = line_numbers(block, records)
         if self._header is not None:
-            header = equal_to(block.records, self._header)
+            header = equal_to(records, self._header)
             if header.any():
-                block, lines = block.without(header), lines[~header]
-        contents = contents_of(block) if origin else None  # before quoted fields are rewritten
-        rows = self._candidates(block, choices)
+                records, lines = records.where(~header), lines[~header]
+        contents = contents_of(records) if origin else None  # before quoted fields are rewritten
+        rows = self._candidates(records, choices, overlong=block.overlong)
         return marked_batch(rows, mark(rows), block.file, lines, contents)
 
-    def _candidates(self, block: Block, choices: Choices) -> Candidates:
+    def _candidates(self, records: Spans, choices: Choices, *, overlong: bool) -> Candidates:
         layout = self._layout
-        records, undecodable = to_utf8(block.records, self._encoding)
+        records, undecodable = to_utf8(records, self._encoding)
         fields = split(records, layout.separator[0], max(layout.field_counts), quotes=layout.quotes)
-        overlong = block.overlong | any_longer(fields.spans)
-        columns = {name: fields.spans[index].blank(overlong) for name, index in layout.columns.items()}
+        too_long = any_longer([records], LONGEST_RECORD) | any_longer(fields.spans) | overlong
+        columns = {name: fields.spans[index].blank(too_long) for name, index in layout.columns.items()}
         nothing = Spans.empty(len(records))
         query, rank = columns["query"], columns.get("rank", nothing).trimmed()
         rank_values, rank_readable = integers(first_words(rank) if layout.rank_is_first_word else rank)
@@ -85,7 +93,7 @@ class DelimitedReader:
             rank_present=rank.lengths > 0,
             choices=choices,
             undecodable=undecodable,
-            overlong=overlong,
+            overlong=too_long,
             wrong_fields=~np.isin(fields.counts, layout.field_counts),
             fields=fields.counts,
         )

@@ -8,17 +8,16 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from querycloak.logs.blocks import Block
 from querycloak.logs.decoding import to_utf8
 from querycloak.words.spans import Mask, Spans
 
 JsonObject = dict[str, Any]
 
 
-def objects_of(block: Block, encoding: str) -> tuple[list[JsonObject | None], Mask]:
-    """The object of each line, none where there is no object; and which lines cannot be decoded."""
-    records, undecodable = to_utf8(block.records, encoding)
-    return [parse_object(records.bytes_at(i)) for i in range(len(records))], undecodable
+def objects_of(records: Spans, encoding: str) -> tuple[list[JsonObject | None], Mask]:
+    """The object of each record, none where there is no object; and which records cannot be decoded."""
+    decoded, undecodable = to_utf8(records, encoding)
+    return [parse_object(decoded.bytes_at(i)) for i in range(len(decoded))], undecodable
 
 
 def parse_object(line: bytes) -> JsonObject | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ def query_texts(queries: Spans, choices: Choices) -> pa.StringArray:
     return normalise(queries) if choices.normalise else queries.strings()
 
 
-def any_longer(spans: list[Spans], limit: int = LONGEST_FIELD) -> Mask:
+def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
     """Which rows have a field beyond the limit."""
     longer = np.zeros(len(spans[0]), np.bool_)
     for span in spans:
@@ -31,24 +33,23 @@ def any_longer(spans: list[Spans], limit: int = LONGEST_FIELD) -> Mask:
 
 def equal_to(records: Spans, text: bytes) -> Mask:
     """Which records are this text."""
-    equal = records.lengths == len(text)
+    equal: Mask = records.lengths == len(text)
     if text and equal.any():
         equal &= records.data[np.minimum(records.starts, max(len(records.data) - 1, 0))] == text[0]
         for index in np.flatnonzero(equal):
-            equal[index] = records.bytes_at(index) == text
+            equal[index] = records.bytes_at(int(index)) == text
     return equal
 
 
-def line_numbers(block: Block) -> NDArray[np.int64]:
+def line_numbers(block: Block, records: Spans) -> NDArray[np.int64]:
     """The number of each record in its file, 0 where nobody counted."""
     if not block.line:
-        return np.zeros(len(block.records), np.int64)
-    return np.arange(block.line, block.line + len(block.records))
+        return np.zeros(len(records), np.int64)
+    return np.arange(block.line, block.line + len(records))
 
 
-def contents_of(block: Block) -> pa.BinaryArray:
+def contents_of(records: Spans) -> pa.BinaryArray:
     """The records as they stand, at most 64 KiB of each."""
-    records = block.records
     short = Spans(records.data, records.starts, np.minimum(records.ends, records.starts + LONGEST_CONTENT))
     texts = short.strings()
     return pa.BinaryArray.from_buffers(pa.binary(), len(texts), texts.buffers())

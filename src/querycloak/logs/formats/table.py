@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from querycloak.errors import InputError, MissingColumn, ParameterError
 from querycloak.logs.addresses import shortened
-from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import Candidates, mark
 from querycloak.logs.choices import Choices
 from querycloak.logs.fields import integers
@@ -122,10 +122,10 @@ class JsonLinesReader:
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
-        objects, undecodable = objects_of(block, self._encoding)
+        records = block.records()
+        objects, undecodable = objects_of(records, self._encoding)
         texts = {
-            name: spans_of([as_text(member(value, path)) for value in objects])
-            for name, path in self._mapping.items()
+            name: spans_of([as_text(member(value, path)) for value in objects]) for name, path in self._mapping.items()
         }
         nothing = Spans.empty(len(objects))
         columns = RawColumns(
@@ -136,9 +136,10 @@ class JsonLinesReader:
             url=texts.get("url", nothing),
         )
         not_objects = np.array([value is None for value in objects], np.bool_)
-        rows = columns.candidates(choices, undecodable, block.overlong, not_objects, 1)
-        contents = contents_of(block) if origin else None
-        return marked_batch(rows, mark(rows), block.file, line_numbers(block), contents)
+        too_long = any_longer([records], LONGEST_RECORD) | block.overlong
+        rows = columns.candidates(choices, undecodable, too_long, not_objects, 1)
+        contents = contents_of(records) if origin else None
+        return marked_batch(rows, mark(rows), block.file, line_numbers(block, records), contents)
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,9 @@ class ParquetReader:
         column = block.columns.column(self._mapping["time"])
         if not pa.types.is_timestamp(column.type) and not pa.types.is_date(column.type):
             return iso_or_epoch(self._texts(block, "time").trimmed())
-        moments = pc.cast(pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64())
+        moments = pc.cast(
+            pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64()
+        )
         times = moments.fill_null(0).to_numpy(zero_copy_only=False)
         return times, moments.is_valid().to_numpy(zero_copy_only=False) & in_range(times)
 

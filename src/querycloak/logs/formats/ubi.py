@@ -17,9 +17,10 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from querycloak.logs.addresses import shortened
-from querycloak.logs.blocks import Block, Part, read_blocks
+from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import (
     CLICK_OF_ANOTHER,
     CLICK_WITHOUT_QUERY,
@@ -40,6 +41,7 @@ from querycloak.logs.times import iso_or_epoch
 from querycloak.words.spans import Mask, Spans, number_array
 
 QUERY, EVENT = 1, 2
+_IDS = ("query_id", "client_id", "user_id")
 _ACTIONS = ("index", "create", "update", "delete")
 _OBJECT_IDS = (
     "event_attributes.object.object_id",
@@ -98,57 +100,53 @@ class UbiReader:
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's documents, each with its code."""
-        objects, undecodable = objects_of(block, self._encoding)
-        lines = line_numbers(block)
+        records = block.records()
+        objects, undecodable = objects_of(records, self._encoding)
+        lines = line_numbers(block, records)
         actions = np.array([is_action_line(value) for value in objects], np.bool_)
         if actions.any():
-            block, undecodable, lines = block.without(actions), undecodable[~actions], lines[~actions]
+            records, undecodable, lines = records.where(~actions), undecodable[~actions], lines[~actions]
             objects = [value for value in objects if not is_action_line(value)]
         documents = [_document(value) for value in objects]
-        return self._batch(documents, block, undecodable, lines, choices, origin=origin)
+        too_long = any_longer([records], LONGEST_RECORD) | block.overlong
+        batch, fields = _batch(documents, undecodable, too_long, choices)
+        if not origin:
+            return batch
+        codes = batch.column("code").to_numpy()
+        return with_origin(batch, codes, block.file, lines, fields, contents_of(records))
 
-    def _batch(
-        self,
-        documents: list[JsonObject],
-        block: Block,
-        undecodable: Mask,
-        lines: np.ndarray[tuple[int], np.dtype[np.int64]],
-        choices: Choices,
-        *,
-        origin: bool,
-    ) -> pa.RecordBatch:
-        kinds = np.array([_kind(value) for value in documents], np.int8)
-        ids = {
-            ours: spans_of([as_text(value.get(theirs)) for value in documents]).trimmed()
-            for ours, theirs in (("query_id", "query_id"), ("client", "client_id"), ("account", "user_id"))
-        }
-        rows = _candidates(documents, kinds, list(ids.values()), block, undecodable, choices)
-        codes = mark(rows)
-        columns = [
-            pa.array(kinds),
-            # Ids count even in documents that are set aside: they tell which client is whose.
-            *(span.blank(rows.overlong).strings(span.blank(rows.overlong).lengths > 0) for span in ids.values()),
-            number_array(rows.time, pa.timestamp("us"), rows.time_readable),
-            rows.query,
-            number_array(rows.rank, pa.int32(), rows.rank_readable),
-            rows.url.strings(rows.url.lengths > 0),
-            pa.array(codes),
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
-        return with_origin(batch, codes, block.file, lines, rows.fields, contents_of(block)) if origin else batch
+
+def _batch(
+    documents: list[JsonObject], undecodable: Mask, too_long: Mask, choices: Choices
+) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+    kinds = np.array([_kind(value) for value in documents], np.int8)
+    ids = [spans_of([as_text(value.get(name)) for value in documents]).trimmed() for name in _IDS]
+    rows = _candidates(documents, kinds, ids, undecodable, too_long, choices)
+    # Ids count even in documents that are set aside: they tell which client is whose.
+    usable = [span.blank(rows.overlong) for span in ids]
+    columns = [
+        pa.array(kinds),
+        *(span.strings(span.lengths > 0) for span in usable),
+        number_array(rows.time, pa.timestamp("us"), rows.time_readable),
+        rows.query,
+        number_array(rows.rank, pa.int32(), rows.rank_readable),
+        rows.url.strings(rows.url.lengths > 0),
+        pa.array(mark(rows)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS), rows.fields
 
 
 def _candidates(
     documents: list[JsonObject],
-    kinds: np.ndarray[tuple[int], np.dtype[np.int8]],
+    kinds: NDArray[np.int8],
     ids: list[Spans],
-    block: Block,
     undecodable: Mask,
+    too_long: Mask,
     choices: Choices,
 ) -> Candidates:
     query = spans_of([as_text(value.get("user_query")) for value in documents])
     url = spans_of([_first_text(value, _OBJECT_IDS) for value in documents])
-    overlong = block.overlong | any_longer([*ids, query, url])
+    overlong = too_long | any_longer([*ids, query, url])
     positions = [_position(value) for value in documents]
     rank, rank_readable = integers(spans_of(positions))
     time, time_readable = iso_or_epoch(spans_of([as_text(value.get("timestamp")) for value in documents]))

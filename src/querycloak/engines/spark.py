@@ -1,0 +1,200 @@
+"""Spark, on this machine or on a cluster: for those who outgrow one process.
+
+Executors run the same Python as DuckDB's threads, so querycloak must be installed where they run, and
+paths must mean the same file there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.engines.engine import BatchSource, OnBytes, Result, guarded
+from querycloak.engines.private_folder import PrivateFolder
+from querycloak.errors import InputError, QuerycloakError, ResourceError
+
+PART = 32 << 20
+DEFAULT_MEMORY = "3g"
+# The code of a row that only says why a source could not be read: exceptions lose their type on the way
+# from an executor, and their text comes with a trace that may quote the log.
+_FAILED = -1
+
+
+class SparkEngine:
+    """A Spark session of our own, silent, spilling into a private folder."""
+
+    name = "spark"
+
+    def __init__(self, master: str, *, threads: int | None = None, memory: str | None = None) -> None:
+        self._names = (f"querycloak_{number}" for number in itertools.count(1))
+        self._folder = PrivateFolder()
+        self._cached: list[Any] = []
+        self._session = guarded(
+            lambda: _session(master, threads or os.cpu_count() or 1, memory or DEFAULT_MEMORY, str(self._folder.path)),
+            _explain_start,
+            "starting Spark",
+        )
+        self._backend = guarded(lambda: ibis.pyspark.connect(self._session), _explain_start, "starting Spark")
+
+    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:  # noqa: ARG002
+        """Read by the executors, once, and kept among them."""
+        parts = source.parts(PART)
+        frame = self._session.range(0, len(parts), 1, len(parts)).mapInArrow(
+            _Parts(source, parts), _spark_schema(source.schema)
+        )
+        return self._view(frame)
+
+    def code_counts(self, table: ir.Table) -> Counter[int]:
+        """Counted in one pass over what the executors keep."""
+        counts = self.fetch(table.group_by("code").agg(rows=table.count()))
+        by_code = dict(zip(counts["code"].to_pylist(), counts["rows"].to_pylist(), strict=True))
+        if _FAILED in by_code:
+            text = next(name for name, kind in table.schema().items() if kind.is_string())
+            failures = self.fetch(table.filter(table.code == _FAILED).select(text))
+            raise InputError(min(failures[text].to_pylist()))
+        return Counter(by_code)
+
+    def stage(self, table: ir.Table) -> ir.Table:
+        """Computed once and kept among the executors."""
+        return self._view(self._frame(table))
+
+    def fetch(self, table: ir.Table) -> pa.Table:
+        """The whole result."""
+        return self._run(lambda: self._frame(table).toArrow(), "computing a result")
+
+    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
+        """The result in batches, one partition after another."""
+        frame = self._run(lambda: self._frame(table), "computing a result")
+        rows = self._run(lambda: frame.toLocalIterator(prefetchPartitions=True), "computing a result")
+        schema = table.schema().to_pyarrow()
+        while batch := self._run(lambda: list(itertools.islice(rows, 10_000)), "computing a result"):
+            yield pa.RecordBatch.from_pylist([row.asDict() for row in batch], schema=schema)
+
+    def explain(self, table: ir.Table) -> str:
+        """Spark's plan for a table (private: it may quote literals)."""
+        frame = self._frame(table)
+        return str(frame._jdf.queryExecution().toString())
+
+    def close(self) -> None:
+        """Give back what the executors keep, and end the session."""
+        with contextlib.suppress(Exception):
+            for frame in self._cached:
+                frame.unpersist()
+            self._session.stop()
+        self._folder.remove()
+
+    def _frame(self, table: ir.Table) -> Any:
+        return self._session.sql(self._backend.compile(table))
+
+    def _view(self, frame: Any) -> ir.Table:
+        from pyspark import StorageLevel
+
+        name = next(self._names)
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._cached.append(kept)
+        kept.createOrReplaceTempView(name)
+        return self._run(lambda: self._backend.table(name), "reading a table")
+
+    @staticmethod
+    def _run(work: Callable[[], Result], doing: str) -> Result:
+        return guarded(work, lambda _: None, doing)
+
+
+class _Parts:
+    """What an executor does: read the parts whose numbers it is handed."""
+
+    def __init__(self, source: BatchSource, parts: list[Any]) -> None:
+        self._source, self._parts = source, parts
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from self._read(self._parts[number])
+
+    def _read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        try:
+            for block in self._source.blocks(part):
+                yield self._source.parse(block)
+        except QuerycloakError as error:
+            yield _failure(self._source.schema, str(error))
+
+
+def _failure(schema: pa.Schema, message: str) -> pa.RecordBatch:
+    text = next(field.name for field in schema if pa.types.is_string(field.type))
+    row = dict.fromkeys(schema.names) | {"code": _FAILED, text: message}
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _session(master: str, threads: int, memory: str, folder: str) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("querycloak")
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    }
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        builder = builder.master(f"local[{threads}]" if master == "local" else master)
+        java = f"-Djava.io.tmpdir={folder} -Dlog4j2.level=OFF -Dlog4j.rootLogger=OFF"
+        settings |= {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.local.dir": folder,
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            "spark.driver.memory": memory,
+            "spark.driver.bindAddress": "127.0.0.1" if master == "local" else "0.0.0.0",
+            "spark.driver.extraJavaOptions": java,
+            "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        }
+        if master == "local":
+            settings |= {"spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": str(2 * threads)}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with _silence():
+        session = builder.getOrCreate()
+        if not master.startswith("sc://"):
+            session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Start what is started here with its error stream closed for good: Java logs would quote the log."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _explain_start(error: Exception) -> QuerycloakError:
+    if isinstance(error, ModuleNotFoundError):
+        return ResourceError("Spark is not installed: pip install 'querycloak[spark]'")
+    if "JAVA_GATEWAY_EXITED" in str(error) or isinstance(error, FileNotFoundError):
+        return ResourceError("Spark found no Java: install Java 17 or newer, or set JAVA_HOME")
+    return ResourceError(f"Spark did not start ({type(error).__name__}): check the address and that it can be reached")

@@ -1,0 +1,1 @@
+"""What runs several stages one after another: the demo."""

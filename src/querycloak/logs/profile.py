@@ -1,0 +1,122 @@
+"""The profile of a log: true counts, hence private output."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from querycloak.errors import ParameterError
+from querycloak.logs.searchlog import SearchLog
+
+MOST_WORDS = 5
+GAP_MINUTES = 30
+
+
+@dataclass(frozen=True)
+class WordsPerQuery:
+    """Words of a search's query: the mean, and the share of searches with 1, 2, 3, 4, and 5 or more."""
+
+    mean: float
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What `inspect` shows."""
+
+    rows_read: int
+    rows_kept: int
+    set_aside: dict[str, int]
+    users: int
+    searches: int
+    clicks: int
+    distinct_queries: int
+    distinct_pairs: int
+    one_user_share: float
+    words_per_query: WordsPerQuery
+    sessions: int
+    first_time: datetime | None
+    last_time: datetime | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        values = asdict(self)
+        for name in ("first_time", "last_time"):
+            moment = values[name]
+            values[name] = moment and moment.isoformat()
+        return values
+
+
+def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
+    """Profile a log in one reading of it and four passes over what was kept."""
+    if not gap_minutes > 0:
+        raise ParameterError(f"gap_minutes must be above 0; it is {gap_minutes}")
+    rows = log.engine.stage(log.rows.select("user", "time", "query", "url"))
+    accounting = log.checked()
+    fetch = log.engine.fetch
+    people = fetch(_people(rows, gap_minutes)).to_pylist()[0]
+    queries = fetch(_queries(rows)).to_pylist()[0]
+    clicks = fetch(_clicks(rows)).to_pylist()[0]
+    searches = queries["searches"] or 0
+    shares = {_label(n): (queries[f"words_{n}"] or 0) / max(searches, 1) for n in range(1, MOST_WORDS + 1)}
+    return Profile(
+        rows_read=accounting.rows_read,
+        rows_kept=accounting.rows_kept,
+        set_aside=accounting.set_aside,
+        users=people["users"] or 0,
+        searches=searches,
+        clicks=clicks["clicks"] or 0,
+        distinct_queries=queries["distinct"],
+        distinct_pairs=clicks["pairs"],
+        one_user_share=(queries["one_user"] or 0) / max(queries["distinct"], 1),
+        words_per_query=WordsPerQuery((queries["words"] or 0) / max(searches, 1), shares),
+        sessions=people["sessions"] or 0,
+        first_time=people["first"],
+        last_time=people["last"],
+    )
+
+
+def _people(rows: ir.Table, gap_minutes: float) -> ir.Table:
+    """Users, sessions and the span of time: rows of one search pause for no time, so rows serve as searches do."""
+    before = rows.time.lag().over(ibis.window(group_by=rows.user, order_by=rows.time))
+    steps = rows.select(rows.time, before=before)
+    pause = steps.time.epoch_seconds() - steps.before.epoch_seconds()
+    return steps.agg(
+        users=steps.before.isnull().sum(),
+        sessions=(steps.before.isnull() | (pause > gap_minutes * 60)).sum(),
+        first=steps.time.min(),
+        last=steps.time.max(),
+    )
+
+
+def _queries(rows: ir.Table) -> ir.Table:
+    """Searches and distinct queries, with the words of each."""
+    searches = rows.select("user", "time", "query").distinct()
+    # A query has one user exactly when its least and greatest user are the same: no set of users is kept.
+    by_query = searches.group_by("query").agg(
+        searches=searches.count(), one_user=searches.user.min() == searches.user.max()
+    )
+    blanks = by_query.query.length() - by_query.query.replace(" ", "").length()
+    counted = by_query.mutate(words=blanks.cast("int64") + 1)
+    at_most = counted.words.clip(upper=MOST_WORDS)
+    return counted.agg(
+        searches=counted.searches.sum(),
+        distinct=counted.count(),
+        one_user=counted.one_user.sum(),
+        words=(counted.words * counted.searches).sum(),
+        **{f"words_{n}": counted.searches.sum(where=at_most == n) for n in range(1, MOST_WORDS + 1)},
+    )
+
+
+def _clicks(rows: ir.Table) -> ir.Table:
+    clicks = rows.filter(rows.url.notnull())
+    pairs = clicks.group_by(["query", "url"]).agg(clicks=clicks.count())
+    return pairs.agg(clicks=pairs.clicks.sum(), pairs=pairs.count())
+
+
+def _label(words: int) -> str:
+    return f"{words}+" if words == MOST_WORDS else str(words)
