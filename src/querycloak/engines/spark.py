@@ -7,6 +7,7 @@ paths must mean the same file there.
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import sys
@@ -38,6 +39,7 @@ class SparkEngine:
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
+        self._ours = not _running()
         self._session = guarded(
             lambda: _session(master, threads or os.cpu_count() or 1, memory or DEFAULT_MEMORY, str(self._folder.path)),
             _explain_start,
@@ -79,17 +81,19 @@ class SparkEngine:
         while batch := self._run(lambda: list(itertools.islice(rows, 10_000)), "computing a result"):
             yield pa.RecordBatch.from_pylist([row.asDict() for row in batch], schema=schema)
 
-    def explain(self, table: ir.Table) -> str:
-        """Spark's plan for a table (private: it may quote literals)."""
-        frame = self._frame(table)
-        return str(frame._jdf.queryExecution().toString())
+    def plan(self, table: ir.Table) -> str:
+        """How Spark means to compute a table (private: it may quote literals)."""
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            self._frame(table).explain("formatted")
+        return told.getvalue()
 
     def close(self) -> None:
         """Give back what the executors keep, and end the session."""
         with contextlib.suppress(Exception):
             for frame in self._cached:
                 frame.unpersist()
-            self._session.stop()
+            if self._ours:
+                self._session.stop()
         self._folder.remove()
 
     def _frame(self, table: ir.Table) -> Any:
@@ -140,6 +144,15 @@ def _spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
+def _running() -> bool:
+    """Whether somebody else has started a session here, which is then used and left running."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 def _session(master: str, threads: int, memory: str, folder: str) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -160,7 +173,6 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
         settings |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.local.dir": folder,
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.driver.memory": memory,
             "spark.driver.bindAddress": "127.0.0.1" if master == "local" else "0.0.0.0",
@@ -168,7 +180,11 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
             "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         }
         if master == "local":
-            settings |= {"spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": str(2 * threads)}
+            settings |= {
+                "spark.local.dir": folder,
+                "spark.driver.host": "127.0.0.1",
+                "spark.sql.shuffle.partitions": str(2 * threads),
+            }
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _silence():

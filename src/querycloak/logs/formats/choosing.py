@@ -6,6 +6,7 @@ Nothing here ever quotes a line: messages say what is accepted, not what was fou
 from __future__ import annotations
 
 import codecs
+import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -160,8 +161,8 @@ def _is_aol(head: Head) -> bool:
 
 def _is_table(head: Head) -> bool:
     """A header with our own column names."""
-    names = _header_names(head, _separator(head))
-    return names is not None and {"user", "time", "query"} <= {name.lower() for name in names}
+    names = _first_fields(head, _separator(head))
+    return table.looks_like_names(names) and {"user", "time", "query"} <= {name.lower() for name in names}
 
 
 _SIGNS: dict[str, Callable[[Head], bool]] = {
@@ -187,7 +188,7 @@ _READERS: dict[str, Callable[[list[Head], str], Reader]] = {
     "aol": _aol_reader,
     "excite": lambda _, encoding: DelimitedReader(excite.LAYOUT, encoding),
     "sogou": lambda _, encoding: DelimitedReader(sogou.LAYOUT, encoding),
-    "ubi": lambda _, encoding: UbiReader(encoding),  # noqa: PLW0108
+    "ubi": lambda _, encoding: UbiReader(encoding),
 }
 
 
@@ -207,7 +208,7 @@ def _table_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str,
 def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
     head = heads[0]
     separator = _separator(head)
-    names = _header_names(head, separator) or []
+    names = _first_fields(head, separator)
     mapping = table.resolve(columns, names, head.label)
     for other in heads[1:]:
         if other.lines[0] != head.lines[0]:
@@ -226,10 +227,7 @@ def _separator(head: Head) -> bytes:
     return max(table.SEPARATORS, key=lambda separator: head.lines[0].count(separator))
 
 
-def _header_names(head: Head, separator: bytes) -> list[str] | None:
-    """The names in the first line, if they look like names."""
-    try:
-        names = [name.strip().strip('"') for name in head.lines[0].decode(head.encoding).split(separator.decode())]
-    except UnicodeError:
-        return None
-    return names if len(names) > 1 and table.looks_like_names(names) else None
+def _first_fields(head: Head, separator: bytes) -> list[str]:
+    """The fields of the first line: column names, unless there is no header."""
+    text = head.lines[0].decode(head.encoding, "replace")
+    return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]

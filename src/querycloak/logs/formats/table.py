@@ -53,7 +53,7 @@ def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
 
 def looks_like_names(names: Sequence[str]) -> bool:
     """Whether these can be column names; if not they may be somebody's data, and are never shown."""
-    return len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+    return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
 
 def resolve(

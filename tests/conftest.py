@@ -1,0 +1,44 @@
+"""Both engines, one suite. Without Java the Spark half is skipped, unless QUERYCLOAK_REQUIRE_SPARK says it must run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from querycloak.engines import Engine, connect
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def duckdb_engine() -> Iterator[Engine]:
+    engine = connect("duckdb")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def spark_engine() -> Iterator[Engine]:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        reason = "no Java for Spark; install Java 17 or newer"
+        if os.environ.get("QUERYCLOAK_REQUIRE_SPARK"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    engine = connect("spark", threads=2, memory="1g")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    found: Engine = request.getfixturevalue(f"{request.param}_engine")
+    return found
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    return FIXTURES

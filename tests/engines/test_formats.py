@@ -1,0 +1,123 @@
+"""Every format gives the same rows on both engines: non-ASCII text, nulls, ties, empty logs, compressed files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from querycloak.engines import Engine
+from querycloak.errors import MissingColumn, UnknownFormat
+from querycloak.logs.searchlog import read
+from tests.logs import AOL_HEADER, KEPT, ROWS, WRITERS, chosen, open_rows, rows_of, write
+
+EXPECTED = {
+    "aol": KEPT,
+    "csv": KEPT,
+    "jsonl": KEPT,
+    "sogou": [row if row[4] else (*row[:3], None, None) for row in KEPT],
+    "excite": [(*row[:3], None, None) for row in KEPT],
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_same_rows_whatever_the_format(engine: Engine, tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / f"log.{name}", WRITERS[name](ROWS))
+    log = open_rows(engine, path, name)
+    assert rows_of(log) == sorted(EXPECTED[name], key=repr)
+    assert log.accounting().by_code == {0: len(ROWS)}
+
+
+def test_parquet_with_other_names_and_types(engine: Engine, tmp_path: Path) -> None:
+    columns = list(zip(*ROWS, strict=True))
+    table = pa.table(
+        {
+            "who": [int(user) for user in columns[0]],
+            "when": pa.array([f"1970-01-01T{time}" for time in columns[1]]).cast(pa.timestamp("ns")),
+            "what": pa.array(columns[2]).dictionary_encode(),
+            "position": [float(rank) if rank else None for rank in columns[3]],
+            "target": pa.array([url or None for url in columns[4]], pa.large_string()),
+        }
+    )
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=3)
+    mapping = {"user": "who", "time": "when", "query": "what", "rank": "position", "url": "target"}
+    log = read(tmp_path / "log.parquet", columns=mapping, engine=engine)
+    assert rows_of(log) == sorted(KEPT, key=repr)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
+def test_sogou_encodings_are_told_apart(engine: Engine, tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path / "log.txt", WRITERS["sogou"](ROWS).encode(encoding))
+    assert rows_of(read(path, engine=engine)) == sorted(EXPECTED["sogou"], key=repr)
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as out:
+        out.write(data)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def test_compressed_files_and_folders(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    (folder / "deeper").mkdir(parents=True)
+    thirds = [WRITERS["aol"](ROWS[i::3]).encode() for i in range(3)]
+    write(folder / "1.txt.gz", gzip.compress(thirds[0]))
+    write(folder / "2.txt.bz2", bz2.compress(thirds[1]))
+    write(folder / "deeper/3.txt.zst", zstd(thirds[2]))
+    write(folder / "U500k_README.txt", "about this log")
+    write(folder / "_SUCCESS", "")
+    assert rows_of(read(folder, engine=engine)) == sorted(KEPT, key=repr)
+
+
+def test_several_files_and_an_address(engine: Engine, tmp_path: Path) -> None:
+    first = write(tmp_path / "a.tsv", WRITERS["aol"](ROWS[:5]))
+    second = write(tmp_path / "b.tsv", WRITERS["aol"](ROWS[5:]))
+    assert rows_of(read([first, second.as_uri()], engine=engine)) == sorted(KEPT, key=repr)
+
+
+def test_a_log_without_rows(engine: Engine, tmp_path: Path) -> None:
+    log = read(write(tmp_path / "log.tsv", AOL_HEADER + "\n"), engine=engine)
+    assert rows_of(log) == []
+    assert log.accounting().rows_read == 0
+    assert engine.fetch(log.sessions()).num_rows == 0
+
+
+def test_aol_without_header_with_short_rows_and_repeated_headers(engine: Engine, tmp_path: Path) -> None:
+    body = "\n".join(["1\ta b\t2006-03-01 10:00:00", AOL_HEADER, "2\tb\t2006-03-01 10:00:00\t\t", ""])
+    log = read(write(tmp_path / "x.tsv", f"{AOL_HEADER}\n{body}"), engine=engine)
+    assert log.accounting().by_code == {0: 2}
+
+
+def test_normalisation_and_addresses_as_chosen(engine: Engine, tmp_path: Path) -> None:
+    path = write(tmp_path / "log.tsv", WRITERS["aol"](ROWS))
+    kept = rows_of(read(path, engine=engine, choices=chosen(normalise=False, keep_url="full")))
+    assert kept == sorted(((u, t, q, int(r) if r else None, a or None) for u, t, q, r, a in ROWS), key=repr)
+    hosts = rows_of(read(path, engine=engine, choices=chosen(keep_url="host")))
+    assert {row[4] for row in hosts if row[4]} == {"www.weather.example", "polo.example", "天气.example", "z.example", "a.example"}  # noqa: E501  # fmt: skip
+
+
+def test_formats_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat, match="is not known. Accepted are aol"):
+        read(write(tmp_path / "prose.txt", "It was a dark night.\nIt rained.\n"))
+    with pytest.raises(UnknownFormat, match="several formats .1 aol, 1 excite."):
+        read([write(tmp_path / "a.tsv", WRITERS["aol"](ROWS)), write(tmp_path / "e.tsv", WRITERS["excite"](ROWS))])
+    with pytest.raises(UnknownFormat, match="UTF-16"):
+        read(write(tmp_path / "u.tsv", WRITERS["aol"](ROWS).encode("utf-16")))
+    with pytest.raises(UnknownFormat, match="is not text"):
+        read(write(tmp_path / "b.tsv", bytes(range(256))))
+
+
+def test_missing_columns_list_those_that_are_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", WRITERS["csv"](ROWS))
+    with pytest.raises(MissingColumn, match="no column 'wann'; existing columns: when, who, what, target, position"):
+        read(path, columns={"user": "who", "time": "wann", "query": "what"})
+    headless = write(tmp_path / "headless.csv", "4711,numb fingers,1970-01-01\n4711,dogs,1970-01-02\n")
+    with pytest.raises(MissingColumn, match="its first line is no header") as raised:
+        read(headless, columns={"user": "who", "time": "when", "query": "what"})
+    assert "numb" not in str(raised.value)
