@@ -19,6 +19,7 @@ from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError, QuerycloakError
 
 DEFAULT_MEMORY = "3GB"
+_BATCH_ROWS = 1 << 16
 
 
 class DuckDBEngine:
@@ -68,9 +69,14 @@ class DuckDBEngine:
 
     def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
         """The result in batches."""
-        reader = self._run(table.to_pyarrow_batches, "computing a result")
-        while (batch := self._run(lambda: next(reader, None), "computing a result")) is not None:
-            yield batch
+        # Not through Ibis 12, whose batches come from a call that DuckDB 2 no longer has.
+        query = self._backend.compile(table)
+        reader = self._run(lambda: self._backend.con.sql(query).to_arrow_reader(_BATCH_ROWS), "computing a result")
+        try:
+            while (batch := self._run(lambda: next(reader, None), "computing a result")) is not None:
+                yield batch
+        finally:
+            reader.close()  # one that stays open keeps the connection from other work
 
     def close(self) -> None:
         """Close the database and remove what it spilled."""

@@ -32,7 +32,8 @@ ACCEPTED = (
 )
 _LINES_LOOKED_AT = 200
 _FITTING_SHARE = 0.8
-_TEXT_CONTROLS = frozenset(b"\t\n\r\f\v\x1b")
+_NO_TEXT = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\v\x1b")
+_NO_TEXT_SHARE = 0.02
 
 
 class Reader(Protocol):
@@ -104,8 +105,6 @@ def _head(file: LogFile, encoding: str | None) -> Head:
         return Head(file.label, data, [], "utf-8")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UnknownFormat(f"{file.label} is written in UTF-16: save it as UTF-8")
-    if any(byte < 32 and byte not in _TEXT_CONTROLS for byte in set(data[:4096])):
-        raise UnknownFormat(f"{file.label} is not text (a binary file?). Accepted are {ACCEPTED}")
     data = data.removeprefix(codecs.BOM_UTF8)
     lines = data.split(b"\n")
     if len(lines) > 1:
@@ -138,6 +137,8 @@ def _sniff(head: Head) -> str:
         return fitting[0]
     if fitting:
         raise UnknownFormat(f"{head.label} could be {' or '.join(fitting)}: say which with --log-format")
+    if len(head.data) - len(head.data.translate(None, _NO_TEXT)) > _NO_TEXT_SHARE * len(head.data):
+        raise UnknownFormat(f"{head.label} is not text (a binary file?). Accepted are {ACCEPTED}")
     raise UnknownFormat(f"the format of {head.label} is not known. Accepted are {ACCEPTED}; name it with --log-format")
 
 
