@@ -10,7 +10,7 @@ from querycloak.errors import EngineError
 __all__ = ["Bounds", "Chance", "exp_minus", "float_up", "rounded_up", "stated"]
 
 Bounds = tuple[int, int]
-"""A lower and an upper bound, in units of 2^-bits."""
+"""A lower bound and an upper one that is not reached, in units of 2^-bits."""
 
 MOST_BITS = 1 << 16
 
@@ -44,10 +44,11 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
     numerator, denominator = Decimal(x.numerator), Decimal(x.denominator)
     x_low = Context(prec=digits, rounding=ROUND_FLOOR).divide(numerator, denominator)
     x_high = Context(prec=digits, rounding=ROUND_CEILING).divide(numerator, denominator)
-    # Decimal.exp is correctly rounded: one unit in the last place more covers it.
+    # Decimal.exp is correctly rounded: one unit in the last place more covers it. Python's minus sign would
+    # round to the surrounding context's digits, copy_negate does not.
     context = Context(prec=digits)
-    low = context.next_minus(context.exp(-x_high))
-    high = context.next_plus(context.exp(-x_low))
+    low = context.next_minus(context.exp(x_high.copy_negate()))
+    high = context.next_plus(context.exp(x_low.copy_negate()))
     low_numerator, low_denominator = low.as_integer_ratio()
     high_numerator, high_denominator = high.as_integer_ratio()
     return (low_numerator << bits) // low_denominator, -((-high_numerator << bits) // high_denominator)
@@ -56,7 +57,8 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 class Chance:
     """A probability whose binary digits are certain, as many as anybody asks for.
 
-    `bounds(bits)` returns a lower and an upper bound in units of 2^-bits that close in as bits grow.
+    `bounds(bits)` returns a lower bound and an upper one that is not reached, in units of 2^-bits; they close
+    in as bits grow.
     """
 
     def __init__(self, bounds: Callable[[int], Bounds]) -> None:
@@ -67,7 +69,7 @@ class Chance:
     def exactly(cls, probability: Fraction | int) -> "Chance":
         """Return the chance of a rational probability."""
         n, d = Fraction(probability).as_integer_ratio()
-        return cls(lambda bits: ((n << bits) // d, -((-n << bits) // d)))
+        return cls(lambda bits: ((n << bits) // d, (n << bits) // d + 1))
 
     def floor(self, bits: int) -> int:
         """Return the first binary digits of the probability as one integer, floor(p * 2^bits)."""
@@ -79,7 +81,7 @@ class Chance:
         guard = 64
         while bits + guard <= MOST_BITS:
             low, high = self.bounds(bits + guard)
-            if low >> guard == high >> guard:
+            if low >> guard == high - 1 >> guard:
                 return low >> guard
             guard *= 2
         raise EngineError("the digits of a probability did not settle; this is a bug in querycloak")

@@ -88,13 +88,12 @@ def release_groups(
     """
     value, size = _checked_counts(values, least=0), _checked_counts(sizes, least=1)
     if value.shape != size.shape:
-        refuse("sizes", f"as many as the {value.size} values", size.size, "give one size for each count")
+        refuse("sizes", "as many as values", "another number", "give one size for each count")
     threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=-LARGEST_COUNT)
     runs = natural("runs", runs, "give the number of independent runs")
+    # Group sizes are private as well: no message quotes one.
     if size.size and int(size.max()) * runs > LARGEST_CELLS:
-        refuse(
-            "runs", f"at most 2^62 divided by the largest group of {size.max():,} keys", runs, "ask for fewer"
-        )
+        refuse("runs", "few enough for 2^62 draws per group", runs, "ask for fewer")
     cells = size * runs
     low, high = np.flatnonzero(value <= threshold), np.flatnonzero(value > threshold)
     passing = [_at_or_below(int(value[i]), int(cells[i]), noise, threshold, randomness) for i in low]

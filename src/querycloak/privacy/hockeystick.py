@@ -4,6 +4,7 @@ H_s(e) is the hockey-stick divergence at e; histogram.md, claims 2 and 3, derive
 """
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -55,6 +56,8 @@ def _weight_from(sigma: float, m: int) -> float:
 
 def _laplace(scale: float, s: int, e: float) -> float:
     """Return the bound for s Laplace draws, whose loss is (2k-s)/scale with a binomial weight."""
+    if Fraction(e) * Fraction(scale) >= s:
+        return 0.0
     k = np.arange(s + 1, dtype=np.float64)
     loss = (2 * k - s) / scale
     log_choices = np.concatenate([[0.0], np.cumsum(np.log((s - k[:-1]) / (k[:-1] + 1)))])

@@ -81,6 +81,7 @@ Noise = Laplace | Gaussian
 
 
 def _complement(chance: Chance) -> Chance:
+    # Tails are irrational, so neither bound is reached and the half-open interval may be turned round.
     def bounds(bits: int) -> Bounds:
         low, high = chance.bounds(bits)
         return (1 << bits) - high, (1 << bits) - low

@@ -167,7 +167,7 @@ def _boundaries(noise: Noise, start: int, bits: int, least_bits: int) -> tuple[i
     while True:
         table = []
         for low, high in noise.survival(start, bits + guard):
-            if low >> guard != high >> guard:
+            if low >> guard != high - 1 >> guard:
                 break
             table.append(low >> guard)
             if table[-1] < 1 << least_bits:
