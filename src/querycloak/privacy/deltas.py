@@ -31,8 +31,10 @@ def histogram_delta(
     """
     p_low, p_high = tail_bounds(noise, threshold)
     worst = max(hockey_stick(noise, draws * per_user, epsilon), any_passes(p_high, per_user))
+    if worst >= 1:
+        return 1.0
     # H shrinks as own keys replace shared ones: one known value rules out most that come after it.
-    loss_high = -math.log1p(-p_high) * (1 + ROUNDING) if p_high < 1 else math.inf
+    loss_high = -math.log1p(-p_high) * (1 + ROUNDING)
     ceiling = 1.0
     for own in range(1, per_user + 1):
         if worst > most:

@@ -48,7 +48,7 @@ class Guarantee:
 
     def _check_unprotected(self) -> None:
         listed = self.unprotected
-        if isinstance(listed, str) or not all(isinstance(item, str) for item in listed):
+        if not isinstance(listed, tuple | list) or not all(isinstance(item, str) for item in listed):
             refuse("unprotected", "a list of texts", listed, "name each quantity that no noise covers")
         object.__setattr__(self, "unprotected", tuple(listed))
 

@@ -3,7 +3,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from privacy_oracles import divergence, exact_hockey_stick, one_key, one_key_two_draws, values_for
 
@@ -203,6 +203,7 @@ def test_delta_is_monotone(noise: Noise, threshold: int, per_user: int, epsilon:
 
 
 @given(noises, st.integers(0, 20), st.integers(1, 12), epsilons)
+@example(Laplace(2.0327), 4, 6, 0.0718)  # here removing the user, with some own keys, is the worst
 def test_skipping_what_cannot_be_the_maximum_changes_nothing(
     noise: Noise, threshold: int, per_user: int, epsilon: float
 ) -> None:
@@ -225,6 +226,11 @@ def test_an_off_by_one_in_p_is_caught() -> None:
     assert found == pytest.approx(laplace_delta(noise, threshold, 1), rel=1e-9)
     for wrong in (threshold - 1, threshold + 1):
         assert abs(laplace_delta(noise, wrong, 1) / found - 1) > 0.5
+
+
+def test_a_key_that_is_sure_to_pass_protects_nobody() -> None:
+    assert histogram_delta(Laplace(0.01), 0, 2, 1.0) == 1.0
+    assert histogram_delta(Gaussian(0.01), 0, 2, 1.0) == 1.0
 
 
 def test_chances_at_the_ends() -> None:

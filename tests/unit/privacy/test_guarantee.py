@@ -82,6 +82,8 @@ def test_bad_delta(delta: object) -> None:
         ({"neighbours": None}, r"neighbours must be one of add-remove-user, replace-query, got None"),
         ({"because": " "}, r"because must be a text, got ' '; say"),
         ({"unprotected": "all"}, r"unprotected must be a list of texts, got 'all'"),
+        ({"unprotected": 5}, r"unprotected must be a list of texts, got 5"),
+        ({"unprotected": (5,)}, r"unprotected must be a list of texts, got \(5,\)"),
         ({"k": 3}, r"k must be absent where kind is approximate-dp, got 3"),
     ],
 )

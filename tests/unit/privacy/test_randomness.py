@@ -168,6 +168,19 @@ def test_draws_beyond_the_table_are_resolved(monkeypatch: pytest.MonkeyPatch) ->
     assert draws[0] > draws[1]
 
 
+@pytest.mark.parametrize(("following", "excess"), [(0, 2), (2**64 - 1, 1)])
+def test_a_word_equal_to_a_boundary_is_decided_by_what_follows(
+    monkeypatch: pytest.MonkeyPatch, following: int, excess: int
+) -> None:
+    source = Randomness()
+    boundary = module._boundaries(Laplace(1), 3, 64, 32)[1]  # the first digits of Pr[excess >= 2]
+    words = iter([boundary, following])
+    monkeypatch.setattr(
+        source, "_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64)
+    )
+    assert source.at_least(Laplace(1), 3, 1).tolist() == [3 + excess]
+
+
 def test_many_draws_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DRAWS_AT_ONCE", 7)
     assert Randomness().noise(Laplace(1), 20).shape == (20,)
