@@ -44,7 +44,7 @@ def tail_bounds(noise: Noise, m: int) -> tuple[float, float]:
     total = 2 * _weight_from(noise.sigma, 1) + 1
     # Errors of both sums, of at most 2^21 positive terms with exponents below 1000.
     slack = 1 + ROUNDING * 8192
-    return weight / total / slack, min(1.0, (weight / total + NEGLIGIBLE) * slack)
+    return max(0.0, weight / total / slack - NEGLIGIBLE), min(1.0, (weight / total + NEGLIGIBLE) * slack)
 
 
 def _weight_from(sigma: float, m: int) -> float:

@@ -177,6 +177,15 @@ def test_the_three_ways_to_the_gaussian_bound_agree(s: int, e: float) -> None:
     assert _by_zcdp(sigma, s, e) >= summed
 
 
+@pytest.mark.parametrize("sigma", [0.5, 0.8, 1.2])
+@pytest.mark.parametrize("s", [2, 3, 5])
+@pytest.mark.parametrize("e", [-2.0, 0.0, 1.0, 4.0])
+def test_poisson_summation_is_an_upper_bound_even_for_the_smallest_noise(
+    sigma: float, s: int, e: float
+) -> None:
+    assert Decimal(_by_poisson_summation(sigma, s, e)) >= exact_hockey_stick(Gaussian(sigma), s, e)
+
+
 def test_very_wide_noise_is_priced_by_zcdp() -> None:
     sigma, s = 16_000.0, 100
     wide = hockey_stick(Gaussian(sigma), s, 0.01)
@@ -186,6 +195,7 @@ def test_very_wide_noise_is_priced_by_zcdp() -> None:
 
 
 @given(st.one_of(small.map(Laplace), st.floats(0.2, 40).map(Gaussian)), st.integers(0, 60))
+@example(Gaussian(0.5), 19)  # where floats lose digits
 def test_tail_bounds_enclose_the_exact_tail(noise: Noise, m: int) -> None:
     low, high = tail_bounds(noise, m)
     assert low <= noise.tail(m).down()
