@@ -1,0 +1,128 @@
+"""A guarantee in plain words, for the person in charge of other people's privacy."""
+
+import math
+
+from querycloak.privacy.guarantee import Guarantee
+
+__all__ = ["belief_after", "caught_at_most", "explain"]
+
+
+def belief_after(before: float, epsilon: float) -> float:
+    """Return the most that a belief of `before` can become: Bayes' rule with odds times e^epsilon."""
+    odds_against = (1 - before) / before
+    return 1 / (1 + odds_against * math.exp(-min(epsilon, 700.0)))
+
+
+def caught_at_most(false_alarms: float, epsilon: float, delta: float) -> float:
+    """Return the largest share of members found by a test that wrongly names `false_alarms` of the others."""
+    grown = math.exp(min(epsilon, 700.0)) * false_alarms + delta
+    shrunk = 1 - math.exp(-epsilon) * (1 - false_alarms - delta)
+    return min(1.0, grown, shrunk)
+
+
+def explain(guarantee: Guarantee) -> str:
+    """Return what the numbers mean for one person, a paragraph for each point."""
+    if guarantee.kind == "syntactic":
+        points = _syntactic(guarantee)
+    else:
+        points = _beliefs(guarantee) + _accidents(guarantee) + _limits(guarantee)
+    return "\n\n".join([*points, _left_out(guarantee), f"Why this holds: {guarantee.because}."])
+
+
+def _syntactic(guarantee: Guarantee) -> list[str]:
+    crowd = f"at least {guarantee.k} users share it" if guarantee.k else "it meets a rule about the data"
+    return [
+        f"Something is released only if {crowd}. That is a rule about what the output looks like. It sets no "
+        "limit to what somebody can conclude about one person: whoever knows the others in the crowd, or "
+        "sees two such releases, may conclude everything. It cannot be added up with other guarantees either."
+    ]
+
+
+def _beliefs(guarantee: Guarantee) -> list[str]:
+    epsilon = guarantee.epsilon or 0.0
+    even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
+    points = [
+        f"Suppose that somebody knows everything but one thing: {_question(guarantee.unit)}.",
+        "If they held it as likely as not (50 %) before they saw the release, the release can lift that to "
+        f"{_percent(even)} and no further. If they held it improbable (1 %), to {_percent(faint)} and no "
+        "further. This is so whatever else they know and however they compute "
+        f"(epsilon = {epsilon:g}: the odds change at most by a factor of {_factor(epsilon)}, up or down).",
+    ]
+    if guarantee.kind == "sampling-only":
+        points.insert(
+            0,
+            "Careful: these numbers cover the last step only, the random choice of rows. How many rows of "
+            "each kind to choose was computed from the log without noise, and nothing below covers that.",
+        )
+    if even > 0.99:
+        points.append(
+            "That is a weak promise: in the worst case a guess becomes near certainty. The worst case needs "
+            "an attacker who knows nearly all else in the log, but nothing in these numbers rules one out."
+        )
+    return points
+
+
+def _question(unit: str) -> str:
+    if unit == "user":
+        return "whether a certain person is in the log at all"
+    return "whether a certain search was for one thing or for another"
+
+
+def _accidents(guarantee: Guarantee) -> list[str]:
+    delta = guarantee.delta or 0.0
+    if delta == 0:
+        return ["There is no exception to these limits (delta = 0)."]
+    text = (
+        f"There is an exception (delta = {delta:.3g}, {_one_in(delta)}). The release is at least as safe as "
+        "one that, with that probability, tells all about the person, and otherwise keeps to the limits "
+        "above. When the exception happens, nothing limits what is learnt."
+    )
+    if delta >= 1e-3:
+        text += " A probability as large as this protects no one whom it befalls, and it will befall some."
+    else:
+        text += (
+            " It counts for each person: keep it well below one divided by the number of people in the log."
+        )
+    return [text]
+
+
+def _limits(guarantee: Guarantee) -> list[str]:
+    caught = caught_at_most(0.01, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
+    tested = "members of the log" if guarantee.unit == "user" else "searches for the one thing"
+    text = (
+        "Put as a test: a test that is wrong about 1 % of the others finds at most "
+        f"{_percent(caught)} of the {tested}."
+    )
+    if guarantee.unit == "user":
+        text += (
+            " Two people who act as one, and one person who is replaced by another, have twice this epsilon. "
+            "Each further release of the same log adds its own."
+        )
+    else:
+        text += " This counts for each single search: a person with ten searches has ten times this epsilon."
+    return [text]
+
+
+def _left_out(guarantee: Guarantee) -> str:
+    if not guarantee.unprotected:
+        return "Not covered by any noise: nothing that is released."
+    return "Not covered by any noise: " + "; ".join(guarantee.unprotected) + "."
+
+
+def _percent(share: float) -> str:
+    """Write a share as a percentage, rounded up, as it is a limit."""
+    if share > 0.9999:
+        return "almost 100 %"
+    step = 1e-4 if share > 0.99 else 1e-3
+    return f"{math.ceil(share / step - 1e-9) * step * 100:.{2 if step == 1e-4 else 1}f} %"
+
+
+def _factor(epsilon: float) -> str:
+    if epsilon > 25:
+        return f"10^{math.floor(epsilon / math.log(10))} and more"
+    factor = math.exp(epsilon)
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+
+
+def _one_in(delta: float) -> str:
+    return f"1 in {1 / delta:,.0f}" if delta <= 0.1 else f"{100 * delta:.0f} %"

@@ -1,0 +1,60 @@
+"""Checks of single parameters; each error names the parameter, the rule, the value and the way out."""
+
+import math
+from numbers import Integral, Real
+from typing import NoReturn
+
+from querycloak.errors import ParameterError
+
+__all__ = ["natural", "number_above_zero", "refuse", "share", "whole"]
+
+
+def refuse(name: str, rule: str, value: object, way_out: str) -> NoReturn:
+    """Raise the one form of error that a bad parameter gets."""
+    raise ParameterError(f"{name} must be {rule}, got {value!r}; {way_out}")
+
+
+def number_above_zero(name: str, value: object, way_out: str, *, most: float = math.inf) -> float:
+    """Return value as a float if it is a finite real number above zero and at most `most`."""
+    number = _finite(name, value, "a finite number above 0", way_out)
+    if number <= 0:
+        refuse(name, "a finite number above 0", value, way_out)
+    if number > most:
+        refuse(name, f"at most {most:,.0f}", value, way_out)
+    return number
+
+
+def share(name: str, value: object, way_out: str) -> float:
+    """Return value as a float if it lies strictly between 0 and 1."""
+    rule = "a number above 0 and below 1"
+    number = _finite(name, value, rule, way_out)
+    if not 0 < number < 1:
+        refuse(name, rule, value, way_out)
+    return number
+
+
+def whole(name: str, value: object, way_out: str, *, least: int, most: int = 2**53) -> int:
+    """Return value as an int if it is an integer from least to most."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        refuse(name, "a whole number", value, way_out)
+    if not least <= int(value) <= most:
+        rule = f"at least {least}" if int(value) < least else f"at most {most:,}"
+        refuse(name, rule, value, way_out)
+    return int(value)
+
+
+def natural(name: str, value: object, way_out: str, *, most: int = 2**53) -> int:
+    """Return value as an int if it is an integer of at least 1."""
+    return whole(name, value, way_out, least=1, most=most)
+
+
+def _finite(name: str, value: object, rule: str, way_out: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        refuse(name, rule, value, way_out)
+    try:
+        number = float(value)
+    except OverflowError:
+        refuse(name, rule, value, way_out)
+    if not math.isfinite(number):
+        refuse(name, rule, value, way_out)
+    return number
