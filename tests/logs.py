@@ -17,7 +17,7 @@ AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
 ROWS: list[tuple[str, str, str, str, str]] = [
     ("7", "12:00:00", "Weather  Channel", "1", "http://www.weather.example/today?zip=12345#now"),
     ("7", "12:00:00", "weather channel", "2", "http://www.weather.example/maps"),
-    ("7", "12:40:01", 'say "cheese" \'now\'', "", ""),
+    ("7", "12:40:01", "say \"cheese\" 'now'", "", ""),
     ("8", "12:00:00", "ＷＡＴＥＲ polo", "3", "http://u:pw@polo.example/rules;jsessionid=1"),
     ("8", "12:00:01", "天气 预报", "1", "http://天气.example/北京"),
     ("8", "12:30:01", "Ärger\u00a0mit Straße", "", ""),
@@ -27,7 +27,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
 KEPT = [
     ("7", "12:00:00", "weather channel", 1, "http://www.weather.example/today"),
     ("7", "12:00:00", "weather channel", 2, "http://www.weather.example/maps"),
-    ("7", "12:40:01", 'say "cheese" \'now\'', None, None),
+    ("7", "12:40:01", "say \"cheese\" 'now'", None, None),
     ("8", "12:00:00", "water polo", 3, "http://polo.example/rules"),
     ("8", "12:00:01", "天气 预报", 1, "http://天气.example/北京"),
     ("8", "12:30:01", "ärger mit straße", None, None),
@@ -58,7 +58,10 @@ def csv(rows: Iterable[Row]) -> str:
 
 
 def jsonl(rows: Iterable[Row]) -> str:
-    made = ({"user": u, "time": f"1970-01-01 {t}", "query": q, "rank": r or None, "url": a or None} for u, t, q, r, a in rows)
+    made = (
+        {"user": u, "time": f"1970-01-01 {t}", "query": q, "rank": r or None, "url": a or None}
+        for u, t, q, r, a in rows
+    )
     return "".join(json.dumps(row) + "\n" for row in made)
 
 

@@ -125,7 +125,9 @@ def test_every_check_says_its_code_first() -> None:
 
 def test_more_than_five_percent_bad_is_refused(duckdb_engine: Engine, tmp_path: Path) -> None:
     path = write(tmp_path / "log.tsv", aol(ROWS * 5) + "bad\nbad\nbad\n")
-    with pytest.raises(TooManyBadLines, match=r"3 of 43 rows are bad \(7.0%; most of them L103, wrong number of fields\)"):
+    with pytest.raises(
+        TooManyBadLines, match=r"3 of 43 rows are bad \(7.0%; most of them L103, wrong number of fields\)"
+    ):
         read(path, engine=duckdb_engine).checked()
     read(path, engine=duckdb_engine, max_bad=0.07).checked()
     with pytest.raises(ParameterError, match="max_bad must be a share between 0 and 1; it is 7"):
@@ -139,7 +141,9 @@ def test_rows_left_out_by_choice_are_not_bad(duckdb_engine: Engine, tmp_path: Pa
 
 
 def test_the_rows_set_aside_go_into_a_private_file(engine: Engine, tmp_path: Path) -> None:
-    path = write(tmp_path / "log.tsv", aol(ROWS[:1]) + "one\ttwo\n\xff\xfe\n".replace("\xff\xfe", "three") + aol(ROWS[1:2]))
+    path = write(
+        tmp_path / "log.tsv", aol(ROWS[:1]) + "one\ttwo\n\xff\xfe\n".replace("\xff\xfe", "three") + aol(ROWS[1:2])
+    )
     target = tmp_path / "aside.jsonl"
     assert read(path, engine=engine).write_set_aside(target) == 2
     assert target.stat().st_mode & 0o777 == 0o600

@@ -25,7 +25,7 @@ def test_one_query_at_one_time_is_one_search(engine: Engine, tmp_path: Path) -> 
     log = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=engine)
     assert values(log, log.searches, "user", "number", "query") == [
         ("7", 1, "weather channel"),
-        ("7", 2, 'say "cheese" \'now\''),
+        ("7", 2, "say \"cheese\" 'now'"),
         ("8", 1, "water polo"),
         ("8", 2, "天气 预报"),
         ("8", 3, "ärger mit straße"),
@@ -35,7 +35,9 @@ def test_one_query_at_one_time_is_one_search(engine: Engine, tmp_path: Path) -> 
 
 
 def test_a_session_ends_after_the_gap_not_at_it(engine: Engine, tmp_path: Path) -> None:
-    rows = [("1", t, q, "", "") for t, q in (("10:00:00", "a"), ("10:30:00", "b"), ("11:00:01", "c"), ("11:00:01", "d"))]
+    rows = [
+        ("1", t, q, "", "") for t, q in (("10:00:00", "a"), ("10:30:00", "b"), ("11:00:01", "c"), ("11:00:01", "d"))
+    ]
     log = read(write(tmp_path / "log.tsv", aol(rows)), engine=engine)
     assert values(log, log.sessions(), "query", "session") == [("a", 1), ("b", 1), ("c", 2), ("d", 2)]
     assert values(log, log.sessions(gap_minutes=60), "query", "session") == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
@@ -117,7 +119,13 @@ def test_adding_a_user_changes_nobody_else(
 def test_spark_gives_what_duckdb_gives(duckdb_engine: Engine, engine: Engine, tmp_path: Path) -> None:
     times = [f"{hour:02}:{minute:02}:00" for hour in range(24) for minute in (0, 20)]
     rows = [
-        (str(i % 17), times[(i * 7) % 48], f"q{i % 29} Ünï", str(i % 5) if i % 3 else "", f"http://h{i % 11}/" if i % 3 else "")
+        (
+            str(i % 17),
+            times[(i * 7) % 48],
+            f"q{i % 29} Ünï",
+            str(i % 5) if i % 3 else "",
+            f"http://h{i % 11}/" if i % 3 else "",
+        )
         for i in range(2_000)
     ]
     path = write(tmp_path / "log.tsv", aol(rows))

@@ -107,7 +107,9 @@ def test_bulk_files_index_lines_and_exported_hits(engine: Engine, tmp_path: Path
     expected = rows_of(ubi(engine, tmp_path, *documents))
     assert [row[4] for row in expected] == ["B1", "SKU;1#2?3", "https://s.example/p", None]
     for form in (bulk, tabbed, hits):
-        path = write(tmp_path / "form.ndjson", "".join((d if isinstance(d, str) else json.dumps(d)) + "\n" for d in form))
+        path = write(
+            tmp_path / "form.ndjson", "".join((d if isinstance(d, str) else json.dumps(d)) + "\n" for d in form)
+        )
         log = read(path, engine=engine)
         assert log.format == "ubi"
         assert rows_of(log) == expected

@@ -51,9 +51,7 @@ def test_what_is_proven_of_the_papers_run() -> None:
     ("epsilon", "delta", "per_user", "scale", "threshold"),
     [(8, 2.25e-7, 1, 1 / 8, 2), (8, 2.25e-7, 4, 1 / 2, 9), (8, 2.25e-7, 8, 1, 18), (1, 1e-6, 1, 1, 14)],
 )
-def test_laplace_calibration(
-    epsilon: float, delta: float, per_user: int, scale: float, threshold: int
-) -> None:
+def test_laplace_calibration(epsilon: float, delta: float, per_user: int, scale: float, threshold: int) -> None:
     """METHODS.md, section 1, item 2."""
     plan = calibrate(epsilon, delta, per_user, law="laplace")
     assert (plan.noise, plan.threshold, plan.epsilon) == (Laplace(scale), threshold, epsilon)
@@ -96,6 +94,4 @@ def test_the_rate_of_a_single_key() -> None:
 def test_continuous_formula_is_too_large() -> None:
     """METHODS.md, section 1, item 2: 1,490 times at b = 1/8."""
     noise = Laplace(1 / 8)
-    assert paper_proven(noise, 5, 1, continuous=True) / paper_proven(noise, 5, 1) == pytest.approx(
-        1490, rel=2e-3
-    )
+    assert paper_proven(noise, 5, 1, continuous=True) / paper_proven(noise, 5, 1) == pytest.approx(1490, rel=2e-3)

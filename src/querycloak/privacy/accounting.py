@@ -43,9 +43,7 @@ class Plan:
     def _because(self) -> str:
         draws = f"one draw of {_words(self.noise)} decides and is published"
         if self.fresh is not None:
-            draws = (
-                f"one draw of {_words(self.noise)} decides, a fresh one of {_words(self.fresh)} is published"
-            )
+            draws = f"one draw of {_words(self.noise)} decides, a fresh one of {_words(self.fresh)} is published"
         return (
             f"each user counts at most once per key, for at most {self.per_user} in all; {draws}; "
             f"a key comes out above {self.threshold} (privacy/histogram.md)"
@@ -151,24 +149,18 @@ def _check_delta(delta: float, threshold: int) -> None:
         )
 
 
-def _laplace_price(
-    noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None
-) -> Plan:
+def _laplace_price(noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None) -> Plan:
     exact = per_user / Fraction(noise.scale) + (per_user / Fraction(fresh.scale) if fresh else 0)
     if epsilon is None or stated(epsilon) >= exact:
         delta = laplace_delta(noise, threshold, per_user)
         return Plan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh)
     if fresh is not None and fresh != noise:
-        refuse(
-            "epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out"
-        )
+        refuse("epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out")
     delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1)
     return Plan(noise, threshold, per_user, epsilon, delta, fresh)
 
 
-def _gaussian_price(
-    noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None
-) -> Plan:
+def _gaussian_price(noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None) -> Plan:
     if fresh is not None and fresh != noise:
         refuse("fresh", f"the same noise as the first, {noise}", fresh, "two Gaussian draws share one sigma")
     draws = 2 if fresh else 1
@@ -184,9 +176,7 @@ def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> f
     least_delta = max(any_passes(tail_bounds(noise, threshold)[1], per_user), 1e-130)
 
     def fits(epsilon: float) -> bool:
-        return (
-            histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=least_delta) <= least_delta
-        )
+        return histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=least_delta) <= least_delta
 
     high = 1.0
     while not fits(high):

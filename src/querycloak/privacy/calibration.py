@@ -36,9 +36,7 @@ def calibrate(
     epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1")
     delta = share("delta", delta, "give a number such as 1e-7, far below one divided by the number of users")
     per_user = checked_bound(per_user)
-    deciding_share = share(
-        "deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5"
-    )
+    deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
     if law not in (None, *LAWS):
         refuse("law", f"one of {', '.join(LAWS)}", law, "or leave it out for the smaller threshold")
     if law == "gaussian":
@@ -65,9 +63,7 @@ def _smaller_threshold(*plans: Callable[[], Plan]) -> Plan:
     return min(found, key=lambda plan: plan.threshold)
 
 
-def _laplace_plan(
-    epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float
-) -> Plan:
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> Plan:
     part = stated(deciding_share) if two_draws else Fraction(1)
     noise = _laplace_of(per_user / (stated(epsilon) * part))
     fresh = _laplace_of(per_user / (stated(epsilon) * (1 - part))) if two_draws else None

@@ -80,9 +80,7 @@ def _accidents(guarantee: Guarantee) -> list[str]:
     if delta >= 1e-3:
         text += " A probability as large as this protects no one whom it befalls, and it will befall some."
     else:
-        text += (
-            " It counts for each person: keep it well below one divided by the number of people in the log."
-        )
+        text += " It counts for each person: keep it well below one divided by the number of people in the log."
     return [text]
 
 
@@ -90,8 +88,7 @@ def _limits(guarantee: Guarantee) -> list[str]:
     caught = caught_at_most(0.01, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
     tested = "members of the log" if guarantee.unit == "user" else "searches for the one thing"
     text = (
-        "Put as a test: a test that is wrong about 1 % of the others finds at most "
-        f"{_percent(caught)} of the {tested}."
+        f"Put as a test: a test that is wrong about 1 % of the others finds at most {_percent(caught)} of the {tested}."
     )
     if guarantee.unit == "user":
         text += (

@@ -62,9 +62,7 @@ class Guarantee:
                     "leave it out: such a rule bounds no belief",
                 )
         if self.k is not None:
-            object.__setattr__(
-                self, "k", natural("k", self.k, "give the smallest number of users, such as 5")
-            )
+            object.__setattr__(self, "k", natural("k", self.k, "give the smallest number of users, such as 5"))
 
     def _check_private(self) -> None:
         if self.k is not None:
@@ -81,9 +79,7 @@ class Guarantee:
         absent = self.delta is None or (self.delta == 0 and not isinstance(self.delta, bool))
         if self.kind == "pure-dp":
             if not absent:
-                refuse(
-                    "delta", "0 where kind is pure-dp", self.delta, "say approximate-dp, or leave delta out"
-                )
+                refuse("delta", "0 where kind is pure-dp", self.delta, "say approximate-dp, or leave delta out")
             return 0.0
         if self.kind == "sampling-only" and absent:
             return 0.0
@@ -120,9 +116,7 @@ def compose(parts: Iterable[Guarantee]) -> Guarantee:
         _check_composable(first, part)
     delta = _sum(part.delta for part in listed)
     if delta >= 1:
-        raise ParameterError(
-            f"delta must stay below 1, the sum of {len(listed)} parts is {delta!r}; release less"
-        )
+        raise ParameterError(f"delta must stay below 1, the sum of {len(listed)} parts is {delta!r}; release less")
     return Guarantee(
         kind=_weakest(listed),
         unit=first.unit,
@@ -130,8 +124,7 @@ def compose(parts: Iterable[Guarantee]) -> Guarantee:
         epsilon=_sum(part.epsilon for part in listed),
         delta=delta,
         unprotected=_without_repeats(text for part in listed for text in part.unprotected),
-        because=f"sum of {len(listed)} parts: "
-        + "; ".join(_without_repeats(part.because for part in listed)),
+        because=f"sum of {len(listed)} parts: " + "; ".join(_without_repeats(part.because for part in listed)),
     )
 
 

@@ -67,9 +67,7 @@ def release(
     counted = key < true.size
     key[counted] = order[key[counted]]
     sorted_by_key = np.lexsort((key, groups.run))
-    return HistogramRelease(
-        groups.run[sorted_by_key], key[sorted_by_key], groups.count[sorted_by_key], groups.draws
-    )
+    return HistogramRelease(groups.run[sorted_by_key], key[sorted_by_key], groups.count[sorted_by_key], groups.draws)
 
 
 def release_groups(
@@ -145,9 +143,7 @@ def _checked_counts(counts: ArrayLike, *, least: int) -> IntArray:
         refuse("counts", rule, f"{array.dtype} of shape {array.shape}", "count keys before releasing")
     # The counts are private: the message must not quote one.
     if array.size and not (int(array.min()) >= least and int(array.max()) <= LARGEST_COUNT):
-        refuse(
-            "counts", f"from {least} to 2^53 each", "one outside", "pass public keys without a count as zeros"
-        )
+        refuse("counts", f"from {least} to 2^53 each", "one outside", "pass public keys without a count as zeros")
     return array.astype(np.int64)
 
 

@@ -72,9 +72,7 @@ def exact_hockey_stick(noise: Noise, s: int, e: float) -> Decimal:
         scale = Decimal(2) ** (bits * s)
         if isinstance(noise, Laplace):
             return _by_enumeration(noise, s, e)
-        losses = [
-            (Decimal(i - s * reach) + Decimal(s) / 2) / Decimal(noise.sigma) ** 2 for i in range(total.size)
-        ]
+        losses = [(Decimal(i - s * reach) + Decimal(s) / 2) / Decimal(noise.sigma) ** 2 for i in range(total.size)]
         parts = (
             Decimal(int(weight)) / scale * (1 - (Decimal(e) - loss).exp())
             for weight, loss in zip(total, losses, strict=True)
@@ -88,10 +86,7 @@ def _by_enumeration(noise: Laplace, s: int, e: float) -> Decimal:
     b = Decimal(noise.scale)
     q = (-1 / b).exp()
     parts = (
-        math.comb(s, k)
-        * q ** (s - k)
-        / (1 + q) ** s
-        * max(Decimal(0), 1 - (Decimal(e) - (2 * k - s) / b).exp())
+        math.comb(s, k) * q ** (s - k) / (1 + q) ** s * max(Decimal(0), 1 - (Decimal(e) - (2 * k - s) / b).exp())
         for k in range(s + 1)
     )
     return sum(parts, start=Decimal(0))

@@ -66,13 +66,9 @@ def test_the_deciding_share_splits_epsilon() -> None:
 
 def test_where_gaussian_noise_would_drown_all_laplace_is_left() -> None:
     assert isinstance(calibrate(0.0001, 1e-6, 1).noise, Laplace)
-    with pytest.raises(
-        ParameterError, match="the budget must allow noise of at most 16,384, it needs Gaussian"
-    ):
+    with pytest.raises(ParameterError, match="the budget must allow noise of at most 16,384, it needs Gaussian"):
         calibrate(0.0001, 1e-6, 1, law="gaussian")
-    with pytest.raises(
-        ParameterError, match=r"it needs Laplace noise of scale 1e\+06; raise epsilon or delta"
-    ):
+    with pytest.raises(ParameterError, match=r"it needs Laplace noise of scale 1e\+06; raise epsilon or delta"):
         calibrate(1e-6, 1e-6, 1)
 
 
@@ -117,9 +113,7 @@ def test_public_keys() -> None:
     assert (pure.kind, pure.epsilon, pure.delta) == ("pure-dp", 6.0, 0.0)
     approximate = public_keys_guarantee(Gaussian(3.9), 32, epsilon=8)
     assert approximate.kind == "approximate-dp"
-    assert approximate.delta == pytest.approx(
-        1.84e-7, rel=5e-3
-    )  # METHODS.md 1.3: here the noise decides delta
+    assert approximate.delta == pytest.approx(1.84e-7, rel=5e-3)  # METHODS.md 1.3: here the noise decides delta
     with pytest.raises(ParameterError, match="epsilon must be given where noise is Gaussian, got None"):
         public_keys_guarantee(Gaussian(3.9), 32)
 
@@ -162,17 +156,13 @@ def test_what_the_paper_can_claim_is_within_our_proof(scale: float, threshold: i
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, True, "8", None])
 def test_bad_epsilon(epsilon: Any) -> None:
-    with pytest.raises(
-        ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"
-    ):
+    with pytest.raises(ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"):
         calibrate(epsilon, 1e-7, 1)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 2, math.nan, math.inf, True, "x", None])
 def test_bad_delta(delta: Any) -> None:
-    with pytest.raises(
-        ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"
-    ):
+    with pytest.raises(ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"):
         calibrate(1, delta, 1)
 
 

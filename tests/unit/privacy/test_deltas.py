@@ -21,8 +21,7 @@ def brute_force(noise: Noise, threshold: int, own: int, shared: list[int], epsil
     values = values_for(noise, [1, *(count + 1 for count in shared)])
     keys = [(one_key(1, noise, threshold, values), one_key(None, noise, threshold, values))] * own
     keys += [
-        (one_key(count + 1, noise, threshold, values), one_key(count, noise, threshold, values))
-        for count in shared
+        (one_key(count + 1, noise, threshold, values), one_key(count, noise, threshold, values)) for count in shared
     ]
     return divergence(keys, epsilon)
 
@@ -43,12 +42,8 @@ def test_no_neighbours_lie_further_apart_than_the_formula_says(
 @given(noises, st.integers(0, 5), st.integers(1, 2), epsilons)
 def test_the_formula_is_attained(noise: Noise, threshold: int, per_user: int, epsilon: float) -> None:
     far = threshold + 60
-    attained = max(
-        brute_force(noise, threshold, own, [far] * (per_user - own), epsilon) for own in range(per_user + 1)
-    )
-    assert attained == pytest.approx(
-        histogram_delta(noise, threshold, per_user, epsilon), rel=1e-6, abs=TRUNCATION
-    )
+    attained = max(brute_force(noise, threshold, own, [far] * (per_user - own), epsilon) for own in range(per_user + 1))
+    assert attained == pytest.approx(histogram_delta(noise, threshold, per_user, epsilon), rel=1e-6, abs=TRUNCATION)
 
 
 @pytest.mark.parametrize("noise", [Laplace(0.5), Gaussian(0.8)])
@@ -91,9 +86,7 @@ def test_two_draws_of_one_noise(
     assert found <= histogram_delta(noise, threshold, per_user, epsilon, draws=2) + TRUNCATION
 
 
-def two_draws(
-    noise: Noise, fresh: Noise, threshold: int, own: int, shared: list[int], epsilon: float
-) -> float:
+def two_draws(noise: Noise, fresh: Noise, threshold: int, own: int, shared: list[int], epsilon: float) -> float:
     wider = max(noise, fresh, key=lambda one: values_for(one, [1]).stop)
     values = values_for(wider, [1, *(count + 1 for count in shared)])
 
@@ -104,9 +97,7 @@ def two_draws(
     return divergence(keys, epsilon)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("scale", "threshold", "sensitivity"), [(0.5, 3, 3), (1.0, 4, 3), (1.0, 4, 4), (2.0, 3, 2)]
-)
+@pytest.mark.parametrize(("scale", "threshold", "sensitivity"), [(0.5, 3, 3), (1.0, 4, 3), (1.0, 4, 4), (2.0, 3, 2)])
 def test_the_papers_variant_over_all_ways_to_spend_the_sensitivity(
     scale: float, threshold: int, sensitivity: int
 ) -> None:
@@ -156,9 +147,7 @@ def test_the_papers_claim_survives_extremes() -> None:
     assert paper_claimed(0.001, 2.0, 10)[1] > 1
 
 
-@pytest.mark.parametrize(
-    "noise", [Laplace(0.3), Laplace(1), Gaussian(0.7), Gaussian(1.4), Gaussian(2), Gaussian(3.9)]
-)
+@pytest.mark.parametrize("noise", [Laplace(0.3), Laplace(1), Gaussian(0.7), Gaussian(1.4), Gaussian(2), Gaussian(3.9)])
 @pytest.mark.parametrize("s", [1, 2, 3])
 @pytest.mark.parametrize("e", [-1.0, 0.0, 0.5, 3.0])
 def test_hockey_stick_is_never_below_the_exact_value_and_hardly_above(noise: Noise, s: int, e: float) -> None:
@@ -180,9 +169,7 @@ def test_the_three_ways_to_the_gaussian_bound_agree(s: int, e: float) -> None:
 @pytest.mark.parametrize("sigma", [0.5, 0.8, 1.2])
 @pytest.mark.parametrize("s", [2, 3, 5])
 @pytest.mark.parametrize("e", [-2.0, 0.0, 1.0, 4.0])
-def test_poisson_summation_is_an_upper_bound_even_for_the_smallest_noise(
-    sigma: float, s: int, e: float
-) -> None:
+def test_poisson_summation_is_an_upper_bound_even_for_the_smallest_noise(sigma: float, s: int, e: float) -> None:
     assert Decimal(_by_poisson_summation(sigma, s, e)) >= exact_hockey_stick(Gaussian(sigma), s, e)
 
 
@@ -222,9 +209,7 @@ def test_skipping_what_cannot_be_the_maximum_changes_nothing(
     plain = 0.0
     for own in range(per_user + 1):
         shared = per_user - own
-        adding = any_passes(p_high, own) + (1 - p_low) ** own * hockey_stick(
-            noise, shared, epsilon + own * loss
-        )
+        adding = any_passes(p_high, own) + (1 - p_low) ** own * hockey_stick(noise, shared, epsilon + own * loss)
         plain = max(plain, adding, hockey_stick(noise, shared, epsilon - own * loss))
     assert histogram_delta(noise, threshold, per_user, epsilon) == pytest.approx(min(1.0, plain), rel=1e-8)
 

@@ -9,13 +9,9 @@ from querycloak.privacy.explanation import belief_after, caught_at_most, explain
 from querycloak.privacy.guarantee import Guarantee
 
 
-def guarantee(
-    epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp"
-) -> Guarantee:
+def guarantee(epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp") -> Guarantee:
     neighbours = "add-remove-user" if unit == "user" else "replace-query"
-    return Guarantee(
-        kind=kind, unit=unit, neighbours=neighbours, epsilon=epsilon, delta=delta, because="a proof"
-    )
+    return Guarantee(kind=kind, unit=unit, neighbours=neighbours, epsilon=epsilon, delta=delta, because="a proof")
 
 
 def test_beliefs_by_hand() -> None:

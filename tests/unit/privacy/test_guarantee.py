@@ -60,17 +60,13 @@ def test_json_round_trip(epsilon: float, delta: float, unprotected: list[str]) -
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, True, "1", None, 10**400])
 def test_bad_epsilon(epsilon: object) -> None:
-    with pytest.raises(
-        ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"
-    ):
+    with pytest.raises(ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"):
         approximate(epsilon)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1e-9, 1.5, math.nan, math.inf, True, "1e-7", None])
 def test_bad_delta(delta: object) -> None:
-    with pytest.raises(
-        ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"
-    ):
+    with pytest.raises(ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"):
         approximate(1.0, delta)
 
 
@@ -102,9 +98,7 @@ def test_syntactic_bounds_no_belief() -> None:
 
 
 def test_pure_has_no_delta() -> None:
-    with pytest.raises(
-        ParameterError, match=r"delta must be 0 where kind is pure-dp, got 1e-07; say approximate-dp"
-    ):
+    with pytest.raises(ParameterError, match=r"delta must be 0 where kind is pure-dp, got 1e-07; say approximate-dp"):
         pure(delta=1e-7)
 
 

@@ -137,9 +137,7 @@ noises = st.one_of(st.floats(0.2, 5).map(Laplace), st.floats(0.2, 5).map(Gaussia
 
 
 @given(counts_lists, noises, st.integers(-2, 25), st.integers(0, 5), st.integers(1, 4), st.integers(0, 99))
-def test_shape_of_a_release(
-    counts: list[int], noise: Noise, threshold: int, zeros: int, runs: int, seed: int
-) -> None:
+def test_shape_of_a_release(counts: list[int], noise: Noise, threshold: int, zeros: int, runs: int, seed: int) -> None:
     released = release(counts, noise, threshold, Randomness(seed=seed), zeros=zeros, runs=runs)
     assert (released.count > threshold).all()
     assert all(0 <= key < len(counts) + zeros for key in released.key)

@@ -49,6 +49,4 @@ def test_the_search_finds(line: str) -> None:
 
 
 def test_the_search_spares_our_own_words() -> None:
-    assert not OTHER_GENERATORS.search(
-        "from querycloak.privacy.randomness import Randomness\nrandomness.below(3, 1)"
-    )
+    assert not OTHER_GENERATORS.search("from querycloak.privacy.randomness import Randomness\nrandomness.below(3, 1)")

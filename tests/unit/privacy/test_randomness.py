@@ -32,9 +32,7 @@ def unlikely_values(draws: np.ndarray, noise: Noise, given_at_least: int | None 
     ]
 
 
-@pytest.mark.parametrize(
-    "noise", [Laplace(0.125), Laplace(1), Laplace(3), Gaussian(1.4), Gaussian(3.9)], ids=str
-)
+@pytest.mark.parametrize("noise", [Laplace(0.125), Laplace(1), Laplace(3), Gaussian(1.4), Gaussian(3.9)], ids=str)
 @pytest.mark.parametrize(("source", "size"), [(Randomness, 40_000), (lambda: Randomness(seed=3), 400_000)])
 def test_noise_has_its_law(source: Callable[[], Randomness], size: int, noise: Noise) -> None:
     """OpenDP 0.14.1 fails this at scale 3: its issue 2638."""
@@ -175,9 +173,7 @@ def test_a_word_equal_to_a_boundary_is_decided_by_what_follows(
     source = Randomness()
     boundary = module._boundaries(Laplace(1), 3, 64, 32)[1]  # the first digits of Pr[excess >= 2]
     words = iter([boundary, following])
-    monkeypatch.setattr(
-        source, "_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64)
-    )
+    monkeypatch.setattr(source, "_words", lambda size: np.array([next(words) for _ in range(size)], dtype=np.uint64))
     assert source.at_least(Laplace(1), 3, 1).tolist() == [3 + excess]
 
 
@@ -190,9 +186,7 @@ def test_many_draws_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("version", ["0.14.1", "0.13.0", "0.14"])
 def test_biased_samplers_are_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: version)
-    with pytest.raises(
-        ResourceError, match=rf"opendp must be at least 0\.14\.2, got {version}: .* pip install"
-    ):
+    with pytest.raises(ResourceError, match=rf"opendp must be at least 0\.14\.2, got {version}: .* pip install"):
         module._check_opendp()
 
 
