@@ -26,7 +26,8 @@ FORMATS = ["aol", "excite", "sogou", "ubi", "table"]
 pieces = st.one_of(
     st.binary(max_size=12),
     st.sampled_from(
-        [b"\t", b"\t", b"\t", b"\n", b"\n", b"\r\n", b'"', b",", b"[x]", b"1 2", b"970916105432", b"2006-03-01 10:00:00",
+        [b"\t", b"\t", b"\t", b"\n", b"\n", b"\r\n", b'"', b",", b"[x]", b"1 2", b"970916105432",
+         b"2006-03-01 10:00:00",
          b"10:00:00", b"12", b"http://a/?b", b"\xff", "天".encode(), "天".encode("gb18030"), b"{}", b'{"index":{}}',
          b'{"query_id":"1","user_query":"a","client_id":"c","timestamp":1733824800000}', b"\x00"]
     ),

@@ -89,7 +89,10 @@ class DuckDBEngine:
             stream.failure = None
         return guarded(work, self._explain, doing)
 
-    def _explain(self, error: Exception) -> QuerycloakError | None:  # noqa: ARG002
+    def _explain(self, error: Exception) -> BaseException | None:
+        """What a stream raised while DuckDB was pulling at it, which DuckDB reports in words of its own."""
+        if type(error).__name__ == "InterruptException":
+            return KeyboardInterrupt()
         failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
         return failures[0] if failures else None
 
@@ -106,7 +109,7 @@ class _Stream:
     def __init__(self, source: BatchSource, threads: int, on_bytes: OnBytes | None) -> None:
         self._source, self._threads, self._on_bytes = source, threads, on_bytes
         self.code_counts: Counter[int] | None = None
-        self.failure: QuerycloakError | None = None
+        self.failure: BaseException | None = None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         # DuckDB also asks for a stream when it only wants the schema: nothing is read before the first batch.
@@ -121,7 +124,7 @@ class _Stream:
                 values, numbers = np.unique(codes, return_counts=True) if codes.any() else ([0], [len(codes)])
                 counts.update(dict(zip(map(int, values), map(int, numbers), strict=True)))
                 yield batch
-        except QuerycloakError as error:
+        except (QuerycloakError, KeyboardInterrupt) as error:
             self.failure = error
             raise
         self.code_counts = +counts

@@ -84,21 +84,19 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
     raise ParameterError(f"engine must be duckdb, spark, spark://host:port or sc://host:port; it is {engine!r}")
 
 
-def guarded(work: Callable[[], Result], explain: Callable[[Exception], QuerycloakError | None], doing: str) -> Result:
+def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:
     """What the work returns; an engine's own words never get out, for they may quote the log."""
-    problem: QuerycloakError | None
+    problem: BaseException
     try:
         return work()
     except QuerycloakError:
         raise
     except Exception as error:  # whatever an engine throws
-        problem = (
-            explain(error)
-            or _shortage(error)
-            or EngineError(f"the engine failed while {doing} ({type(error).__name__})")
-        )
-    # Raised here and not inside the handler, so that not even its context holds the engine's words.
-    raise problem
+        unforeseen = EngineError(f"the engine failed while {doing} ({type(error).__name__})")
+        problem = explain(error) or _shortage(error) or unforeseen
+    # Raised here and not inside the handler, and without what it went through, for both hold the engine's words.
+    problem.__cause__ = problem.__context__ = None
+    raise problem.with_traceback(None)
 
 
 def _shortage(error: Exception) -> QuerycloakError | None:

@@ -185,11 +185,15 @@ def _aol_reader(heads: list[Head], encoding: str) -> Reader:
     return DelimitedReader(aol.LAYOUT, encoding, next(iter(headers), None))
 
 
+def _ubi_reader(_: list[Head], encoding: str) -> Reader:
+    return UbiReader(encoding)
+
+
 _READERS: dict[str, Callable[[list[Head], str], Reader]] = {
     "aol": _aol_reader,
     "excite": lambda _, encoding: DelimitedReader(excite.LAYOUT, encoding),
     "sogou": lambda _, encoding: DelimitedReader(sogou.LAYOUT, encoding),
-    "ubi": lambda _, encoding: UbiReader(encoding),
+    "ubi": _ubi_reader,
 }
 
 

@@ -1,0 +1,193 @@
+"""The command line: exit codes, one clear line for every mistake, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import querycloak
+from tests.logs import ROWS, WRITERS, aol, write
+
+KEYS = (
+    "rows_read rows_kept set_aside users searches clicks distinct_queries distinct_pairs one_user_share "
+    "words_per_query sessions first_time last_time"
+).split()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write(tmp_path / "log.tsv", aol(ROWS))
+
+
+@pytest.fixture
+def tmp(tmp_path: Path) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    return folder
+
+
+def test_inspect_as_json(log: Path, tmp: Path) -> None:
+    done = querycloak("inspect", log, "--json", tmp=tmp)
+    assert (done.returncode, done.stderr) == (0, "")
+    profile = json.loads(done.stdout)
+    assert [key for key in profile if key != "private"] == KEYS
+    shares = {"1": 2 / 7, "2": 3 / 7, "3": 2 / 7, "4": 0, "5+": 0}
+    assert profile == {
+        "private": True,
+        "rows_read": 8,
+        "rows_kept": 8,
+        "set_aside": {},
+        "users": 3,
+        "searches": 7,
+        "clicks": 6,
+        "distinct_queries": 7,
+        "distinct_pairs": 6,
+        "one_user_share": 1.0,
+        "words_per_query": {"mean": 2.0, "shares": shares},
+        "sessions": 4,
+        "first_time": "1970-01-01T12:00:00",
+        "last_time": "1970-01-01T12:40:01",
+    }
+    assert list(tmp.iterdir()) == []
+
+
+def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
+    done = querycloak("inspect", log, COLUMNS="80")
+    assert done.returncode == 0
+    assert done.stdout.startswith("PRIVATE OUTPUT")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert "█" in done.stdout
+
+
+def test_demo_shows_the_main_job() -> None:
+    done = querycloak("demo", COLUMNS="80")
+    assert done.returncode == 0
+    assert "users                                                         400" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", "no-such.tsv"], "LOG: no such file or folder: 'no-such.tsv'"),
+        (["inspect", "{empty}"], "LOG is empty (0 bytes)"),
+        (["inspect", "{binary}"], "LOG is not text (a binary file?)"),
+        (["inspect", "{folder}"], "LOG is a folder without log files"),
+        (["inspect", "{zip}"], "LOG is a zip archive: unpack it"),
+        (["inspect", "{cut}"], "LOG: its gzip data is damaged or cut short"),
+        (["inspect", "{log}", "{utf16}"], "LOG 2 is written in UTF-16: save it as UTF-8"),
+        (["inspect", "{log}", "--log-format", "bing"], "log_format must be one of aol, excite"),
+        (["inspect", "{log}", "--columns", "user"], "columns must look like user=...,time=...,query=..."),
+        (["inspect", "{log}", "--columns", "user=a,time=b"], "columns must also say which column is query"),
+        (["inspect", "{log}", "--columns", "page=a,time=b"], "columns maps 'page', which is none of user, time"),
+        (["inspect", "{csv}", "--columns", "user=who,time=x,query=what"], "no column 'x'; existing columns: when, who"),
+        (["inspect", "{log}", "--engine", "hive"], "engine must be duckdb, spark"),
+        (["inspect", "{log}", "--threads", "0"], "threads must be at least 1; it is 0"),
+        (["inspect", "{log}", "--memory", "much"], "DuckDB does not accept its settings"),
+        (["inspect", "{log}", "--since", "spring"], "since must be a date such as 2006-03-01"),
+        (["inspect", "{log}", "--since", "2007-01-01", "--until", "2006-01-01"], "since must be before until"),
+        (["inspect", "{log}", "--max-bad", "2"], "max_bad must be a share between 0 and 1; it is 2.0"),
+        (["inspect", "{log}", "--gap-minutes", "0"], "gap_minutes must be above 0"),
+        (["inspect", "{log}", "--leave-out", "nobody.txt"], "the file given with --leave-out cannot be read"),
+        (["inspect", "{log}", "--encoding", "klingon"], "encoding is 'klingon', which Python does not know"),
+        (["inspect", "{log}", "--encoding", "utf-16"], "which does not write ASCII as single bytes"),
+        (["inspect", "{log}", "--log-format", "excite"], "9 of 9 rows are bad"),
+        (["inspect", "{log}", "--keep-url", "all"], "Invalid value for '--keep-url'"),
+        (["inspect", "{log}", "--set-aside", "/no/such/folder/x"], "the file for rows set aside cannot be written"),
+        (["inspect"], "Missing argument 'LOG"),
+        (["inspct"], "No such command 'inspct'"),
+    ],
+)  # fmt: skip
+def test_every_mistake_is_one_line_and_exit_2(tmp_path: Path, tmp: Path, arguments: list[str], message: str) -> None:
+    files = {
+        "log": aol(ROWS),
+        "empty": "",
+        "binary": bytes(range(256)) * 20,
+        "zip": b"PK\x03\x04" + b"x" * 99,
+        "cut": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b\x4c",
+        "utf16": aol(ROWS).encode("utf-16"),
+        "csv": WRITERS["csv"](ROWS),
+    }
+    places = {name: str(write(tmp_path / f"{name}.tsv", content)) for name, content in files.items()}
+    (tmp_path / "folder").mkdir()
+    places["folder"] = str(tmp_path / "folder")
+    done = querycloak(*(argument.format(**places) for argument in arguments), tmp=tmp)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("querycloak: ")
+    assert list(tmp.iterdir()) == []
+
+
+def test_no_room_for_the_private_folder(log: Path, tmp_path: Path) -> None:
+    done = querycloak("inspect", log, tmp=tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "set QUERYCLOAK_TMP to a folder with room" in done.stderr
+
+
+def test_too_many_bad_rows_can_be_looked_at_and_allowed(tmp_path: Path, tmp: Path) -> None:
+    log = write(tmp_path / "log.tsv", aol(ROWS) + "prose\n" * 8)
+    aside = tmp_path / "aside.jsonl"
+    refused = querycloak("inspect", log, "--set-aside", aside, tmp=tmp)
+    assert refused.returncode == 2
+    assert "--max-bad" in refused.stderr
+    assert aside.read_text().count("L103") == 8
+    assert querycloak("inspect", log, "--max-bad", "0.5", "--json", tmp=tmp).returncode == 0
+
+
+def test_a_bug_says_so_without_its_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from querycloak.present.cli import run
+
+    def broken() -> None:
+        raise RuntimeError("user 4711 asked for something")
+
+    assert run(broken) == 1
+    told = capsys.readouterr().err
+    assert "this is a bug in querycloak (RuntimeError at tests.unit.test_cli:" in told
+    assert "4711" not in told
+
+
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_reading(tmp_path: Path, tmp: Path, way: signal.Signals) -> None:
+    log = write(tmp_path / "log.tsv", aol(ROWS * 300_000))
+    settings = {**os.environ, "QUERYCLOAK_TMP": str(tmp)}
+    command = [sys.executable, "-m", "querycloak", "inspect", str(log), "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings)
+    while not list(tmp.iterdir()) and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.7)
+    process.send_signal(way)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == "querycloak: interrupted; nothing was left behind\n"
+    assert list(tmp.iterdir()) == []
+
+
+def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Path) -> None:
+    stale = tmp / "querycloak-stale"
+    stale.mkdir()
+    write(stale / "in-use", "")
+    write(stale / "spilled", "private")
+    assert querycloak("inspect", log, tmp=tmp).returncode == 0
+    assert list(tmp.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"]])
+def test_help_loads_no_engine(arguments: list[str]) -> None:
+    """Half a second is for people; what a test can hold is that nothing heavy is imported."""
+    code = (
+        "import sys; sys.argv[1:] = sys.argv[1:]\n"
+        "from querycloak.present.cli import app, run\n"
+        "run(lambda: app(standalone_mode=False))\n"
+        "print(sorted({'duckdb', 'ibis', 'numba', 'pyarrow', 'pyspark', 'opendp', 'pandas'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"

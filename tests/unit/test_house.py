@@ -1,0 +1,91 @@
+"""The house in order: folders know only those before them, the public names, the tree of errors, the documented commands."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import querycloak
+from querycloak import errors
+from querycloak.present.cli import app
+
+SOURCE = Path(querycloak.__file__).parent
+DOCS = Path(__file__).parents[2] / "docs"
+# A folder may import only from itself and those before it.
+ORDER = [
+    "errors", "privacy", "engines", "words", "logs", "synthetic", "releases", "methods", "utility", "audits",
+    "experiments", "present",
+]  # fmt: skip
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_data_flows_one_way(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0]
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "querycloak" and len(parts) > 1 and parts[1] in ORDER:
+            assert ORDER.index(parts[1]) <= ORDER.index(own), f"{own} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_engines_know_the_engines(path: Path) -> None:
+    known = {name.split(".")[0] for name in imports_of(path)} & {"duckdb", "pyspark"}
+    assert not known or path.parent.name == "engines"
+
+
+def test_public_names() -> None:
+    assert querycloak.__all__ == sorted(querycloak.__all__)
+    assert querycloak.__all__ == ["Choices", "Profile", "SearchLog", "connect", "profile", "read"]
+    for name in querycloak.__all__:
+        assert getattr(querycloak, name) is not None
+    with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Choices, "):
+        getattr(querycloak, "reed")  # noqa: B009
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    defined = [name for name, value in vars(errors).items() if inspect.isclass(value) and name != "QuerycloakError"]
+    assert sorted(drawn) == sorted(defined)
+    assert sorted([*drawn, "QuerycloakError"]) == errors.__all__
+    for name, code in re.findall(r"[├└]── (\w+) .*exit (\d)", errors.__doc__ or ""):
+        assert getattr(errors, name).exit_code == int(code)
+
+
+def test_every_command_has_help_and_docs() -> None:
+    documented = (DOCS / "commands.md").read_text()
+    command = typer.main.get_command(app)
+    for name, each in command.commands.items():  # type: ignore[attr-defined]
+        assert each.help, name
+        assert f"## querycloak {name}" in documented, name
+        for option in each.params:
+            if option.name not in ("help", "log"):
+                assert option.opts[0] in documented.split(f"## querycloak {name}")[1].split("\n## ")[0], (
+                    name,
+                    option.opts,
+                )
+
+
+def test_no_assert_on_input() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert not [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Assert)], path
