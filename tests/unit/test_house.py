@@ -1,4 +1,4 @@
-"""The house in order: folders know only those before them, the public names, the tree of errors, the documented commands."""
+"""The house in order: one-way imports, public names, the tree of errors, documented commands."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ import typer
 from querycloak.errors import QuerycloakError
 from querycloak.present import options
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="querycloak",
     help="Release a search log that people can use, with a privacy guarantee that holds.",
@@ -88,22 +90,22 @@ def run(command: Callable[[], object]) -> int:
     """The exit code of a command; every failure is one line that holds nothing of the log."""
     try:
         result = command()
-        return result if isinstance(result, int) else 0
+        code = result if isinstance(result, int) else 0
+    except typer.Exit as stop:
+        code = stop.exit_code
     except QuerycloakError as error:
         _say(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
-        _say("interrupted; nothing was left behind")
-        return 130
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.Abort:
-        return 130
     except Exception as error:  # our own bug, whatever it is
         return _usage_or_bug(error)
+    if code == INTERRUPTED:  # the parser, too, ends with this code when it is interrupted
+        _say("interrupted; nothing was left behind")
+    return code
 
 
 def _usage_or_bug(error: Exception) -> int:

@@ -229,7 +229,7 @@ def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: 
 
 def _separator(head: Head) -> bytes:
     """The separator that cuts the first line into most fields."""
-    return max(table.SEPARATORS, key=lambda separator: head.lines[0].count(separator))
+    return max(table.SEPARATORS, key=head.lines[0].count)
 
 
 def _first_fields(head: Head, separator: bytes) -> list[str]:
