@@ -79,8 +79,12 @@ def test_a_record_that_ends_within_a_character_cannot_be_decoded(places: list[tu
 
 
 def test_a_lone_surrogate_that_a_codec_lets_through_is_undecodable() -> None:
-    records = spans_of([b"\xff+2AA-", b"+2AA-\xc3"])  # behind and before a byte beyond ASCII
-    assert to_utf8(records, "utf-7")[1].tolist() == [True, True]
+    assert to_utf8(spans_of([b"\xe9\\ud800", b"\xe9"]), "raw_unicode_escape")[1].tolist() == [True, False]
+
+
+def test_a_line_feed_that_a_codec_makes_does_not_begin_another_record() -> None:
+    decoded, _ = to_utf8(spans_of([b"\xe9\\u000ax", b"y"]), "raw_unicode_escape")
+    assert texts_of(decoded) == ["é\nx".encode(), b"y"]
 
 
 def test_a_record_of_gb18030_that_ends_within_a_character_does_not_spoil_the_next() -> None:
