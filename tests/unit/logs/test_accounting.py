@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from querycloak.errors import InputError, ParameterError, TooManyBadLines
+from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting, checked_share
+from querycloak.logs.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
+
+CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**12))
+
+
+@given(CODES)
+@settings(deadline=None)
+def test_every_row_read_is_kept_or_set_aside_under_its_code(by_code: dict[int, int]) -> None:
+    accounting = Accounting(by_code)
+    assert accounting.rows_read == accounting.rows_kept + sum(accounting.set_aside.values())
+    assert accounting.set_aside == {f"L{code}": rows for code, rows in by_code.items() if code != KEPT}
+    assert list(accounting.set_aside) == sorted(accounting.set_aside)
+
+
+@given(CODES)
+@settings(deadline=None)
+def test_bad_rows_are_those_from_l101_to_l199_but_for_empty_queries(by_code: dict[int, int]) -> None:
+    expected = sum(rows for code, rows in by_code.items() if 101 <= code <= 199 and code != EMPTY_QUERY)
+    assert Accounting(by_code).bad == expected
+
+
+def test_every_check_has_a_meaning() -> None:
+    assert set(CHECKS) <= set(MEANINGS)
+    assert [code for code in MEANINGS if not 101 <= code <= 299] == []
+    assert not is_bad(KEPT)
+
+
+@given(st.integers(1, 10_000), st.data())
+@settings(deadline=None, max_examples=300)
+def test_exactly_the_share_allowed_passes_and_one_row_more_does_not(rows: int, data: st.DataObject) -> None:
+    bad = data.draw(st.integers(0, rows - 1))
+    share = bad / rows
+    Accounting({KEPT: rows - bad, 101: bad}).require(share)
+    with pytest.raises(TooManyBadLines):
+        Accounting({KEPT: rows - bad - 1, 101: bad + 1}).require(share)
+
+
+@pytest.mark.parametrize(("bad", "rows", "share"), [(29, 100, 0.29), (57, 100, 0.57), (5, 100, 0.05)])
+def test_a_share_that_binary_numbers_only_approach_is_met_exactly(bad: int, rows: int, share: float) -> None:
+    Accounting({KEPT: rows - bad, 103: bad}).require(share)
+
+
+@given(CODES)
+@example({})
+@settings(deadline=None)
+def test_a_log_may_be_all_bad_if_its_owner_says_so(by_code: dict[int, int]) -> None:
+    Accounting(by_code).require(1.0)
+
+
+def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> None:
+    accounting = Accounting({KEPT: 8_000, 101: 400, 103: 600, EMPTY_QUERY: 5_000, 201: 1_000})
+    with pytest.raises(TooManyBadLines) as refusal:
+        accounting.require()
+    assert str(refusal.value) == (
+        "1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% may be: "
+        "check the format, look at them with --set-aside FILE, or allow more with --max-bad"
+    )
+    accounting.require(0.07)
+
+
+def test_rows_left_out_by_choice_are_never_too_many() -> None:
+    Accounting({KEPT: 1, 201: 1_000, 203: 1_000, EMPTY_QUERY: 1_000}).require(0.0)
+
+
+@pytest.mark.parametrize("by_code", [{}, {101: 1_200}, {KEPT: 0, EMPTY_QUERY: 1_200}])
+def test_a_log_of_which_nothing_is_left_is_refused(by_code: dict[int, int]) -> None:
+    with pytest.raises(InputError) as refusal:
+        Accounting(by_code).require_rows()
+    rows = "1,200" if by_code else "0"
+    assert str(refusal.value) == f"the log has no row that can be used ({rows} were read)"
+
+
+def test_one_row_is_enough() -> None:
+    Accounting({KEPT: 1}).require_rows()
+
+
+@pytest.mark.parametrize("share", [0, 0.0, DEFAULT_MAX_BAD, 1])
+def test_a_share_is_a_number_between_0_and_1(share: float) -> None:
+    assert checked_share(share) == share
+
+
+@pytest.mark.parametrize("share", [-0.01, 1.01, 5, math.nan, math.inf, -math.inf])
+def test_what_is_no_share_is_refused_with_its_rule(share: float) -> None:
+    with pytest.raises(ParameterError) as refusal:
+        checked_share(share)
+    assert str(refusal.value) == f"max_bad must be a share between 0 and 1; it is {share}"

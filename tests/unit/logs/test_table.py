@@ -1,0 +1,133 @@
+"""The mapping from our columns to a table's own; reading tables is tested with the engines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from querycloak.errors import MissingColumn, ParameterError
+from querycloak.logs.formats.table import checked_mapping, looks_like_names, parse_mapping, resolve
+from querycloak.logs.schema import COLUMNS, REQUIRED
+
+OURS = st.sets(st.sampled_from(COLUMNS)).map(lambda some: sorted(some | set(REQUIRED)))
+THEIRS = st.text("abcXYZ019_.- =", min_size=1, max_size=6).map(str.strip).filter(bool)
+BLANK = st.sampled_from(["", " ", "  "])
+USUAL = {"user": "who", "time": "when", "query": "what"}
+SHAPE = "columns must look like user=...,time=...,query=... (rank and url may follow)"
+HEADER = "existing columns: who, when, what"
+
+
+def refusal_of(text: str) -> str:
+    with pytest.raises(ParameterError) as refusal:
+        parse_mapping(text)
+    return str(refusal.value)
+
+
+@given(OURS, st.data())
+@settings(deadline=None)
+def test_a_mapping_is_read_as_it_was_written(ours: list[str], data: st.DataObject) -> None:
+    mapping = {name: data.draw(THEIRS) for name in ours}
+    blank = data.draw(BLANK)
+    text = ",".join(f"{blank}{name}{blank}={blank}{theirs}{blank}" for name, theirs in mapping.items())
+    assert parse_mapping(text) == mapping == checked_mapping(mapping)
+
+
+@pytest.mark.parametrize("text", ["", "user", "user=", "user=a,", "user=a,time=b,query", ","])
+def test_what_is_no_mapping_is_refused_with_its_shape_and_what_was_given(text: str) -> None:
+    refusal = refusal_of(text)
+    assert refusal.startswith(SHAPE)
+    assert repr(text) in refusal
+
+
+def test_a_column_of_ours_that_is_none_is_refused_with_those_that_are() -> None:
+    expected = "columns maps 'usr', which is none of user, time, query, rank, url"
+    assert refusal_of("usr=a,time=b,query=c") == expected
+    with pytest.raises(ParameterError, match=expected):
+        checked_mapping({**USUAL, "usr": "a"})
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("user=a", "time and query"),
+        ("user=a,query=c", "time"),
+        ("rank=a,url=b", "user and time and query"),
+    ],
+)
+def test_required_columns_that_lack_are_named(text: str, lacking: str) -> None:
+    assert refusal_of(text) == f"columns must also say which column is {lacking}"
+
+
+def test_a_column_mapped_twice_is_refused_not_taken_from_the_last() -> None:
+    assert "user" in refusal_of("user=a,user=b,time=t,query=q")
+
+
+@pytest.mark.parametrize(
+    ("names", "are"),
+    [
+        (["user", "time", "query"], True),
+        (["AnonID", "Query_Time", "item.rank", "click-url", "_x", "用户"], True),
+        (["a" * 64], True),
+        (["a" * 65], False),
+        (["user", "user"], False),
+        (["user", ""], False),
+        (["user", "1234"], False),
+        (["user", "new york"], False),
+        (["user", "2006-03-01 07:17:12"], False),
+        (["user", "http://example.org"], False),
+        (["user\n"], False),
+    ],
+)
+def test_what_can_be_names_of_columns(names: list[str], are: bool) -> None:
+    assert looks_like_names(names) is are
+
+
+def test_without_a_mapping_our_own_names_are_looked_for_in_any_case() -> None:
+    names = ["Url", "QUERY", "other", "Time", "user"]
+    expected = {"user": "user", "time": "Time", "query": "QUERY", "url": "Url"}
+    assert resolve(None, names, "LOG") == expected
+
+
+@pytest.mark.parametrize("names", [["user", "USER", "time", "query"], ["USER", "user", "time", "query"]])
+def test_our_very_own_name_comes_before_one_that_differs_in_case(names: list[str]) -> None:
+    assert resolve(None, names, "LOG")["user"] == "user"
+
+
+def test_a_mapping_to_names_that_are_there_stays_as_it_is() -> None:
+    assert resolve(USUAL, ["what", "who", "when", "more"], "LOG") == USUAL
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_dotted_path_is_looked_for_by_its_first_step_in_nested_tables_only(nested: bool) -> None:
+    mapping = {**USUAL, "user": "client.id"}
+    names = ["client", "when", "what"]
+    if nested:
+        assert resolve(mapping, names, "LOG", nested=True) == mapping
+        return
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(mapping, names, "LOG")
+    assert str(refusal.value) == "LOG has no column 'client.id'; existing columns: client, when, what"
+
+
+def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        resolve({**USUAL, "url": "where"}, ["who", "when", "what"], "LOG 2")
+    assert str(refusal.value) == f"LOG 2 has no column 'where'; {HEADER}"
+
+
+def test_a_required_column_that_is_not_there_is_told_with_the_way_out() -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(None, ["who", "when", "what"], "LOG")
+    assert str(refusal.value) == f"LOG has no column user: say which it is with --columns user=...; {HEADER}"
+
+
+@pytest.mark.parametrize("names", [["4417", "2006-03-01", "new york"], ["anna", "anna"], []])
+@pytest.mark.parametrize("mapping", [None, USUAL])
+def test_a_first_line_that_is_no_header_is_somebodys_data_and_never_shown(
+    names: list[str], mapping: dict[str, str] | None
+) -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(mapping, names, "LOG")
+    assert str(refusal.value).endswith("; its first line is no header")
+    assert not any(name in str(refusal.value) for name in names)
