@@ -14,6 +14,14 @@ from querycloak.engines import Engine, connect
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
+def require_java() -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        reason = "no Java for Spark; install Java 17 or newer"
+        if os.environ.get("QUERYCLOAK_REQUIRE_SPARK"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def duckdb_engine() -> Iterator[Engine]:
     engine = connect("duckdb")
@@ -23,11 +31,7 @@ def duckdb_engine() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def spark_engine() -> Iterator[Engine]:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        reason = "no Java for Spark; install Java 17 or newer"
-        if os.environ.get("QUERYCLOAK_REQUIRE_SPARK"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require_java()
     engine = connect("spark", threads=2, memory="1g")
     yield engine
     engine.close()
@@ -42,3 +46,10 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture
 def fixtures() -> Path:
     return FIXTURES
+
+
+@pytest.fixture
+def spark_or_duckdb(engine_name: str) -> None:
+    """Skips, or fails where Spark is required, a test that starts its own Spark without Java."""
+    if engine_name == "spark":
+        require_java()

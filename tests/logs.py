@@ -24,7 +24,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("9", "12:00:00", "zebra", "1", "http://z.example/"),
     ("9", "12:00:00", "aardvark", "1", "http://a.example/"),
 ]
-KEPT = [
+KEPT: list[tuple[Any, ...]] = [
     ("7", "12:00:00", "weather channel", 1, "http://www.weather.example/today"),
     ("7", "12:00:00", "weather channel", 2, "http://www.weather.example/maps"),
     ("7", "12:40:01", "say \"cheese\" 'now'", None, None),

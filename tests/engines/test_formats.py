@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from querycloak.errors import MissingColumn, UnknownFormat
 from querycloak.logs.searchlog import read
 from tests.logs import AOL_HEADER, KEPT, ROWS, WRITERS, chosen, open_rows, rows_of, write
 
-EXPECTED = {
+EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "aol": KEPT,
     "csv": KEPT,
     "jsonl": KEPT,

@@ -117,7 +117,7 @@ def test_demo_shows_the_main_job() -> None:
     ],
 )  # fmt: skip
 def test_every_mistake_is_one_line_and_exit_2(tmp_path: Path, tmp: Path, arguments: list[str], message: str) -> None:
-    files = {
+    files: dict[str, str | bytes] = {
         "log": aol(ROWS),
         "empty": "",
         "binary": bytes(range(256)) * 20,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import logging
 import os
 import sys
 from collections import Counter
@@ -153,11 +154,18 @@ def _running() -> bool:
     return SparkSession.getActiveSession() is not None
 
 
+def _hush() -> None:
+    """Turn off the loggers of Spark's Python side: they quote the value that an error is about."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging", "py4j"):
+        logging.getLogger(name).disabled = True
+
+
 def _session(master: str, threads: int, memory: str, folder: str) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    _hush()
     builder = SparkSession.builder.appName("querycloak")
     settings = {
         "spark.sql.session.timeZone": "UTC",

@@ -46,7 +46,7 @@ class Accounting:
 
     def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
         """Refuse a log of which more than this share is bad."""
-        if self.rows_read and self.bad > max_bad * self.rows_read:
+        if self.rows_read and self.bad / self.rows_read > max_bad:
             worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
             raise TooManyBadLines(
                 f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}; most of them "

@@ -48,30 +48,52 @@ def _without_logins(
 @njit(cache=True, nogil=True)
 def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        host, login, path, has_scheme = starts[row], starts[row], np.int64(-1), False
-        i = starts[row]
-        while i < ends[row]:
-            byte = data[i]
-            if byte == 47:  # a slash begins the path, unless it is the scheme's
-                if not has_scheme and path < 0 and _scheme_ends(data, starts[row], i, ends[row]):
-                    has_scheme = True
-                    i += 1
-                    host = login = i + 1
-                elif path < 0:
-                    path = i
-            elif byte == 64:
-                if path < 0:
-                    login = i + 1
-            elif byte in (63, 35, 59):
-                break
-            i += 1
-        if with_scheme_only and not has_scheme:
+        start, end = starts[row], ends[row]
+        host = _host(data, start, end)
+        if with_scheme_only and host < start + 3:
             continue
+        login, path = _login(data, host, end)
+        cut = start
+        while cut < end and (data[cut] not in (63, 35, 59) or host <= cut < login):
+            cut += 1
+        if cut < host:
+            host = login = start
         hosts[row], logins[row] = host, login
-        ends[row] = path if host_only and path >= 0 else i
+        inner = path
+        while inner + 1 < cut:
+            if _scheme_ends(data, start, inner, cut):
+                inner += 2
+                if _login(data, inner, cut)[0] > inner:
+                    cut = inner
+            else:
+                inner += 1
+        ends[row] = min(path, cut) if host_only else cut
+
+
+@njit(cache=True, nogil=True)
+def _host(data, start, end):  # type: ignore[no-untyped-def]
+    """Where the host or its login begins: behind `://` or a leading `//`, or at the start."""
+    for i in range(start, end):
+        if data[i] == 47:
+            leading = i == start and i + 1 < end and data[i + 1] == 47
+            return i + 2 if leading or _scheme_ends(data, start, i, end) else start
+        if data[i] in (63, 35):
+            break
+    return start
+
+
+@njit(cache=True, nogil=True)
+def _login(data, host, end):  # type: ignore[no-untyped-def]
+    """Where the login ends, and where the path begins."""
+    login, i = host, host
+    while i < end and data[i] not in (47, 63, 35):
+        if data[i] == 64:
+            login = i + 1
+        i += 1
+    return login, i
 
 
 @njit(cache=True, nogil=True)
 def _scheme_ends(data, start, slash, end):  # type: ignore[no-untyped-def]
     """Whether this slash is the first of `://`."""
-    return slash > start and data[slash - 1] == 58 and slash + 1 < end and data[slash + 1] == 47
+    return slash > start and data[slash] == 47 and data[slash - 1] == 58 and slash + 1 < end and data[slash + 1] == 47

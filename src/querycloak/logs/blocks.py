@@ -83,15 +83,16 @@ def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None) -> I
             before, position = position, stream.tell()
             yield Block(part.file, data, line, position - before, overlong)
             if line:
-                line += 1 if overlong else data.count(b"\n")
+                line += 1 if overlong else _count(data, quoted_by)
     finally:
         stream.close()
 
 
 def _record_buffers(stream: ByteStream, quoted_by: int | None, *, mark: bool) -> Iterator[tuple[bytes, bool]]:
     """Buffers that end with a record; (b"", True) stands for one record too long to be held."""
-    rest = b""
-    while piece := stream.read(BLOCK):
+    rest, again, lost = b"", b"", False
+    while piece := again or stream.read(BLOCK):
+        again = b""
         if mark:
             piece, mark = piece.removeprefix(_BYTE_ORDER_MARK), False
         # Only quoted records must be looked at from their beginning to find where they end.
@@ -100,14 +101,22 @@ def _record_buffers(stream: ByteStream, quoted_by: int | None, *, mark: bool) ->
         cut = _last_record_end(piece, quoted_by)
         if cut:
             yield b"".join((rest, memoryview(piece)[:cut])), False
-            rest = piece[cut:]
+            rest, lost = piece[cut:], False
             continue
         rest += piece
         if len(rest) > LONGEST_RECORD:
-            rest = _after_line_feed(stream, rest)
+            # A quote left open costs its line; if the next line fares no better, all that is held is given up.
+            again = rest[rest.rfind(b"\n") + 1 :] if lost and b"\n" in rest else _after_line_feed(stream, rest)
+            rest, lost = b"", True
             yield b"", True
     if rest:
         yield rest, False
+
+
+def _count(data: bytes, quoted_by: int | None) -> int:
+    if quoted_by is None:
+        return data.count(b"\n")
+    return len(record_ends(np.frombuffer(data, np.uint8), quoted_by))
 
 
 def _last_record_end(data: bytes, quoted_by: int | None) -> int:

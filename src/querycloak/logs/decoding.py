@@ -16,10 +16,14 @@ def checked_encoding(name: str) -> str:
     problem = f"encoding is {name!r}, which Python does not know; try utf-8, gb18030, latin-1 or cp1252"
     try:
         codec = codecs.lookup(name)
-        if "\t\n\r ,".encode(codec.name) == b"\t\n\r ,":
+        if codec.name == "utf-8-sig":
+            return "utf-8"
+        if "\t\n\r ,".encode(codec.name) == b"\t\n\r ," and all(
+            character.encode(codec.name, "ignore")[:1] >= b"\x80" or not character.encode(codec.name, "ignore") for character in "é中あ가"
+        ):
             return codec.name
         problem = f"encoding is {name!r}, which does not write ASCII as single bytes: save the log as UTF-8"
-    except (LookupError, UnicodeError):
+    except (LookupError, ValueError):
         pass
     raise ParameterError(problem)
 
@@ -51,6 +55,9 @@ def _decodes(records: Spans) -> bool:
     filled = records.where(records.lengths > 0)
     # Records that stand side by side could share a character between them: none may begin inside one.
     if (records.data[filled.starts] & 0xC0 == 0x80).any():
+        return False
+    inner = filled.ends[filled.ends < len(records.data)]
+    if (records.data[inner] & 0xC0 == 0x80).any():
         return False
     return _is_utf8(records.data[int(records.starts.min()) : int(records.ends.max())])
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _FOREIGN_MAGIC = {
     b"PK\x03\x04": "a zip archive",
     b"\xfd7zXZ\x00": "compressed with xz",
@@ -107,6 +107,11 @@ def find_files(logs: Sequence[str | os.PathLike[str]]) -> list[LogFile]:
 
 
 def _files_of_folder(label: str, folder: Path) -> list[LogFile]:
+    closed = ""
+    for _ in os.walk(folder, onerror=(errors := []).append):
+        pass
+    if errors:
+        raise InputError(f"a folder within {label} cannot be opened: {_reason(errors[0])}")
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and _is_log(path.relative_to(folder)))
     if not paths:
         endings = " ".join(LOG_ENDINGS)
@@ -155,18 +160,20 @@ def _identify(file: LogFile) -> LogFile:
     """The file with its compression, told by its first bytes."""
     if file.size == 0:
         raise InputError(f"{file.label} is empty (0 bytes)")
-    stream = file.open_raw()
+    stream, problem = file.open_raw(), "is empty"
     try:
         magic = stream.read(8)
     except OSError as error:
-        magic, reason = b"", _reason(error)
+        magic, problem = b"", f"cannot be read: {_reason(error)}"
     finally:
         stream.close()
     if not magic:
-        raise InputError(f"{file.label} cannot be read: {reason}")
+        raise InputError(f"{file.label} {problem}")
     for prefix, what in _FOREIGN_MAGIC.items():
         if magic.startswith(prefix):
             raise InputError(f"{file.label} is {what}: unpack it, or compress it with gzip, bzip2 or zstd")
+    if magic[:3] == b"BZh" and magic[4:] in (b"1AY&", b"\x17rE8"):
+        return LogFile(file.label, file.location, file.size, "bz2")
     for prefix, compression in _MAGIC.items():
         if magic.startswith(prefix):
             return LogFile(file.label, file.location, file.size, compression)
@@ -184,7 +191,7 @@ class _Decompressed:
         try:
             piece: bytes = self._stream.read(size)
             return piece
-        except OSError:
+        except (OSError, pa.ArrowException):
             pass
         raise InputError(f"{self._label}: its {self._compression} data is damaged or cut short; fetch the file again")
 

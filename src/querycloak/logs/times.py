@@ -141,7 +141,8 @@ def _iso(data, start, end):  # type: ignore[no-untyped-def]  # noqa: C901
         if east == -1:
             return np.int64(0), False
         instant -= east if east >= 0 else east + 1
-    return instant * SECOND + fraction, True
+    time = instant * SECOND + fraction
+    return time, _EARLIEST <= time < _LATEST
 
 
 @njit(cache=True, nogil=True)
@@ -160,6 +161,8 @@ def _epoch(data, start, end):  # type: ignore[no-untyped-def]
     for _ in range((16 - length) // 3):
         value *= 1000
     at, scale = start + length + 1, np.int64(100_000)
+    if at == end:
+        return np.int64(0), False
     while at < end:
         digit = np.int64(data[at]) - 48
         if digit < 0 or digit > 9:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privacy_oracles import surprising
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.exact import Chance
 from querycloak.privacy.histogram import HistogramRelease, noisy_counts, release, release_groups
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.randomness import IntArray, Randomness
+from tests.unit.privacy.privacy_oracles import surprising
 
 COUNTS = [1, 2, 2, 4, 7]
 ZEROS = 2

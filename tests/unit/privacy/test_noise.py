@@ -5,11 +5,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from privacy_oracles import law
 
 from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.exact import Chance, exp_minus, float_up, rounded_up, stated
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from tests.unit.privacy.privacy_oracles import law
 
 scales = st.floats(min_value=0.05, max_value=20)
 noises = st.one_of(scales.map(Laplace), scales.map(Gaussian))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privacy_oracles import surprising
 
 from querycloak.errors import ParameterError, ResourceError
 from querycloak.privacy import randomness as module
 from querycloak.privacy.exact import Chance
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.randomness import Randomness
+from tests.unit.privacy.privacy_oracles import surprising
 
 Sources = [Randomness, lambda: Randomness(seed=20)]
 both = pytest.mark.parametrize("source", Sources, ids=["operating system", "seeded"])

@@ -35,7 +35,9 @@ def parse_mapping(text: str) -> dict[str, str]:
     for pair in text.split(","):
         ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
         if not equals or not theirs:
-            raise ParameterError("columns must look like user=...,time=...,query=... (rank and url may follow)")
+            raise ParameterError(f"columns must look like user=...,time=...,query=... (rank and url may follow); it is {text!r}")
+        if ours in mapping:
+            raise ParameterError(f'columns maps {ours!r} twice')
         mapping[ours] = theirs
     return checked_mapping(mapping)
 
@@ -61,9 +63,9 @@ def resolve(
 ) -> dict[str, str]:
     """The mapping, checked against the names that are there; without one, our own names are looked for."""
     if mapping is None:
-        by_lower = {name.lower(): name for name in names}
+        by_lower = {name.lower(): name for name in names} | {name: name for name in names}
         mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
-    shown = f"existing columns: {', '.join(names)}" if looks_like_names(names) else "its first line is no header"
+    shown = f"existing columns: {', '.join(names)}" if names and looks_like_names(names) else "its first line is no header"
     for ours in REQUIRED:
         if ours not in mapping:
             raise MissingColumn(f"{label} has no column {ours}: say which it is with --columns {ours}=...; {shown}")

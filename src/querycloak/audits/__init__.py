@@ -1,0 +1,1 @@
+"""Tests of what was promised: leaks, and later neighbours, testers and attacks."""

@@ -1,0 +1,59 @@
+"""The leak scanner: plants secrets in a log and looks for them wherever they have no business."""
+
+from __future__ import annotations
+
+import gzip
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A secret and the place where it came out."""
+
+    secret: str
+    place: str
+
+
+def leaks_in(content: str | bytes, secrets: Iterable[str], place: str) -> list[Leak]:
+    """The secrets in a text or in bytes, whatever their case."""
+    data = content.encode() if isinstance(content, str) else content
+    lowered = data.lower()
+    return [Leak(secret, place) for secret in secrets if secret.lower().encode() in lowered]
+
+
+def leaks_in_exception(error: BaseException, secrets: Iterable[str]) -> list[Leak]:
+    """The secrets in an exception: its words, its attributes, its trace, and all it was raised from or during."""
+    secrets = list(secrets)
+    found: list[Leak] = []
+    seen: set[int] = set()
+    queue: list[BaseException | None] = [error]
+    while queue:
+        each = queue.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        told = "".join(traceback.format_exception(each)) + repr(each) + repr(vars(each))
+        found += leaks_in(told, secrets, f"exception {type(each).__name__}")
+        queue += [each.__cause__, each.__context__]
+    return found
+
+
+def leaks_in_folder(folder: Path, secrets: Iterable[str]) -> list[Leak]:
+    """The secrets in the names and bytes of all files below a folder, compressed or in Parquet too."""
+    secrets = list(secrets)
+    found: list[Leak] = []
+    for path in sorted(folder.rglob("*")):
+        found += leaks_in(str(path.relative_to(folder)), secrets, "name of a file")
+        if path.is_file():
+            data = path.read_bytes()
+            found += leaks_in(data, secrets, path.name)
+            if data.startswith(b"\x1f\x8b"):
+                found += leaks_in(gzip.decompress(data), secrets, path.name)
+            if data.startswith(b"PAR1"):
+                found += leaks_in(str(pq.read_table(path).to_pylist()), secrets, path.name)
+    return found

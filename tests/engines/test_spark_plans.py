@@ -1,0 +1,67 @@
+"""What would not scale: a window or a sort over everything in one place, or rows collected to the driver."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pytest
+
+from querycloak.engines import Engine
+from querycloak.logs.bounding import first_records, once_per_key
+from querycloak.logs.profile import profile
+from querycloak.logs.searchlog import read
+from tests.logs import ROWS, aol, write
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several partitions: over a single one, Spark has no need to bring anything together."""
+    monkeypatch.setattr("querycloak.engines.spark.PART", 97)
+
+
+def flaws(engine: Any, table: Any) -> set[str]:
+    """What in Spark's plan would bring all rows to one place, or sort all of them."""
+    plan = engine.plan(table)
+    found = {flaw for flaw in ("SinglePartition", "rangepartitioning") if flaw in plan}
+    windows = re.findall(r"\(\d+\) Window\b.*?Arguments: (.*?)\n", plan, re.DOTALL)
+    return found | {"window" for window in windows if "windowspecdefinition(user#" not in window}
+
+
+def test_no_unpartitioned_window_or_sort(spark_engine: Engine, tmp_path: Path) -> None:
+    log = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=spark_engine)
+    for table in (
+        log.rows,
+        log.clicks,
+        log.searches,
+        log.sessions(),
+        first_records(log.clicks, 3),
+        once_per_key(log.clicks, ("query", "url"), 3),
+    ):
+        assert flaws(spark_engine, table) == set()
+
+
+def test_the_check_of_plans_has_power(spark_engine: Engine, tmp_path: Path) -> None:
+    rows = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=spark_engine).rows
+    everywhere = rows.mutate(place=ibis.row_number().over(ibis.window(order_by=rows.time)))
+    assert flaws(spark_engine, everywhere) == {"SinglePartition", "window"}
+    assert flaws(spark_engine, rows.order_by("time")) == {"rangepartitioning"}
+
+
+def test_a_profile_collects_single_rows(spark_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collected: list[int] = []
+    fetch = type(spark_engine).fetch
+
+    def counting(self: Engine, table: Any) -> Any:
+        result = fetch(self, table)
+        collected.append(result.num_rows)
+        return result
+
+    monkeypatch.setattr(type(spark_engine), "fetch", counting)
+    log = read(write(tmp_path / "log.tsv", aol(ROWS * 100)), engine=spark_engine)
+    assert profile(log).rows_kept == len(ROWS) * 100
+    assert max(collected) <= 2
