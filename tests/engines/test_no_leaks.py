@@ -159,10 +159,13 @@ def test_the_scanner_finds_what_is_there(tmp_path: Path) -> None:
     write(tmp_path / "b.gz", gzip.compress(b"a secretbad word"))
     pa.parquet.write_table(pa.table({"q": ["SECRETFIELD"]}), tmp_path / "c.parquet")
     assert {leak.secret for leak in leaks_in_folder(tmp_path, SECRETS)} == {"SECRETNAME", "SECRETBAD", "SECRETFIELD"}
-    try:
+
+    def hiding() -> None:
         try:
             raise ValueError("SECRETBAD")
         except ValueError:
             raise RuntimeError("quiet") from None
-    except RuntimeError as error:
-        assert {leak.secret for leak in leaks_in_exception(error, SECRETS)} == {"SECRETBAD"}
+
+    with pytest.raises(RuntimeError) as raised:
+        hiding()
+    assert {leak.secret for leak in leaks_in_exception(raised.value, SECRETS)} == {"SECRETBAD"}

@@ -108,7 +108,7 @@ def test_demo_shows_the_main_job() -> None:
         (["inspect", "{log}", "--gap-minutes", "0"], "gap_minutes must be above 0"),
         (["inspect", "{log}", "--leave-out", "nobody.txt"], "the file given with --leave-out cannot be read"),
         (["inspect", "{log}", "--encoding", "klingon"], "encoding is 'klingon', which Python does not know"),
-        (["inspect", "{log}", "--encoding", "utf-16"], "which does not write ASCII as single bytes"),
+        (["inspect", "{log}", "--encoding", "utf-16"], "in which ASCII bytes do not stand for ASCII alone"),
         (["inspect", "{log}", "--log-format", "excite"], "9 of 9 rows are bad"),
         (["inspect", "{log}", "--keep-url", "all"], "Invalid value for '--keep-url'"),
         (["inspect", "{log}", "--set-aside", "/no/such/folder/x"], "the file for rows set aside cannot be written"),

@@ -49,6 +49,8 @@ def _without_logins(
 def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         start, end = starts[row], ends[row]
+        if not host_only and not _carries(data, start, end):
+            continue
         host = _host(data, start, end)
         if with_scheme_only and host < start + 3:
             continue
@@ -68,6 +70,15 @@ def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # typ
             else:
                 inner += 1
         ends[row] = min(path, cut) if host_only else cut
+
+
+@njit(cache=True, nogil=True)
+def _carries(data, start, end):  # type: ignore[no-untyped-def]
+    """Whether there is anything to cut: most addresses have none of these."""
+    for i in range(start, end):  # noqa: SIM110
+        if data[i] in (35, 59, 63, 64):
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)

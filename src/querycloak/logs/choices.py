@@ -30,7 +30,7 @@ class Choices:
         if self.since is not None and self.until is not None and microseconds(self.since) >= microseconds(self.until):
             raise ParameterError(f"since must be before until; they are {self.since} and {self.until}")
         if not self.click_actions or not all(self.click_actions):
-            raise ParameterError(f"click_actions must name at least one action, such as click; it is {self.click_actions!r}")
+            raise ParameterError(f"click_actions must name an action, such as click; it is {self.click_actions!r}")
 
     def describe(self) -> dict[str, object]:
         """For cards: what was decided, without the users left out."""

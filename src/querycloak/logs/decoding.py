@@ -18,11 +18,10 @@ def checked_encoding(name: str) -> str:
         codec = codecs.lookup(name)
         if codec.name == "utf-8-sig":
             return "utf-8"
-        if "\t\n\r ,".encode(codec.name) == b"\t\n\r ," and all(
-            character.encode(codec.name, "ignore")[:1] >= b"\x80" or not character.encode(codec.name, "ignore") for character in "é中あ가"
-        ):
+        others = [character.encode(codec.name, "ignore") for character in "é中あ가"]
+        if "\t\n\r ,".encode(codec.name) == b"\t\n\r ," and all(other >= b"\x80" for other in others if other):
             return codec.name
-        problem = f"encoding is {name!r}, which does not write ASCII as single bytes: save the log as UTF-8"
+        problem = f"encoding is {name!r}, in which ASCII bytes do not stand for ASCII alone: save the log as UTF-8"
     except (LookupError, ValueError):
         pass
     raise ParameterError(problem)

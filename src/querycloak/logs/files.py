@@ -107,12 +107,11 @@ def find_files(logs: Sequence[str | os.PathLike[str]]) -> list[LogFile]:
 
 
 def _files_of_folder(label: str, folder: Path) -> list[LogFile]:
-    closed = ""
-    for _ in os.walk(folder, onerror=(errors := []).append):
-        pass
-    if errors:
-        raise InputError(f"a folder within {label} cannot be opened: {_reason(errors[0])}")
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and _is_log(path.relative_to(folder)))
+    closed: list[OSError] = []
+    below = [Path(where) / name for where, _, names in os.walk(folder, onerror=closed.append) for name in names]
+    if closed:
+        raise InputError(f"a folder within {label} cannot be opened: {_reason(closed[0])}")
+    paths = sorted(path for path in below if path.is_file() and _is_log(path.relative_to(folder)))
     if not paths:
         endings = " ".join(LOG_ENDINGS)
         raise InputError(f"{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst)")
@@ -172,7 +171,7 @@ def _identify(file: LogFile) -> LogFile:
     for prefix, what in _FOREIGN_MAGIC.items():
         if magic.startswith(prefix):
             raise InputError(f"{file.label} is {what}: unpack it, or compress it with gzip, bzip2 or zstd")
-    if magic[:3] == b"BZh" and magic[4:] in (b"1AY&", b"\x17rE8"):
+    if magic[:3] == b"BZh" and magic[4:] in (b"1AY&", b"\x17rE8"):  # three letters alone could be a user's name
         return LogFile(file.label, file.location, file.size, "bz2")
     for prefix, compression in _MAGIC.items():
         if magic.startswith(prefix):

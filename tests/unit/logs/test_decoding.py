@@ -129,7 +129,7 @@ def test_an_encoding_in_which_lines_cannot_be_found_is_refused_with_the_way_out(
     with pytest.raises(ParameterError) as refusal:
         checked_encoding(name)
     assert str(refusal.value) == (
-        f"encoding is {name!r}, which does not write ASCII as single bytes: save the log as UTF-8"
+        f"encoding is {name!r}, in which ASCII bytes do not stand for ASCII alone: save the log as UTF-8"
     )
 
 

@@ -35,9 +35,11 @@ def parse_mapping(text: str) -> dict[str, str]:
     for pair in text.split(","):
         ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
         if not equals or not theirs:
-            raise ParameterError(f"columns must look like user=...,time=...,query=... (rank and url may follow); it is {text!r}")
+            raise ParameterError(
+                f"columns must look like user=...,time=...,query=... (rank and url may follow); it is {text!r}"
+            )
         if ours in mapping:
-            raise ParameterError(f'columns maps {ours!r} twice')
+            raise ParameterError(f"columns maps {ours!r} twice; say once which column it is")
         mapping[ours] = theirs
     return checked_mapping(mapping)
 
@@ -65,7 +67,7 @@ def resolve(
     if mapping is None:
         by_lower = {name.lower(): name for name in names} | {name: name for name in names}
         mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
-    shown = f"existing columns: {', '.join(names)}" if names and looks_like_names(names) else "its first line is no header"
+    shown = f"existing columns: {', '.join(names)}" if looks_like_names(names) else "its first line is no header"
     for ours in REQUIRED:
         if ours not in mapping:
             raise MissingColumn(f"{label} has no column {ours}: say which it is with --columns {ours}=...; {shown}")
