@@ -1,6 +1,6 @@
 -- What `querycloak inspect` counts, by DuckDB alone: one statement, one reading of the file.
 WITH log AS MATERIALIZED (
-    SELECT * FROM read_csv($path, delim = '\t', quote = '', escape = '', header = true, columns = {
+    SELECT "user", time, query, url FROM read_csv($path, delim = '\t', quote = '', escape = '', header = true, columns = {
         'user': 'VARCHAR', 'query': 'VARCHAR', 'time': 'TIMESTAMP', 'rank': 'INTEGER', 'url': 'VARCHAR'})
 ),
 steps AS (

@@ -64,7 +64,9 @@ def _duckdb(spill: str) -> Any:
         "temp_directory": spill,
         "preserve_insertion_order": False,
     }
-    return duckdb.connect(config=settings)
+    connection = duckdb.connect(config=settings)
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def measured(work: Callable[[str, str], Any], path: Path, spill: Path) -> tuple[float, float, Any]:

@@ -41,6 +41,8 @@ class DuckDBEngine:
             "autoload_known_extensions": False,
         }
         self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
+        # DuckDB would draw its own bar on stdout, between the results.
+        self._backend.con.execute("SET enable_progress_bar = false")
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""

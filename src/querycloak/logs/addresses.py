@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.logs.choices import KeepUrl
-from querycloak.words.spans import Spans
+from querycloak.words.spans import Positions, Spans
 
 
 def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:
@@ -31,11 +31,11 @@ def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> 
 
 def _without_logins(
     data: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    hosts: NDArray[np.int64],
-    logins: NDArray[np.int64],
+    starts: Positions,
+    hosts: Positions,
+    logins: Positions,
     rows: NDArray[np.int64],
-) -> NDArray[np.int64]:
+) -> Positions:
     """Move the scheme up against the host, over the name and password; where the addresses then begin."""
     moved = starts.copy()
     for row in rows:

@@ -46,12 +46,12 @@ class Block:
             return Spans.empty(1)
         buffer = np.frombuffer(self.data, np.uint8)
         if quoted_by is None:
-            ends = np.flatnonzero(buffer == _LINE_FEED)
+            ends = np.flatnonzero(buffer == _LINE_FEED).astype(np.int32)
         else:
             buffer = buffer.copy()  # quoted fields are rewritten in place
             ends = record_ends(buffer, quoted_by)
         if not len(ends) or ends[-1] != len(buffer) - 1:
-            ends = np.append(ends, len(buffer))
+            ends = np.append(ends, np.int32(len(buffer)))
         starts = np.empty_like(ends)
         starts[0], starts[1:] = 0, ends[:-1] + 1
         returns = (ends > starts) & (buffer[np.maximum(ends, 1) - 1] == _CARRIAGE_RETURN)
@@ -71,13 +71,13 @@ def parts_of(files: list[LogFile], size: int | None, *, divisible: bool) -> list
     return parts
 
 
-def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None) -> Iterator[Block]:
+def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None, numbered: bool = True) -> Iterator[Block]:
     """The blocks of a part; with `quoted_by` (the separator), records may hold line feeds in quotes."""
     stream: ByteStream = file.open()
     try:
         if part.start or part.stop is not None:
             stream = _Window(stream, part.start, part.stop)
-        line = 1 if part.start == 0 else 0
+        line = 1 if numbered and part.start == 0 else 0
         position = stream.tell()
         for data, overlong in _record_buffers(stream, quoted_by, mark=part.start == 0):
             before, position = position, stream.tell()

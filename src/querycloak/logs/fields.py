@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from querycloak.words.spans import Mask, Positions, Spans
 
+_LINE_FEED = 10
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -18,6 +20,14 @@ class Fields:
     spans: list[Spans]
     counts: NDArray[np.int32]
 
+    def where(self, mask: Mask) -> Fields:
+        """Those of some records."""
+        return Fields([span.where(mask) for span in self.spans], self.counts[mask])
+
+    def blank(self, mask: Mask) -> Fields:
+        """The same, with all fields of some records emptied."""
+        return Fields([span.blank(mask) for span in self.spans], self.counts)
+
 
 def split(records: Spans, separator: int, width: int, *, quotes: bool = False) -> Fields:
     """Cut each record at the separator; fields that a record lacks are empty.
@@ -25,16 +35,30 @@ def split(records: Spans, separator: int, width: int, *, quotes: bool = False) -
     With quotes, the records' own bytes are rewritten: doubled quotes become single ones in place.
     """
     shape = (width, len(records))
-    starts, ends = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    starts, ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     counts = np.zeros(len(records), np.int32)
     kernel = _split_quoted if quotes else _split_plain
     kernel(records.data, records.starts, records.ends, separator, starts, ends, counts)
     return Fields([Spans(records.data, starts[i], ends[i]) for i in range(width)], counts)
 
 
+def split_lines(data: NDArray[np.uint8], separator: int, width: int) -> tuple[Spans, Fields]:
+    """The lines of a buffer and their fields, in one go: the same as finding the lines and splitting them."""
+    lines, places = _count_delimiters(data, separator)
+    if not data.size or data[-1] != _LINE_FEED:
+        lines += 1
+    delimiters = np.empty(places + 1, np.int32)  # one more: every place is written down before it is judged
+    _find_delimiters(data, separator, delimiters)
+    shape = (width, lines)
+    starts, ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    line_starts, line_ends, counts = (np.empty(lines, np.int32) for _ in range(3))
+    _assign_fields(data, delimiters[:places], line_starts, line_ends, starts, ends, counts)
+    return Spans(data, line_starts, line_ends), Fields([Spans(data, starts[i], ends[i]) for i in range(width)], counts)
+
+
 def record_ends(data: NDArray[np.uint8], separator: int) -> Positions:
     """Where records end (at a line feed outside quotes) in a buffer that begins with a record."""
-    ends = np.empty(np.count_nonzero(data == 10), np.int64)
+    ends = np.empty(np.count_nonzero(data == 10), np.int32)
     return ends[: _find_record_ends(data, separator, ends)]
 
 
@@ -61,20 +85,54 @@ def without_brackets(texts: Spans) -> Spans:
 
 
 @njit(cache=True, nogil=True)
+def _count_delimiters(data, separator):  # type: ignore[no-untyped-def]
+    lines, places = 0, 0
+    for i in range(data.size):
+        lines += data[i] == 10
+        places += (data[i] == 10) | (data[i] == separator)
+    return lines, places
+
+
+@njit(cache=True, nogil=True)
+def _find_delimiters(data, separator, delimiters):  # type: ignore[no-untyped-def]
+    found = 0
+    for i in range(data.size):  # without branches: only the place of a delimiter is not written over
+        delimiters[found] = i
+        found += (data[i] == 10) | (data[i] == separator)
+
+
+@njit(cache=True, nogil=True)
+def _assign_fields(data, delimiters, line_starts, line_ends, starts, ends, counts):  # type: ignore[no-untyped-def]
+    width = starts.shape[0]
+    row, field, start, line_start = 0, 0, 0, 0
+    for k in range(delimiters.size + 1):
+        at = delimiters[k] if k < delimiters.size else data.size
+        if at == data.size and row == line_starts.size:
+            break
+        line_ended = at == data.size or data[at] == 10
+        end = at - 1 if line_ended and at > line_start and data[at - 1] == 13 else at
+        if field < width:
+            starts[field, row], ends[field, row] = min(start, end), end
+        field += 1
+        start = at + 1
+        if line_ended:
+            line_starts[row], line_ends[row], counts[row] = line_start, end, field
+            row, field, line_start = row + 1, 0, start
+
+
+@njit(cache=True, nogil=True)
 def _split_plain(data, record_starts, record_ends, separator, starts, ends, counts):  # type: ignore[no-untyped-def]
     width = starts.shape[0]
     for row in range(record_starts.size):
-        field = 0
-        starts[0, row] = record_starts[row]
+        field, start = 0, record_starts[row]
         for i in range(record_starts[row], record_ends[row]):
             if data[i] == separator:
                 if field < width:
-                    ends[field, row] = i
+                    starts[field, row], ends[field, row] = start, i
                 field += 1
-                if field < width:
-                    starts[field, row] = i + 1
+                start = i + 1
         if field < width:
-            ends[field, row] = record_ends[row]
+            starts[field, row], ends[field, row] = start, record_ends[row]
         counts[row] = field + 1
 
 

@@ -40,7 +40,7 @@ class LogSource:
 
     def blocks(self, part: Part) -> Iterator[Any]:
         """The raw blocks of a part."""
-        return self.reader.blocks(self.files[part.file], part)
+        return self.reader.blocks(self.files[part.file], part, numbered=self.origin)
 
     def parse(self, block: Any) -> pa.RecordBatch:
         """The rows of a block."""

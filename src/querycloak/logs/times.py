@@ -16,6 +16,7 @@ from querycloak.words.spans import Mask, Spans
 Microseconds = NDArray[np.int64]
 TimeParser = Callable[[Spans], tuple[Microseconds, Mask]]
 SECOND = 1_000_000
+_NO_PAIR = 1_000
 _EARLIEST = -2_208_988_800 * SECOND
 _LATEST = 7_258_118_400 * SECOND
 
@@ -174,9 +175,35 @@ def _epoch(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _plain(data, start, end):  # type: ignore[no-untyped-def]
+    """Microseconds of exactly `2006-03-01 07:17:12`, by far the most frequent form, and whether it is one."""
+    if end - start != 19 or data[start + 4] != 45 or data[start + 7] != 45 or data[start + 10] != 32:
+        return np.int64(0), False
+    if data[start + 13] != 58 or data[start + 16] != 58:
+        return np.int64(0), False
+    century, year = _pair(data, start), _pair(data, start + 2)
+    month, day = _pair(data, start + 5), _pair(data, start + 8)
+    hour, minute, second = _pair(data, start + 11), _pair(data, start + 14), _pair(data, start + 17)
+    if century + year + month + day + hour + minute + second >= _NO_PAIR:
+        return np.int64(0), False
+    instant = _instant(century * 100 + year, month, day, hour, minute, second)
+    return instant * SECOND, instant > -(np.int64(1) << 61)
+
+
+@njit(cache=True, nogil=True)
+def _pair(data, start):  # type: ignore[no-untyped-def]
+    """The number of two digits, or one too large for any sum of others."""
+    tens, ones = np.int64(data[start]) - 48, np.int64(data[start + 1]) - 48
+    digits = (tens >= 0) & (tens <= 9) & (ones >= 0) & (ones <= 9)
+    return tens * 10 + ones if digits else _NO_PAIR
+
+
+@njit(cache=True, nogil=True)
 def _iso_or_epoch(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        time, found = _iso(data, starts[row], ends[row])
+        time, found = _plain(data, starts[row], ends[row])
+        if not found:
+            time, found = _iso(data, starts[row], ends[row])
         if not found:
             time, found = _epoch(data, starts[row], ends[row])
         times[row], readable[row] = time, found

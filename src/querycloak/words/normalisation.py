@@ -20,9 +20,9 @@ _BLANKS = r"[\pZ\p{Cc}]+"
 def normalise(texts: Spans) -> pa.StringArray:
     """Normalise each text; the bytes must be UTF-8."""
     offsets = np.zeros(len(texts) + 1, np.int32)
-    data = np.empty(int(texts.lengths.sum()), np.uint8)
-    beyond_ascii = np.zeros(len(texts), np.bool_)
-    written = _normalise_ascii(texts.data, texts.starts, texts.ends, data, offsets, beyond_ascii)
+    data = np.empty(int(texts.lengths.sum()) + 1, np.uint8)  # one more, for a blank that is then written over
+    beyond_ascii = np.empty(len(texts), np.bool_)
+    written = _normalise_ascii(texts.data, texts.starts, texts.ends, data, offsets, beyond_ascii, _BECOMES, _IS_BLANK)
     plain = string_array(offsets, data[:written])
     if not beyond_ascii.any():
         return plain
@@ -37,28 +37,29 @@ def _normalise_unicode(texts: pa.StringArray) -> pa.StringArray:
     return pc.utf8_trim(pc.replace_substring_regex(lower, pattern=_BLANKS, replacement=" "), characters=" ")
 
 
+# Per byte: what it becomes (lower case, blanks and control characters to a blank), and whether it is a blank.
+_BECOMES = np.arange(256, dtype=np.uint8)
+_BECOMES[:33] = _BECOMES[127] = 32
+_BECOMES[65:91] += 32
+_IS_BLANK = (_BECOMES == 32).astype(np.uint8)
+
+
 @njit(cache=True, nogil=True)
-def _normalise_ascii(data, starts, ends, out, offsets, beyond_ascii):  # type: ignore[no-untyped-def]
+def _normalise_ascii(data, starts, ends, out, offsets, beyond_ascii, becomes, is_blank):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(starts.size):
         first = position
-        after_blank = True
+        after_blank, seen = np.uint8(1), np.uint8(0)
+        # Without branches: a blank after a blank is written too, and then written over.
         for i in range(starts[row], ends[row]):
             byte = data[i]
-            if byte <= 32 or byte == 127:
-                if not after_blank:
-                    out[position] = 32
-                    position += 1
-                after_blank = True
-                continue
-            if byte >= 128:
-                beyond_ascii[row] = True
-            elif 65 <= byte <= 90:
-                byte += 32
-            out[position] = byte
-            position += 1
-            after_blank = False
+            out[position] = becomes[byte]
+            blank = is_blank[byte]
+            position += 1 - (blank & after_blank)
+            after_blank = blank
+            seen |= byte
         if after_blank and position > first:
             position -= 1
+        beyond_ascii[row] = seen >= 128
         offsets[row + 1] = position
     return position

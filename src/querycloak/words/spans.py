@@ -10,13 +10,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
-Positions = NDArray[np.int64]
+Positions = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Texts `data[starts[i]:ends[i]]`; they may overlap, and stand in any order."""
+    """Texts `data[starts[i]:ends[i]]`; they may overlap, and stand in any order. A buffer has less than 2 GiB."""
 
     data: Bytes
     starts: Positions
@@ -37,7 +37,7 @@ class Spans:
         _, offsets_buffer, data_buffer = array.buffers()
         offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1]
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.empty(0, np.uint8)
-        starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
+        starts, ends = offsets[:-1].astype(np.int32), offsets[1:].astype(np.int32)
         if array.null_count:
             missing = array.is_null().to_numpy(zero_copy_only=False)
             ends = np.where(missing, starts, ends)
@@ -46,7 +46,7 @@ class Spans:
     @classmethod
     def empty(cls, count: int) -> Spans:
         """As many empty texts."""
-        nowhere = np.zeros(count, np.int64)
+        nowhere = np.zeros(count, np.int32)
         return cls(np.empty(0, np.uint8), nowhere, nowhere)
 
     @property

@@ -74,7 +74,7 @@ def test_records_side_by_side_that_share_a_character_cannot_be_decoded(text: str
 
 @pytest.mark.parametrize("places", [[(0, 1), (2, 3)], [(0, 1), (0, 2)]])
 def test_a_record_that_ends_within_a_character_cannot_be_decoded(places: list[tuple[int, int]]) -> None:
-    starts, ends = (np.array([place[side] for place in places], np.int64) for side in (0, 1))
+    starts, ends = (np.array([place[side] for place in places], np.int32) for side in (0, 1))
     check(Spans(np.frombuffer(bytearray("éa".encode()), np.uint8), starts, ends), "utf-8")
 
 

@@ -5,10 +5,11 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.fields import Fields, first_words, integers, record_ends, split, without_brackets
+from querycloak.logs.blocks import Block
+from querycloak.logs.fields import Fields, first_words, integers, record_ends, split, split_lines, without_brackets
 from tests.unit.words.columns import spans_of, texts_of
 
 SEPARATOR = st.sampled_from(",;|\t")
@@ -151,3 +152,20 @@ def test_brackets_go_only_where_both_are_there(texts: list[bytes]) -> None:
     ]
     assert texts_of(without_brackets(spans)) == expected
     assert texts_of(spans) == texts
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"\t", b"\n", b"\r\n", b"\r", b"a", b"bc", b""]), min_size=1, max_size=40).map(
+        b"".join
+    )
+)
+def test_lines_and_fields_in_one_go_are_lines_and_then_fields(data: bytes) -> None:
+    assume(data)
+    records, fields = split_lines(np.frombuffer(data, np.uint8), ord("\t"), 3)
+    expected = Block(0, data).records()
+    separately = split(expected, ord("\t"), 3)
+    assert [records.bytes_at(i) for i in range(len(records))] == [expected.bytes_at(i) for i in range(len(expected))]
+    assert fields.counts.tolist() == separately.counts.tolist()
+    for one, other in zip(fields.spans, separately.spans, strict=True):
+        assert [one.bytes_at(i) for i in range(len(one))] == [other.bytes_at(i) for i in range(len(other))]

@@ -242,6 +242,7 @@ def test_other_compressions_are_refused_with_those_that_are_read(tmp_path: Path,
         ("a", b"B", None),
         ("a", b"\x1f", None),
     ],
+    ids=["gzip", "plain", "bz2", "empty bz2", "B", "1f"],  # compressed bytes as names would differ between runs
 )
 def test_compression_is_told_by_content_not_by_name(
     tmp_path: Path, name: str, data: bytes, compression: str | None

@@ -35,7 +35,7 @@ def scattered(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int]]]:
 
 
 def over(data: bytes, places: list[tuple[int, int]]) -> Spans:
-    starts, ends = (np.array([place[side] for place in places], np.int64) for side in (0, 1))
+    starts, ends = (np.array([place[side] for place in places], np.int32) for side in (0, 1))
     return Spans(np.frombuffer(bytearray(data), np.uint8), starts, ends)
 
 

@@ -49,8 +49,8 @@ class Reader(Protocol):
         """Whether a plain file can be read from the middle."""
         ...
 
-    def blocks(self, file: LogFile, part: Part) -> Iterator[Any]:
-        """The raw blocks of a part of a file."""
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Any]:
+        """The raw blocks of a part of a file; `numbered` if anybody will ask for line numbers."""
         ...
 
     def parse(self, block: Any, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:

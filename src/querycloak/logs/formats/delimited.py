@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from querycloak.logs.addresses import shortened
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
-from querycloak.logs.checks import Candidates, mark
+from querycloak.logs.checks import LONGEST_FIELD, Candidates, mark
 from querycloak.logs.choices import Choices
 from querycloak.logs.decoding import to_utf8
-from querycloak.logs.fields import first_words, integers, split, without_brackets
+from querycloak.logs.fields import Fields, first_words, integers, split, split_lines, without_brackets
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.rows import (
     any_longer,
@@ -25,7 +25,7 @@ from querycloak.logs.formats.rows import (
 )
 from querycloak.logs.schema import MARKED_ROWS
 from querycloak.logs.times import TimeParser, iso_or_epoch
-from querycloak.words.spans import Spans
+from querycloak.words.spans import Mask, Spans
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,38 @@ class DelimitedReader:
         # Quoted fields may hold line feeds, so nobody can tell from the middle of a file where a record begins.
         self.divisible = not layout.quotes
 
-    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The records of a part of a file."""
-        return read_blocks(file, part, quoted_by=self._layout.quoted_by)
+        return read_blocks(file, part, quoted_by=self._layout.quoted_by, numbered=numbered)
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
-        records = block.records(self._layout.quoted_by)
+        records, fields = self._split(block)
         lines = line_numbers(block, records)
         if self._header is not None:
             header = equal_to(records, self._header)
             if header.any():
                 records, lines = records.where(~header), lines[~header]
+                fields = fields and fields.where(~header)
         contents = contents_of(records) if origin else None  # before quoted fields are rewritten
-        rows = self._candidates(records, choices, overlong=block.overlong)
+        rows = self._candidates(records, fields, choices, overlong=block.overlong)
         return marked_batch(rows, mark(rows), block.file, lines, contents)
 
-    def _candidates(self, records: Spans, choices: Choices, *, overlong: bool) -> Candidates:
+    def _split(self, block: Block) -> tuple[Spans, Fields | None]:
+        """The records, and their fields where both can be found in one go: plain UTF-8, as nearly always."""
+        layout = self._layout
+        if block.overlong or layout.quotes or self._encoding != "utf-8":
+            return block.records(layout.quoted_by), None
+        return split_lines(np.frombuffer(block.data, np.uint8), layout.separator[0], max(layout.field_counts))
+
+    def _candidates(self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool) -> Candidates:
         layout = self._layout
         records, undecodable = to_utf8(records, self._encoding)
-        fields = split(records, layout.separator[0], max(layout.field_counts), quotes=layout.quotes)
-        too_long = any_longer([records], LONGEST_RECORD) | any_longer(fields.spans) | overlong
+        if fields is None:
+            fields = split(records, layout.separator[0], max(layout.field_counts), quotes=layout.quotes)
+        else:
+            fields = fields.blank(undecodable)
+        too_long = _too_long(records, fields, overlong=overlong)
         columns = {name: fields.spans[index].blank(too_long) for name, index in layout.columns.items()}
         nothing = Spans.empty(len(records))
         query, rank = columns["query"], columns.get("rank", nothing).trimmed()
@@ -97,3 +108,10 @@ class DelimitedReader:
             wrong_fields=~np.isin(fields.counts, layout.field_counts),
             fields=fields.counts,
         )
+
+
+def _too_long(records: Spans, fields: Fields, *, overlong: bool) -> Mask:
+    """Which records have a field that is too long, or are themselves."""
+    if not overlong and records.lengths.max(initial=0) <= LONGEST_FIELD:
+        return np.zeros(len(records), np.bool_)  # nearly always: no need to look at every field
+    return any_longer([records], LONGEST_RECORD) | any_longer(fields.spans) | overlong

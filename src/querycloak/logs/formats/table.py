@@ -120,9 +120,9 @@ class JsonLinesReader:
     def __init__(self, mapping: Mapping[str, str], encoding: str = "utf-8") -> None:
         self._mapping, self._encoding = dict(mapping), encoding
 
-    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The lines of a part of a file."""
-        return read_blocks(file, part)
+        return read_blocks(file, part, numbered=numbered)
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
@@ -165,7 +165,7 @@ class ParquetReader:
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._mapping = dict(mapping)
 
-    def blocks(self, file: LogFile, part: Part) -> Iterator[ParquetBlock]:
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
         """The rows of a file in batches."""
         stream = open_parquet(file)
         line, rows = 1, max(stream.metadata.num_rows, 1)

@@ -94,9 +94,9 @@ class UbiReader:
     def __init__(self, encoding: str = "utf-8") -> None:
         self._encoding = encoding
 
-    def blocks(self, file: LogFile, part: Part) -> Iterator[Block]:
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The lines of a part of a file."""
-        return read_blocks(file, part)
+        return read_blocks(file, part, numbered=numbered)
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's documents, each with its code."""
