@@ -1,0 +1,139 @@
+"""card.json: what a release is and what it promises, for machines; its first keys are those of `guarantee --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.releases.last_look import LastLook
+from querycloak.releases.release import Release
+from querycloak.releases.tables import KINDS
+
+CARD = "card.json"
+VERSION = 1
+ORDER = "by count, then by key"
+NOT_PRIVATE = (
+    "NOT PRIVATE: the random numbers came from a seed, for a test. Whoever knows the seed can undo the noise. "
+    "Do not give this folder to anybody."
+)
+_WARNINGS = {
+    "syntactic": "Not differentially private: a rule about what the output looks like, which bounds nobody's belief.",
+    "sampling-only": "Not differentially private as a whole: the guarantee covers the sampling step only.",
+}
+_REGISTRY_VARIANTS = {"pure-dp": "Pure DP", "approximate-dp": "Approximate DP"}
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table as it was written."""
+
+    kind: str
+    file: str
+    media_type: str
+    rows: int
+    schema: pa.Schema
+    checksum: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that card, datasheet and Croissant speak of."""
+
+    release: Release
+    tables: tuple[TableFile, ...]
+    last_look: LastLook | None
+    published: date
+
+    @property
+    def title(self) -> str:
+        """A name for the release."""
+        return f"search log release, method {self.release.method}, variant {self.release.variant}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What nobody may overlook."""
+        kind = self.release.proven.kind
+        said = [NOT_PRIVATE] if self.release.seeded else []
+        return said + ([_WARNINGS[kind]] if kind in _WARNINGS else [])
+
+
+def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
+    """The card as a document."""
+    release, look = contents.release, contents.last_look
+    return {
+        "method": release.method,
+        "variant": release.variant,
+        "parameters": dict(release.parameters),
+        "claimed": release.claimed and release.claimed.to_json(),
+        "proven": release.proven.to_json(),
+        "card_version": VERSION,
+        "warnings": contents.warnings,
+        "seeded": release.seeded,
+        "accounting": release.accounting.to_json(),
+        "counts": release.counts,
+        "log": dict(release.log),
+        "last_look": look.to_json() if look is not None else {"applied": False},
+        "tables": {table.kind: _table(table) for table in contents.tables},
+        "checksums": {"algorithm": "sha256", **checksums},
+        "versions": dict(release.versions),
+        "deployment": _deployment(contents),
+    }
+
+
+def _table(table: TableFile) -> dict[str, Any]:
+    kind = KINDS[table.kind]
+    columns = {f.name: {"type": _type_name(f.type), "meaning": kind.columns[f.name][1]} for f in table.schema}
+    return {"file": table.file, "meaning": kind.meaning, "rows": table.rows, "order": ORDER, "columns": columns}
+
+
+def _type_name(of: pa.DataType) -> str:
+    return "list of strings" if pa.types.is_list(of) else str(of)
+
+
+def _deployment(contents: Contents) -> dict[str, Any] | None:
+    """The facts in the field names of the OpenDP deployments registry, as its published entries use them.
+
+    The registry is for differential privacy: what is not, is not described in its terms.
+    """
+    release, proven = contents.release, contents.release.proven
+    if proven.kind not in _REGISTRY_VARIANTS or release.seeded:
+        return None
+    return {
+        "basic": {
+            "name": contents.title,
+            "description": "; ".join(f"{table.kind}: {KINDS[table.kind].meaning}" for table in contents.tables),
+            "intended_use": "; ".join(KINDS[table.kind].good_for for table in contents.tables),
+            "publication_date": contents.published.isoformat(),
+        },
+        "dp_variant": {
+            "variant_name": _REGISTRY_VARIANTS[proven.kind],
+            "data_domain": "search logs: users, times, queries, clicked results",
+            "unprotected_quantities": "; ".join(proven.unprotected) or "none",
+        },
+        "privacy_loss": {
+            "privacy_unit": f"{proven.unit.capitalize()}-level",
+            "privacy_unit_details": f"neighbours: {proven.neighbours}",
+            "privacy_parameters": {"epsilon": proven.epsilon, "delta": proven.delta},
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "release_type": "One release",
+            "access_type": "Non-interactive",
+        },
+        "implementation": {
+            "mechanisms": proven.because,
+            "composition": _composition(release),
+            "post_processing": "none" if contents.last_look is None else "rows that match the last look are dropped",
+        },
+    }
+
+
+def _composition(release: Release) -> str:
+    if release.accounting.charge is None:
+        return "this release alone; it was not accounted with others of the same log"
+    return "basic composition with other releases about the same population, in a ledger"

@@ -1,0 +1,174 @@
+"""README.md of a release folder: the datasheet for whoever receives it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from querycloak.privacy.explanation import explain
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.releases.card import ORDER, Contents, TableFile
+from querycloak.releases.release import Release
+from querycloak.releases.tables import KINDS
+
+DATASHEET = "README.md"
+
+
+def datasheet_of(contents: Contents) -> str:
+    """The whole text."""
+    sections = [
+        _beginning(contents),
+        _tables(contents),
+        _counts(contents.release),
+        _guarantee(contents.release),
+        _unprotected(contents.release),
+        _making(contents),
+        _citing(contents),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _beginning(contents: Contents) -> str:
+    warnings = [f"> **{warning}**" for warning in contents.warnings]
+    return "\n\n".join(
+        [
+            f"# A {contents.title}",
+            *warnings,
+            "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
+            "It is not the log: what too few people asked is missing, and what is here was changed as described below. "
+            "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
+            "tables to tools for data sets.",
+        ]
+    )
+
+
+def _tables(contents: Contents) -> str:
+    parts = ["## What is in it, and what it is good for"]
+    for table in contents.tables:
+        parts.append(_table(table))
+    parts.append(
+        f"Rows are sorted {ORDER}: their order says nothing about the log. "
+        'Read them with `querycloak.load("this folder")`, or with any tool that reads '
+        + ("Parquet." if contents.tables[0].file.endswith(".parquet") else "tab-separated text. " + _TSV)
+    )
+    return "\n\n".join(parts)
+
+
+_TSV = (
+    "The first line names the columns, the text is UTF-8. In columns of text a backslash, tab, newline and carriage "
+    "return are written `\\\\`, `\\t`, `\\n` and `\\r`. A missing value is an empty field; in a column that may miss "
+    "values an empty text is written `\\e`. Lists are JSON arrays. Quotation marks mean nothing but themselves."
+)
+
+
+def _table(table: TableFile) -> str:
+    kind = KINDS[table.kind]
+    lines = [
+        f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. Good for: {kind.good_for}.",
+        "",
+        "| column | what it is |",
+        "|---|---|",
+        *(f"| {field.name} | {kind.columns[field.name][1]} |" for field in table.schema),
+    ]
+    return "\n".join(lines)
+
+
+def _counts(release: Release) -> str:
+    threshold = release.parameters.get("threshold")
+    above = f" ({threshold})" if threshold is not None else ""
+    texts = {
+        "one-draw": f"One draw of noise was added to each count. A row is here if the noisy count exceeded a threshold"
+        f"{above}, and that noisy count is the one you see. Near the threshold this selects: rows whose noise was "
+        "positive got in, rows whose noise was negative did not. So **published counts near the threshold are too high "
+        "on average**; far above it they are right on average. Do not fit a distribution to the lowest counts, and do "
+        "not compare a low count with one from another release as if both were measured. A row that is missing is not "
+        "a zero: it is a count that did not pass.",
+        "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
+        "the count that you see. Counts are right on average given that a row is here, and some lie below the "
+        "threshold. A row that is missing is not a zero: it is a count that did not pass.",
+        "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
+        "it is one that the rule did not let through.",
+        "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
+        "and distributions, not rows.",
+    }
+    return "## How to read the counts\n\n" + texts[release.counts]
+
+
+def _guarantee(release: Release) -> str:
+    parts = ["## What is promised to the people behind it", _side_by_side(release)]
+    if release.seeded:
+        parts.append("**None of this holds here: this release was drawn with a known seed, for a test.**")
+    return "\n\n".join([*parts, explain(release.proven)])
+
+
+def _side_by_side(release: Release) -> str:
+    rows = [("kind", "kind"), ("counts for each", "unit"), ("neighbouring logs", "neighbours")]
+    rows += [(name, name) for name in ("epsilon", "delta", "k")]
+    lines = ["| | proven | claimed by the method's authors |", "|---|---|---|"]
+    for title, name in rows:
+        proven, claimed = _cell(release.proven, name), _cell(release.claimed, name)
+        if (proven, claimed) != ("-", "-"):
+            lines.append(f"| {title} | {proven} | {claimed} |")
+    return "\n".join(lines)
+
+
+def _cell(guarantee: Guarantee | None, name: str) -> str:
+    value = getattr(guarantee, name) if guarantee is not None else None
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _unprotected(release: Release) -> str:
+    listed = [f"- {quantity}" for quantity in release.proven.unprotected] or [
+        "- nothing that is released, beyond what the numbers above allow"
+    ]
+    always = [
+        "- facts about people in general: that many ask for something is what this release is for",
+        "- what was asked by so many that no single person matters, whatever it is about",
+    ]
+    alone = "It was not accounted: other releases of the same log may exist, and their epsilons add to this one."
+    if release.accounting.charge is not None:
+        alone = (
+            "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."
+        )
+    return "\n".join(["## What is not protected", "", *listed, *always, "", alone])
+
+
+def _making(contents: Contents) -> str:
+    release = contents.release
+    look = "No last look was taken before writing."
+    if contents.last_look is not None:
+        said = contents.last_look.to_json()
+        own = " and a list of the owner's" if said["owners_list"] else ""
+        look = f"Before writing, rows that match patterns of {', '.join(said['patterns'])}{own} were dropped."
+    return "\n".join(
+        [
+            "## How it was made",
+            "",
+            f"Method `{release.method}`, variant `{release.variant}`.",
+            "",
+            *_listed("Parameters", release.parameters),
+            *_listed("The log, as its owner had it read", release.log),
+            *_listed("Software", release.versions),
+            look,
+        ]
+    )
+
+
+def _listed(title: str, values: Any) -> list[str]:
+    if not values:
+        return []
+    said = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    return [f"{title}: " + ", ".join(f"`{one}`" for one in said) + ".", ""]
+
+
+def _citing(contents: Contents) -> str:
+    release = contents.release
+    first = contents.tables[0]
+    return (
+        "## How to cite\n\n"
+        "Name whoever published this folder and where, and add what makes the result repeatable: "
+        f"*{contents.title}, {contents.published.isoformat()}, made with querycloak {release.versions['querycloak']}; "
+        f"{first.file} with SHA-256 {first.checksum}*."
+    )

@@ -1,0 +1,222 @@
+"""The one place that writes a release folder: whole, or not at all.
+
+A sibling of the final folder, closed to everybody else (0700) and locked as long as its writer lives, holds the
+folder while it grows. When every file and the folder itself are synced, the inner folder is renamed to its final
+name. Siblings whose lock is free were left by a killed writer; the next writer in the same parent removes them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from querycloak.errors import ParameterError, QuerycloakError, ResourceError
+from querycloak.releases import fault
+
+_PREFIX = ".querycloak-unfinished-"
+
+
+def check_target(folder: str | os.PathLike[str]) -> Path:
+    """The folder to write, if nothing is there and it can be made; call it before anything is charged or drawn."""
+    target = Path(folder)
+    parent = target.absolute().parent
+    if os.path.lexists(target):
+        raise ParameterError(
+            f"the output must not exist yet, {str(target)!r} does; name another folder, or remove this one first"
+        )
+    with _disk_errors(parent):
+        parent_exists = parent.is_dir()
+    if not parent_exists:
+        raise ParameterError(
+            f"the output must lie in a folder that exists, {str(parent)!r} does not; make it first, or name another"
+        )
+    Unfinished(target).remove()
+    return target
+
+
+class WrittenFile:
+    """A file of the release, hashed as it is written; its errors say what the disk lacks, and nothing else."""
+
+    def __init__(self, path: Path, parent: Path) -> None:
+        self.name, self._parent = path.name, parent
+        self._digest, self.size, self.closed = hashlib.sha256(), 0, False
+        with _disk_errors(parent):
+            self._file: BinaryIO = path.open("xb", buffering=1 << 20)
+
+    def write(self, data: bytes) -> int:
+        """Append; Arrow's writers use it too."""
+        view = memoryview(data).cast("B")
+        with _disk_errors(self._parent):
+            self._file.write(view)
+        self._digest.update(view)
+        self.size += len(view)
+        return len(view)
+
+    def tell(self) -> int:
+        """How much was written."""
+        return self.size
+
+    def flush(self) -> None:
+        """Hand all to the system."""
+        with _disk_errors(self._parent):
+            self._file.flush()
+
+    def close(self) -> None:
+        """Arrow's writers close what they wrote to; the file is closed by `finish`."""
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readable(self) -> bool:
+        """No."""
+        return False
+
+    def seekable(self) -> bool:
+        """No: what is hashed stays as it is."""
+        return False
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of all that was written."""
+        return self._digest.hexdigest()
+
+    def finish(self) -> None:
+        """Bring it to the disk."""
+        with _disk_errors(self._parent), fault.around(f"sync {self.name}"):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self.discard()
+
+    def discard(self) -> None:
+        """Close it, however far it got."""
+        self.closed = True
+        with _disk_errors(self._parent):
+            self._file.close()
+
+
+class Unfinished:
+    """A release folder that grows; in a `with` block it disappears unless `finish` has put it in its place."""
+
+    def __init__(self, target: Path) -> None:
+        self.target, self._parent = target, target.absolute().parent
+        remove_stale(self._parent)
+        with _disk_errors(self._parent):
+            self._outer, self._lock = _locked_sibling(self._parent)
+            self.inner = self._outer / "release"
+            # Under the user's own umask: the outer folder keeps everybody out until the rename.
+            self.inner.mkdir()
+
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.remove()
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[WrittenFile]:
+        """A new file of the release, on the disk when the block ends."""
+        with fault.around(f"write {name}"):
+            file = WrittenFile(self.inner / name, self._parent)
+            try:
+                yield file
+                file.finish()
+            finally:
+                if not file.closed:
+                    with suppress(QuerycloakError):  # the error that brought us here says it
+                        file.discard()
+
+    def finish(self) -> None:
+        """Put the whole folder in its place."""
+        with _disk_errors(self._parent):
+            with fault.around("sync folder"):
+                _sync(self.inner)
+            if os.path.lexists(self.target):
+                raise FileExistsError(errno.EEXIST, "")
+            with fault.around("rename"):
+                self.inner.rename(self.target)
+        afterwards = "the release is there, but may not outlive a power failure"
+        with _disk_errors(self._parent, afterwards), fault.around("sync parent"):
+            _sync(self._parent)
+
+    def remove(self) -> None:
+        """Remove what did not get into its place."""
+        if self._lock >= 0:
+            shutil.rmtree(self._outer, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_stale(parent: Path) -> None:
+    """Remove what killed writers of this user left behind."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        try:
+            if folder.lstat().st_uid != os.getuid():
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass  # its writer lives
+        finally:
+            os.close(lock)
+
+
+def _locked_sibling(parent: Path) -> tuple[Path, int]:
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            return path, lock  # no locks on this file system: nobody can mistake it for stale then
+        # Between its making and its locking another writer may have taken it for stale.
+        if path.exists():
+            return path, lock
+        os.close(lock)
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that syncs no folders
+            raise
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def _disk_errors(parent: Path, left: str = "nothing was written") -> Iterator[None]:
+    problem: QuerycloakError
+    try:
+        yield
+        return
+    except OSError as error:
+        problem = _explained(error, parent, left)
+    raise problem
+
+
+def _explained(error: OSError, parent: Path, left: str) -> QuerycloakError:
+    if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+        return ParameterError(
+            f"the output must not exist yet, it appeared while the release was made; {left}; name another folder"
+        )
+    where = str(parent)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceError(f"the disk of {where!r} is full; {left}; free some room or name another")
+    reason = os.strerror(error.errno or errno.EIO).lower()
+    return ResourceError(f"no release can be written in {where!r}: {reason}; {left}; name another folder")

@@ -1,0 +1,136 @@
+"""A release folder back as a release: every file is compared with the card before anything of it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.releases import parquet, tsv
+from querycloak.releases.accounting import Accounting
+from querycloak.releases.card import CARD, VERSION
+from querycloak.releases.release import Release
+from querycloak.releases.tables import KINDS, conformed, schema_of
+
+_ENDINGS = (parquet.ENDING, tsv.ENDING)
+_AGAIN = "get the release again"
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table of a release folder, read from its file each time somebody iterates."""
+
+    path: Path
+    schema: pa.Schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        batches = tsv.read(self.path, self.schema) if self.path.suffix == ".tsv" else parquet.read(self.path)
+        problem = ""
+        try:
+            for batch in batches:
+                yield conformed(batch, self.schema)
+            return
+        except OSError:
+            problem = "cannot be read"
+        except (pa.ArrowException, ValueError, QuerycloakError):
+            problem = "does not hold what its card says"
+        raise InputError(f"{self.path.name} of the release {problem}; {_AGAIN}")
+
+
+def load(folder: str | os.PathLike[str]) -> Release:
+    """The release in a folder; its tables stay on the disk until somebody reads them."""
+    place = Path(folder)
+    card = load_card(place)
+    try:
+        tables = {str(kind): str(entry["file"]) for kind, entry in card["tables"].items()}
+        checksums = {str(name): str(digest) for name, digest in card["checksums"].items() if name != "algorithm"}
+    except (TypeError, KeyError, AttributeError):
+        raise _damaged(place) from None
+    _verify(place, tables, checksums)
+    return _release(place, card, {kind: _stored(place / file, kind) for kind, file in tables.items()})
+
+
+def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The card of a release folder, of a version that we know."""
+    place = Path(folder)
+    try:
+        card = json.loads((place / CARD).read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{str(place)!r} is not a release folder: it has no {CARD}; name the folder itself") from None
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise InputError(f"{CARD} of {str(place)!r} cannot be read: {reason}") from None
+    except ValueError:
+        raise _damaged(place) from None
+    version = card.get("card_version") if isinstance(card, dict) else None
+    if not isinstance(version, int) or version < 1:
+        raise _damaged(place)
+    if version > VERSION:
+        raise InputError(
+            f"the release {str(place)!r} has a card of version {version}, this querycloak knows up to {VERSION}; "
+            "install a newer querycloak"
+        )
+    return dict(card)
+
+
+def _damaged(place: Path) -> InputError:
+    return InputError(f"{CARD} of {str(place)!r} is damaged or was not written by querycloak; {_AGAIN}")
+
+
+def _verify(place: Path, tables: Mapping[str, str], checksums: Mapping[str, str]) -> None:
+    for kind, file in tables.items():
+        # Names come from the card, which anybody can write: only ours lead to a file.
+        if kind not in KINDS or file not in [f"{kind}.{ending}" for ending in _ENDINGS] or file not in checksums:
+            raise _damaged(place)
+    for name, expected in checksums.items():
+        if Path(name).name != name or name in ("..", "."):
+            raise _damaged(place)
+        if _checksum(place / name) != expected:
+            raise InputError(f"{name} of {str(place)!r} is not what the card vouches for: it was changed; {_AGAIN}")
+
+
+def _checksum(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        problem = "is missing"
+    except OSError as error:
+        problem = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
+    raise InputError(f"{path.name} of {str(path.parent)!r} {problem}; {_AGAIN}")
+
+
+def _stored(path: Path, kind: str) -> StoredTable:
+    try:
+        form = tsv if path.suffix == ".tsv" else parquet
+        return StoredTable(path, schema_of(kind, form.columns(path)))
+    except (pa.ArrowException, OSError, ParameterError):
+        pass
+    raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")
+
+
+def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTable]) -> Release:
+    try:
+        return Release(
+            method=card["method"],
+            variant=card["variant"],
+            parameters=card["parameters"],
+            claimed=card["claimed"] and Guarantee.from_json(card["claimed"]),
+            proven=Guarantee.from_json(card["proven"]),
+            tables=tables,
+            counts=card["counts"],
+            seeded=card["seeded"],
+            accounting=Accounting.from_json(card["accounting"]),
+            log=card["log"],
+            versions=card["versions"],
+        )
+    except (KeyError, TypeError, ValueError, ParameterError):
+        raise _damaged(place) from None

@@ -1,0 +1,95 @@
+"""A release: what a method made of a log, with the guarantee that goes with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from querycloak.errors import ParameterError
+from querycloak.logs.choices import Choices
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.releases.accounting import NOT_ACCOUNTED, Accounting
+from querycloak.releases.last_look import LastLook
+from querycloak.releases.plain_values import plain_mapping
+from querycloak.releases.tables import Table, batches_of, conformed, schema_of
+from querycloak.releases.versions import versions
+
+if TYPE_CHECKING:
+    from querycloak.releases.saving import Saved
+
+COUNTS: Mapping[str, str] = MappingProxyType(
+    {
+        "one-draw": "one draw of noise decides whether a row is released and is its count",
+        "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
+        "exact": "counts as they are in the log, without noise",
+        "synthetic": "counts of rows that were made up to resemble the log",
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """Tables and all that must be said of them.
+
+    A table is an Arrow table, or `Batches` for one that memory cannot hold. Its rows come sorted by count and then
+    by key, so that their order says nothing about the log; nobody checks that here.
+    """
+
+    method: str
+    variant: str
+    parameters: Mapping[str, Any]
+    claimed: Guarantee | None
+    proven: Guarantee
+    tables: Mapping[str, Table] = field(repr=False)
+    counts: str = "one-draw"
+    seeded: bool = False
+    accounting: Accounting = NOT_ACCOUNTED
+    log: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+    def __post_init__(self) -> None:
+        for name in ("method", "variant"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
+                raise ParameterError(f"{name} must be a text; say what made the release")
+        if self.counts not in COUNTS:
+            raise ParameterError(f"counts must be one of {', '.join(COUNTS)}, got {self.counts!r}")
+        if not self.tables:
+            raise ParameterError("tables must hold at least one table; an empty one says that nothing was released")
+        for kind, table in self.tables.items():
+            schema_of(kind, table.schema.names)
+        object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
+        for name in ("parameters", "log", "versions"):
+            object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
+
+    def table(self, kind: str) -> pa.Table:
+        """A whole table in memory."""
+        if kind not in self.tables:
+            raise ParameterError(f"this release has no table {kind!r}; it has {', '.join(self.tables)}")
+        table = self.tables[kind]
+        schema = schema_of(kind, table.schema.names)
+        return pa.Table.from_batches((conformed(batch, schema) for batch in batches_of(table)), schema)
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        format: str = "parquet",  # noqa: A002 (the name of the option)
+        *,
+        last_look: LastLook | None = LastLook(),  # noqa: B008 (frozen)
+    ) -> Saved:
+        """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made."""
+        from querycloak.releases.saving import save
+
+        return save(self, folder, format, last_look)
+
+
+def describe_log(choices: Choices) -> dict[str, object]:
+    """What a card says about the log: what its owner decided, and in what form texts were compared."""
+    # Here, for it brings a compiler along: whoever only asks for a guarantee must not wait for that.
+    from querycloak.words.normalisation import DESCRIPTION
+
+    return choices.describe() | {"normalisation": DESCRIPTION if choices.normalise else "none"}

@@ -1,0 +1,91 @@
+"""From a release to its folder: tables, datasheet, Croissant, and last the card, which vouches for the others."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.errors import ParameterError
+from querycloak.releases import parquet, tsv
+from querycloak.releases.card import CARD, Contents, TableFile, card_of
+from querycloak.releases.croissant import CROISSANT, croissant_of
+from querycloak.releases.datasheet import DATASHEET, datasheet_of
+from querycloak.releases.folder import Unfinished, WrittenFile, check_target
+from querycloak.releases.last_look import LastLook
+from querycloak.releases.release import Release
+from querycloak.releases.tables import Table, batches_of, conformed, regrouped, schema_of
+
+FORMATS: Mapping[str, ModuleType] = {module.ENDING: module for module in (parquet, tsv)}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a release is, and the digest that the ledger keeps; `dropped` (private) is what the last look took out."""
+
+    folder: Path
+    digest: str
+    dropped: Mapping[str, int] = field(repr=False)
+
+
+def save(release: Release, folder: str | os.PathLike[str], format_name: str, last_look: LastLook | None) -> Saved:
+    """Write everything beside the target, bring it to the disk, rename it, and tell the ledger."""
+    if format_name not in FORMATS:
+        raise ParameterError(f"format must be one of {', '.join(FORMATS)}, got {format_name!r}")
+    target = check_target(folder)
+    dropped: Counter[str] = Counter()
+    with Unfinished(target) as unfinished:
+        files = []
+        for kind, table in release.tables.items():
+            with unfinished.file(f"{kind}.{format_name}") as file:
+                files.append(_write_table(kind, table, FORMATS[format_name], file, last_look, dropped))
+        contents = Contents(release, tuple(files), last_look, datetime.now(UTC).date())
+        checksums = {table.file: table.checksum for table in files}
+        texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}
+        for name, text in texts.items():
+            checksums[name] = _write_text(unfinished, name, text)
+        digest = _write_text(unfinished, CARD, _json(card_of(contents, checksums)))
+        unfinished.finish()
+    release.accounting.complete(digest)
+    return Saved(target, digest, dict(dropped))
+
+
+def _write_table(
+    kind: str, table: Table, form: ModuleType, file: WrittenFile, last_look: LastLook | None, dropped: Counter[str]
+) -> TableFile:
+    schema = schema_of(kind, table.schema.names)
+    rows = 0
+
+    def looked_at() -> Generator[pa.RecordBatch, None, None]:
+        nonlocal rows
+        for batch in batches_of(table):
+            kept = conformed(batch, schema)
+            if last_look is not None:
+                kept, found = last_look.apply(kept)
+                dropped.update(found)
+            rows += kept.num_rows
+            yield kept
+
+    # Closed at once when writing fails: the engine behind the batches must not wait for the garbage collector.
+    with closing(looked_at()) as batches:
+        form.write(regrouped(batches, schema), schema, file)
+    return TableFile(kind, file.name, form.MEDIA_TYPE, rows, schema, file.checksum, file.size)
+
+
+def _write_text(unfinished: Unfinished, name: str, text: str) -> str:
+    with unfinished.file(name) as file:
+        file.write(text.encode())
+    return file.checksum
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

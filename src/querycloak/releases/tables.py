@@ -1,0 +1,153 @@
+"""The tables that a release may hold: their columns, and how any Arrow data is brought into exactly that form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.errors import EngineError, ParameterError
+
+ROWS_IN_A_GROUP = 1 << 18
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table: what its rows are, its columns in order, and those that a method may leave out."""
+
+    meaning: str
+    good_for: str
+    columns: Mapping[str, tuple[pa.DataType, str]]
+    optional: frozenset[str] = frozenset()
+
+
+_COUNT = (pa.int64(), "how often, as the method counts and noises it")
+_QUERY = (pa.string(), "what was asked")
+KINDS: Mapping[str, Kind] = {
+    "queries": Kind(
+        "queries and how often they were asked",
+        "finding what people look for, query completion, test collections",
+        {"query": _QUERY, "count": _COUNT},
+    ),
+    "clicks": Kind(
+        "queries with a result that was clicked for them",
+        "ranking from clicks, query similarity through shared results",
+        {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _COUNT},
+    ),
+    "transitions": Kind(
+        "pairs of queries, one asked right after the other",
+        "query suggestion, random walks over queries",
+        {"query": _QUERY, "next_query": (pa.string(), "what was asked next"), "count": _COUNT},
+    ),
+    "sessions": Kind(
+        "queries that were asked one after another in one session",
+        "query suggestion, studies of how people reformulate",
+        {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _COUNT},
+    ),
+    "log": Kind(
+        "rows in the form of a search log, under user names that were made for this release",
+        "studies of single users' behaviour, as far as the guarantee below allows",
+        {
+            "user": (pa.string(), "a made-up name; it says nothing about who asked"),
+            "query": _QUERY,
+            "url": (pa.string(), "what was clicked, or nothing"),
+            "count": _COUNT,
+            "time": (pa.timestamp("us"), "when, as the method releases it"),
+        },
+        frozenset({"url", "count", "time"}),
+    ),
+}
+_NULLABLE = frozenset({"url", "time"})  # and of the log only
+
+
+class Batches(Protocol):
+    """A table of any size: iterating yields its record batches from the beginning, each time anew."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        ...
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """The batches, from the first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Batches that a function can begin again: `Stream(schema, lambda: engine.stream(table))`."""
+
+    schema: pa.Schema
+    begin: Callable[[], Iterable[pa.RecordBatch]]
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.begin())
+
+
+Table: TypeAlias = pa.Table | Batches
+
+
+def schema_of(kind: str, columns: Iterable[str]) -> pa.Schema:
+    """The one schema of a kind of table with these columns."""
+    if kind not in KINDS:
+        raise ParameterError(f"tables must be named after their kind ({', '.join(KINDS)}), got {kind!r}")
+    declared, given = KINDS[kind], list(columns)
+    expected = [name for name in declared.columns if name in given or name not in declared.optional]
+    if given != expected:
+        optional = f" ({', '.join(sorted(declared.optional))} may be left out)" if declared.optional else ""
+        raise ParameterError(
+            f"table {kind} must have the columns {', '.join(declared.columns)} in this order{optional}, "
+            f"got {', '.join(given) or 'none'}; select them in the method"
+        )
+    return pa.schema([pa.field(n, declared.columns[n][0], kind == "log" and n in _NULLABLE) for n in given])
+
+
+def batches_of(table: Table) -> Iterator[pa.RecordBatch]:
+    """The batches of a table in memory or of a stream."""
+    return iter(table.to_batches()) if isinstance(table, pa.Table) else iter(table)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in exactly the declared types: dictionaries decoded, so that no value without a row stays in them."""
+    fits = batch.schema.names == schema.names
+    columns = []
+    for index, field in enumerate(schema if fits else ()):
+        column = _cast(batch.column(index), field.type)
+        fits = fits and column is not None and (field.nullable or _nulls(column) == 0)
+        columns.append(column)
+    if not fits:
+        raise EngineError("a method handed over rows that do not fit its table; this is a bug in querycloak")
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _nulls(column: pa.Array) -> int:
+    inside = column.flatten().null_count if pa.types.is_list(column.type) else 0
+    return int(column.null_count) + int(inside)
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    if column.type == wanted:
+        return column
+    try:
+        return pc.cast(column, wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # Arrow's message quotes the value
+
+
+def regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The same rows in groups of one size: the sizes of batches may tell how many rows the last look dropped."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= ROWS_IN_A_GROUP:
+            together = pa.Table.from_batches(waiting, schema)
+            yield together.slice(0, ROWS_IN_A_GROUP)
+            waiting = together.slice(ROWS_IN_A_GROUP).to_batches()
+            rows -= ROWS_IN_A_GROUP
+    if rows:
+        yield pa.Table.from_batches(waiting, schema)

@@ -1,0 +1,19 @@
+"""Which software made a release; nothing about the machine it ran on."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = ("querycloak", "opendp", "duckdb", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of every package that reads, counts, draws or writes."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
