@@ -8,7 +8,7 @@ steps AS (
 ),
 people AS (
     SELECT count(*) FILTER (before IS NULL) AS users, min(time) AS first_time, max(time) AS last_time,
-           count(*) FILTER (before IS NULL OR epoch(time) - epoch(before) > 1800) AS sessions
+           count(*) FILTER (before IS NULL OR time - before > INTERVAL 30 MINUTE) AS sessions
     FROM steps
 ),
 by_query AS (

@@ -11,29 +11,32 @@ import ibis
 import ibis.expr.types as ir
 
 from querycloak.errors import ParameterError
+from querycloak.logs.instants import microseconds_of
 
 TIES = ("time", "rank", "query", "url")
+# Time and rank in one number, so that one aggregate finds the earliest: ranks from 1,023 on count as equal.
+_RANKS = 1024
 
 
 def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None) -> ir.Table:
-    """Each user's keys once, at their earliest; with `most`, the user's first so many of them."""
+    """user, key and `earliest` (its place in time) of each user's keys, once; with `most`, the first so many."""
     _check(key, table, most)
-    first = _numbered(table, ["user", *key])
-    earliest = first.filter(first.place == 0).drop("place")
-    return earliest if most is None else first_records(earliest, most)
+    rank = ibis.coalesce(table["rank"].clip(lower=0, upper=_RANKS - 1), _RANKS - 1) if "rank" in table.columns else 0
+    placed = table.select("user", *key, earliest=microseconds_of(table.time) * _RANKS + rank)
+    keys = placed.group_by(["user", *key]).agg(earliest=placed.earliest.min())
+    return keys if most is None else _first(keys, ["earliest", *key], most)
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:
     """Each user's first so many records."""
     _check((), table, most)
-    numbered = _numbered(table, ["user"])
+    return _first(table, [name for name in TIES if name in table.columns], most)
+
+
+def _first(table: ir.Table, order: Sequence[str], most: int) -> ir.Table:
+    window = ibis.window(group_by=table.user, order_by=[table[name] for name in order])
+    numbered = table.mutate(place=ibis.row_number().over(window))
     return numbered.filter(numbered.place < most).drop("place")
-
-
-def _numbered(table: ir.Table, group: Sequence[str]) -> ir.Table:
-    order = [table[name] for name in TIES if name in table.columns and name not in group]
-    window = ibis.window(group_by=[table[name] for name in group], order_by=order)
-    return table.mutate(place=ibis.row_number().over(window))
 
 
 def _check(key: Sequence[str], table: ir.Table, most: int | None) -> None:

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-import ibis
 import ibis.expr.types as ir
 
 from querycloak.errors import ParameterError
-from querycloak.logs.searchlog import SearchLog
+from querycloak.logs.instants import pause_before
+from querycloak.logs.searchlog import MINUTE, SearchLog
 
 MOST_WORDS = 5
 GAP_MINUTES = 30
@@ -82,12 +82,10 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
 
 def _people(rows: ir.Table, gap_minutes: float) -> ir.Table:
     """Users, sessions and the span of time: rows of one search pause for no time, so rows serve as searches do."""
-    before = rows.time.lag().over(ibis.window(group_by=rows.user, order_by=rows.time))
-    steps = rows.select(rows.time, before=before)
-    pause = steps.time.epoch_seconds() - steps.before.epoch_seconds()
+    steps = rows.select(rows.time, pause=pause_before(rows, [rows.time]))
     return steps.agg(
-        users=steps.before.isnull().sum(),
-        sessions=(steps.before.isnull() | (pause > gap_minutes * 60)).sum(),
+        users=steps.pause.isnull().sum(),
+        sessions=(steps.pause.isnull() | (steps.pause > gap_minutes * MINUTE)).sum(),
         first=steps.time.min(),
         last=steps.time.max(),
     )

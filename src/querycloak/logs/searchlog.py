@@ -20,10 +20,12 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.files import find_files
 from querycloak.logs.formats import choose_reader
 from querycloak.logs.formats.ubi import joined_rows
+from querycloak.logs.instants import pause_before
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource
 
+MINUTE = 60_000_000
 Log = str | os.PathLike[str]
 
 
@@ -139,9 +141,8 @@ class SearchLog:
         if not gap_minutes > 0:
             raise ParameterError(f"gap_minutes must be above 0; it is {gap_minutes}")
         searches = self.searches
-        history = ibis.window(group_by=searches.user, order_by=searches.number)
-        pause = searches.time.epoch_seconds() - searches.time.lag().over(history).epoch_seconds()
-        begins = searches.mutate(begins=(pause > gap_minutes * 60).fill_null(True).cast("int64"))
+        pause = pause_before(searches, [searches.number])
+        begins = searches.mutate(begins=(pause > gap_minutes * MINUTE).fill_null(True).cast("int64"))
         so_far = ibis.window(group_by=begins.user, order_by=begins.number, preceding=None, following=0)
         return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
 

@@ -1,0 +1,88 @@
+"""What every method is: a frozen value, a guarantee from its parameters alone, and one place that reads the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from querycloak.errors import ParameterError
+from querycloak.logs.searchlog import SearchLog
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.randomness import Randomness
+from querycloak.releases.release import Release
+
+VARIANTS = ("default", "paper")
+
+
+class Method(Protocol):
+    """One way of releasing a log."""
+
+    name: ClassVar[str]
+
+    @property
+    def variant(self) -> str:
+        """`default`, whose proven guarantee is real, or `paper`."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that decides the release, as plain values: what was given and what was solved for."""
+        ...
+
+    def claimed(self) -> Guarantee | None:
+        """What the paper says, from the parameters alone."""
+        ...
+
+    def proven(self) -> Guarantee:
+        """What we defend, from the parameters alone."""
+        ...
+
+    def release(
+        self,
+        log: SearchLog,
+        *,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> Release:
+        """Release the log: the only place that reads it."""
+        ...
+
+
+def describe(method: Method) -> dict[str, Any]:
+    """What `guarantee --json` prints and card.json holds."""
+    claimed = method.claimed()
+    return {
+        "method": method.name,
+        "variant": method.variant,
+        "parameters": method.parameters(),
+        "claimed": claimed and claimed.to_json(),
+        "proven": method.proven().to_json(),
+    }
+
+
+def checked_choice(name: str, value: str, accepted: tuple[str, ...]) -> str:
+    """The value, if it is one of those accepted."""
+    if value not in accepted:
+        raise ParameterError(f"{name} must be one of {', '.join(accepted)}; it is {value!r}")
+    return value
+
+
+def budget_or_knobs(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
+    """Which of the two was given: all of one, and none of the other."""
+    given = {name: value is not None for name, value in {**budget, **knobs}.items()}
+    if any(given[name] for name in budget) and any(given[name] for name in knobs):
+        raise ParameterError(
+            f"give the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)}), never both: each follows from the other"
+        )
+    for kind, names in (("budget", budget), ("knobs", knobs)):
+        if any(given[name] for name in names):
+            lacking = [name for name in names if not given[name]]
+            if lacking:
+                raise ParameterError(f"{' and '.join(lacking)} must be given along with {_others(names, lacking)}")
+            return kind
+    raise ParameterError(f"give a budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})")
+
+
+def _others(names: Mapping[str, object], lacking: list[str]) -> str:
+    return " and ".join(name for name in names if name not in lacking)
