@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from querycloak.errors import ParameterError
-from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.randomness import Randomness
-from querycloak.releases.release import Release
+
+if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.randomness import Randomness
+    from querycloak.releases.release import Release
 
 VARIANTS = ("default", "paper")
 
@@ -45,7 +47,7 @@ class Method(Protocol):
         population: str | None = None,
         randomness: Randomness | None = None,
     ) -> Release:
-        """Release the log: the only place that reads it."""
+        """Release the log: the only place that reads it. The ledger is charged before the first draw."""
         ...
 
 
@@ -61,28 +63,21 @@ def describe(method: Method) -> dict[str, Any]:
     }
 
 
-def checked_choice(name: str, value: str, accepted: tuple[str, ...]) -> str:
-    """The value, if it is one of those accepted."""
+def checked_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
+    """Refuse a value that is none of those accepted."""
     if value not in accepted:
         raise ParameterError(f"{name} must be one of {', '.join(accepted)}; it is {value!r}")
-    return value
 
 
 def budget_or_knobs(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
     """Which of the two was given: all of one, and none of the other."""
-    given = {name: value is not None for name, value in {**budget, **knobs}.items()}
-    if any(given[name] for name in budget) and any(given[name] for name in knobs):
-        raise ParameterError(
-            f"give the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)}), never both: each follows from the other"
-        )
-    for kind, names in (("budget", budget), ("knobs", knobs)):
-        if any(given[name] for name in names):
-            lacking = [name for name in names if not given[name]]
-            if lacking:
-                raise ParameterError(f"{' and '.join(lacking)} must be given along with {_others(names, lacking)}")
-            return kind
-    raise ParameterError(f"give a budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})")
-
-
-def _others(names: Mapping[str, object], lacking: list[str]) -> str:
-    return " and ".join(name for name in names if name not in lacking)
+    given = {name for name, value in {**budget, **knobs}.items() if value is not None}
+    names = {"budget": list(budget), "knobs": list(knobs)}
+    chosen = [kind for kind, members in names.items() if given & set(members)]
+    either = f"the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})"
+    if len(chosen) != 1:
+        raise ParameterError(f"give {either}{', never both: each follows from the other' if chosen else ''}")
+    lacking = [name for name in names[chosen[0]] if name not in given]
+    if lacking:
+        raise ParameterError(f"{' and '.join(lacking)} must be given too: {either}, complete")
+    return chosen[0]

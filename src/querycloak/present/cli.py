@@ -9,11 +9,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from querycloak.errors import QuerycloakError
-from querycloak.present import options
+from querycloak.present import method_options, options
 
 INTERRUPTED = 130
 
@@ -67,13 +69,168 @@ def inspect(
 
 
 @app.command()
-def demo(quiet: options.Quiet = False) -> None:
+def guarantee(
+    method: method_options.MethodName,
+    epsilon: method_options.Epsilon = None,
+    delta: method_options.Delta = None,
+    noise: method_options.Noise = None,
+    threshold: method_options.Threshold = None,
+    selection: method_options.Selection = None,
+    per_user: method_options.PerUser = None,
+    two_draws: method_options.TwoDraws = None,
+    variant: method_options.Variant = None,
+    min_users: method_options.MinUsers = None,
+    keys: method_options.Keys = None,
+    preset: method_options.Preset = None,
+    population_size: method_options.PopulationSize = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
+    as_json: options.Json = False,
+    plan: method_options.Plan = None,  # noqa: ARG001 (its options have been taken over)
+) -> None:
+    """Show what a method guarantees, claimed beside proven, without any data."""
+    from querycloak.present.guaranteeing import show_guarantee
+
+    built = method_options.build_method(
+        method,
+        epsilon=epsilon,
+        delta=delta,
+        noise=noise,
+        threshold=threshold,
+        selection=selection,
+        per_user=per_user,
+        two_draws=two_draws,
+        variant=variant,
+        min_users=min_users,
+        keys=keys,
+        preset=preset,
+    )
+    show_guarantee(built, as_json=as_json, plain_words=explain, population_size=population_size)
+
+
+@app.command()
+def release(
+    method: method_options.MethodName,
+    log: options.Logs,
+    out: Annotated[Path | None, typer.Option(help="The folder to write; it must not exist yet.")] = None,
+    epsilon: method_options.Epsilon = None,
+    delta: method_options.Delta = None,
+    noise: method_options.Noise = None,
+    threshold: method_options.Threshold = None,
+    selection: method_options.Selection = None,
+    per_user: method_options.PerUser = None,
+    two_draws: method_options.TwoDraws = None,
+    variant: method_options.Variant = None,
+    min_users: method_options.MinUsers = None,
+    keys: method_options.Keys = None,
+    preset: method_options.Preset = None,
+    population_size: method_options.PopulationSize = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="The people behind the log, by the ledger's name.")] = None,
+    never_release: Annotated[Path | None, typer.Option(help="File of words or /patterns/ that never come out.")] = None,
+    table_format: Annotated[
+        Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.")
+    ] = "parquet",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.")] = False,
+    log_format: options.LogFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    applications: options.Applications = None,
+    leave_out: options.LeaveOut = None,
+    keep_url: options.KeepUrl = "path",
+    normalise: options.Normalise = True,
+    click_actions: options.ClickActions = "click",
+    max_bad: options.MaxBad = 0.05,
+    engine: options.EngineName = "duckdb",
+    threads: options.Threads = None,
+    memory: options.Memory = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: method_options.Plan = None,  # noqa: ARG001 (its options have been taken over)
+) -> None:
+    """Release a log: count, add noise, write a folder with tables, card and datasheet."""
+    from querycloak.present import releasing
+
+    built = method_options.build_method(
+        method,
+        epsilon=epsilon,
+        delta=delta,
+        noise=noise,
+        threshold=threshold,
+        selection=selection,
+        per_user=per_user,
+        two_draws=two_draws,
+        variant=variant,
+        min_users=min_users,
+        keys=keys,
+        preset=preset,
+    )
+    for caution in method_options.warnings(built.proven(), population_size):
+        _say(caution)
+    book = releasing.ledger_of(ledger, population)
+    if dry_run:
+        releasing.show_dry_run(built, log, book, population, as_json=as_json)
+        return
+    folder = releasing.check_first(built, out, book, population)
+    from querycloak.releases.last_look import LastLook
+
+    look = LastLook() if never_release is None else LastLook.from_file(never_release)
+    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
+    with options.open_log(
+        log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
+    ) as opened:
+        made = releasing.make_and_save(built, opened, folder, table_format, look, book, population)
+    releasing.show_release(built, made, as_json=as_json, quiet=quiet)
+
+
+ledgers = typer.Typer(help="Budgets, and what has been spent on whom.", no_args_is_help=True)
+app.add_typer(ledgers, name="ledger")
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
+
+
+@ledgers.command("set")
+def ledger_set(
+    population: Annotated[str, typer.Argument(metavar="NAME", help="The people behind a log.")],
+    epsilon: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
+    delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
+    ledger: LedgerFile = None,
+) -> None:
+    """Set what may be spent on a population in all."""
+    from querycloak.present.ledgers import show_accounts
+    from querycloak.privacy.ledger import Ledger
+
+    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)], as_json=False)
+
+
+@ledgers.command("show")
+def ledger_show(
+    population: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One population; all if not given.")
+    ] = None,
+    ledger: LedgerFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show budgets, and every charge with what became of it."""
+    from querycloak.present.ledgers import show_accounts
+    from querycloak.privacy.ledger import Ledger
+
+    show_accounts(Ledger(ledger).show(population), as_json=as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
+    quiet: options.Quiet = False,
+) -> None:
     """Show the main job on a small log that comes with querycloak."""
     from querycloak.experiments.demo import demo_log
     from querycloak.present.demonstration import show_demo
 
     with demo_log() as log:
-        show_demo(log, quiet=quiet)
+        show_demo(log, out, quiet=quiet)
 
 
 def main() -> None:

@@ -1,0 +1,161 @@
+"""What at least k users share (what that means: k_anonymity.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from querycloak.errors import ParameterError
+from querycloak.methods.method import checked_choice
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import whole
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.randomness import Randomness
+    from querycloak.releases.release import Release
+    from querycloak.releases.tables import Stream
+
+KEYS = ("queries", "clicks", "log")
+PRESETS = ("dma",)
+DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
+_UNPROTECTED = (
+    "exact numbers of users: whoever knows all users of a key but one learns about that one",
+    "what several accounts of one person agree to release",
+    "the difference between two releases of one log",
+)
+_UNPROTECTED_IN = {
+    "log": (
+        "which queries belong to one person: together they can name somebody, though each is shared by k users",
+        "how many rows each person has",
+    ),
+    "dma": ("device and country, by which the DMA's obligation counts and which our logs do not hold",),
+}
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity:
+    """Release queries, pairs or rows whose query at least `min_users` users share."""
+
+    name: ClassVar[str] = "k-anonymity"
+
+    min_users: int | None = None
+    keys: str = "clicks"
+    preset: str | None = None
+    variant: str = "default"
+
+    def __post_init__(self) -> None:
+        checked_choice("variant", self.variant, ("default",))
+        checked_choice("keys", self.keys, KEYS)
+        if self.preset is not None:
+            checked_choice("preset", self.preset, PRESETS)
+            if self.min_users is not None:
+                raise ParameterError(f"preset {self.preset} sets min_users itself ({DMA_QUERY_USERS}); leave one out")
+            object.__setattr__(self, "min_users", DMA_QUERY_USERS)
+        elif self.min_users is None:
+            raise ParameterError("min_users must be given: how many users must share a key, such as 30")
+        whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
+
+    @property
+    def _k(self) -> int:
+        return int(self.min_users or 0)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given."""
+        if self.preset:
+            return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
+        return {"keys": self.keys, "min_users": self.min_users}
+
+    def claimed(self) -> None:
+        """No paper stands behind it."""
+
+    def proven(self) -> Guarantee:
+        """A rule about the output; no bound on what it tells."""
+        return Guarantee(
+            kind="syntactic",
+            unit="user",
+            neighbours=None,
+            k=DMA_PAIR_USERS if self.preset else self._k,
+            unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or self.keys, ()),
+            because=self._because(),
+        )
+
+    def _because(self) -> str:
+        if self.preset:
+            return (
+                f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out "
+                "(k_anonymity.md)"
+            )
+        what = {"queries": "queries", "clicks": "pairs", "log": "rows whose query"}[self.keys]
+        return f"{what} of fewer than {self._k} distinct users are left out (k_anonymity.md)".replace(
+            "rows whose query of fewer than", "rows whose query has fewer than"
+        )
+
+    def release(
+        self,
+        log: SearchLog,
+        *,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> Release:
+        """Count distinct users and filter."""
+        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.privacy.randomness import Randomness
+
+        require_budget(self, ledger, population)
+        drawing = randomness or Randomness()
+        log.engine.fetch(log.marked_rows.agg(rows=log.marked_rows.count()))
+        log.checked()
+        return make_release(
+            self,
+            log,
+            lambda: self._tables(log, drawing),
+            counts="exact",
+            ledger=ledger,
+            population=population,
+            seeded=not drawing.private,
+        )
+
+    def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Stream]:
+        if self.preset:
+            queries = _shared(log.rows, ["query"], DMA_QUERY_USERS)
+            pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
+            return {
+                "queries": _sorted(log, queries, "query"),
+                "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
+            }
+        if self.keys == "queries":
+            return {"queries": _sorted(log, _shared(log.rows, ["query"], self._k), "query")}
+        if self.keys == "clicks":
+            return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self._k), "query", "url")}
+        return {"log": _pseudonymised(log, self._k, randomness)}
+
+
+def _shared(rows: ir.Table, key: list[str], least: int) -> ir.Table:
+    counted = rows.group_by(key).agg(count=rows.user.nunique())
+    return counted.filter(counted["count"] >= least)
+
+
+def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Stream:
+    from querycloak.releases.tables import Stream
+
+    ordered = table.order_by([table["count"].desc(), *key]).select(*key, "count")
+    return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+
+
+def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Stream:
+    """Rows under names that only this release has: a keyed hash whose key is forgotten."""
+    import ibis
+
+    from querycloak.releases.tables import Stream
+
+    secret = ibis.literal(bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex())
+    shared = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
+    named = shared.mutate(user=(secret + shared.user).hexdigest("sha256").substr(0, 16))
+    ordered = named.select("user", "query", "url").order_by(["user", "query", "url"])
+    return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))

@@ -1,0 +1,59 @@
+"""`querycloak guarantee`: what a method promises, before anything is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+
+from querycloak.methods.method import Method, describe
+from querycloak.present.method_options import warnings
+from querycloak.privacy.guarantee import Guarantee
+
+
+_WIDTH = 80
+
+
+def show_guarantee(method: Method, *, as_json: bool, plain_words: bool, population_size: int | None) -> None:
+    """Print claimed beside proven."""
+    cautions = warnings(method.proven(), population_size)
+    if as_json:
+        json.dump(describe(method), sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join(guarantee_lines(method)) + "\n")
+        if plain_words:
+            from querycloak.privacy.explanation import explain
+
+            paragraphs = explain(method.proven()).split("\n")
+            sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
+    for caution in cautions:
+        sys.stderr.write(f"querycloak: {caution}\n")
+
+
+def guarantee_lines(method: Method) -> list[str]:
+    """Claimed and proven side by side, and what the proven one leaves out."""
+    claimed, proven = method.claimed(), method.proven()
+    parameters = ", ".join(
+        f"{name} {value}" for name, value in method.parameters().items() if value not in (None, False)
+    )
+    title = textwrap.wrap(f"{method.name}, {method.variant} variant: {parameters}", _WIDTH, subsequent_indent="  ")
+    lines = [*title, "", f"{'':12}{'proven':<28}claimed"]
+    for label, show in (
+        ("kind", lambda g: g.kind),
+        ("unit", lambda g: g.unit),
+        ("neighbours", lambda g: g.neighbours),
+        ("epsilon", lambda g: None if g.epsilon is None else f"{g.epsilon:g}"),
+        ("delta", lambda g: None if g.delta is None else f"{g.delta:.3g}"),
+        ("k", lambda g: g.k),
+    ):
+        shown = [_cell(show, each) for each in (proven, claimed)]
+        if any(cell != "-" for cell in shown):
+            lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
+    said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
+    return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+
+
+def _cell(show: object, guarantee: Guarantee | None) -> str:
+    value = show(guarantee) if guarantee is not None and callable(show) else None
+    return "-" if value is None else str(value)

@@ -1,0 +1,95 @@
+"""`querycloak release`: the main job."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from querycloak.errors import ParameterError
+from querycloak.methods.method import Method, describe
+from querycloak.present.guaranteeing import guarantee_lines
+from querycloak.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.releases.last_look import LastLook
+
+
+def ledger_of(path: Path | None, population: str | None) -> Ledger | None:
+    """The ledger to charge; a population without a file means the user's own ledger."""
+    if path is None and population is None:
+        return None
+    if population is None:
+        raise ParameterError(
+            "population must be named along with a ledger: the people behind the log, --population NAME"
+        )
+    return Ledger(path)
+
+
+def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Path:
+    """The folder to write, after everything that can be refused before the log is opened."""
+    from querycloak.releases.folder import check_target
+
+    if out is None:
+        raise ParameterError("out must be given: the folder to write the release into, --out DIR")
+    check_target(out)
+    if ledger is not None and population is not None:
+        ledger.check(population, method.proven())
+    return out
+
+
+def show_dry_run(
+    method: Method, logs: list[str], ledger: Ledger | None, population: str | None, *, as_json: bool
+) -> None:
+    """What would be promised, charged and read; nothing is read."""
+    sizes = [Path(log).stat().st_size for log in logs if Path(log).is_file()]
+    account = ledger.check(population, method.proven()) if ledger is not None and population is not None else None
+    if as_json:
+        charged = account and {"population": population, "account": account.to_json()}
+        json.dump({**describe(method), "charge": charged, "log_bytes": sum(sizes)}, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    proven = method.proven()
+    charge = "nothing: no ledger, the card will say not accounted"
+    if account is not None:
+        charge = (
+            f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
+        )
+    size = f"log: {sum(sizes):,} bytes in the files given"
+    lines = [*guarantee_lines(method), "", f"charge: {charge}", size, "nothing was read"]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def make_and_save(
+    method: Method,
+    log: SearchLog,
+    out: Path,
+    table_format: str,
+    last_look: LastLook,
+    ledger: Ledger | None,
+    population: str | None,
+) -> dict[str, Any]:
+    """Release and save; what may be shown of it, and (private) what the last look dropped."""
+    release = method.release(log, ledger=ledger, population=population)
+    saved = release.save(out, table_format, last_look=last_look)
+    card = json.loads((saved.folder / "card.json").read_text())
+    return {"folder": str(saved.folder), "card": card, "dropped": dict(saved.dropped)}
+
+
+def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Say what was released; what the last look dropped is for the owner's eyes, on stderr."""
+    if as_json:
+        json.dump(made["card"], sys.stdout)
+        sys.stdout.write("\n")
+    elif not quiet:
+        lines = [*guarantee_lines(method), ""]
+        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
+        accounting = made["card"]["accounting"]
+        paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
+        lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
+        sys.stdout.write("\n".join(lines) + "\n")
+    if made["dropped"] and not quiet:
+        what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
+        sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")
