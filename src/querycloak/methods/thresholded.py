@@ -14,7 +14,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.privacy.histogram import GroupRelease, release, release_groups
@@ -76,7 +76,7 @@ def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
 
 def least_likely_count(noise: Noise, threshold: int) -> int:
     """The smallest count that passes the threshold with a chance of at least 2^-10."""
-    low, high = 0, threshold  # a count of the threshold itself passes with more than that, for any sensible noise
+    low, high = 0, threshold + 1  # a count above the threshold passes with a chance of more than one half
     while low < high:
         middle = (low + high) // 2
         if noise.tail(threshold + 1 - middle).up() >= _LIKELY:
@@ -90,9 +90,7 @@ def _sizes(table: ir.Table) -> ir.Table:
     return table.group_by("n").agg(keys=table.count())
 
 
-def _fetch_by_rank(
-    counts: KeyCounts, values: np.ndarray[tuple[int], np.dtype[np.int64]], low: GroupRelease
-) -> pa.Table:
+def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease) -> pa.Table:
     """The keys that stand at the ranks drawn, among those of their count in order of bucket and key."""
     fetched = [
         _keys_at(counts, int(values[group]), low.rank[low.group == group], low.count[low.group == group])
@@ -105,22 +103,22 @@ def _fetch_by_rank(
 def _keys_at(
     counts: KeyCounts,
     value: int,
-    ranks: np.ndarray[tuple[int], np.dtype[np.int64]],
-    noisy: np.ndarray[tuple[int], np.dtype[np.int64]],
+    ranks: NDArray[np.int64],
+    noisy: NDArray[np.int64],
 ) -> pa.Table:
     equal = counts.table.filter(counts.table.n == value)
     # A digest spreads keys alike on every engine, so a seeded test sees one order on all of them.
     joined = ibis.literal("\t").join([equal[name] for name in counts.key])
     equal = equal.mutate(bucket=joined.hexdigest("md5").substr(0, _BUCKET_DIGITS))
-    sizes = counts.engine.fetch(equal.group_by("bucket").agg(keys=equal.count())).sort_by("bucket")
-    ends = np.cumsum(sizes["keys"].to_numpy())
+    buckets = counts.engine.fetch(equal.group_by("bucket").agg(keys=equal.count())).sort_by("bucket")
+    sizes = buckets["keys"].to_numpy()
+    ends = np.cumsum(sizes)
     places = np.searchsorted(ends, ranks, side="right")
-    names = sizes["bucket"].to_pylist()
-    wanted = sorted({names[place] for place in places})
-    members = counts.engine.fetch(equal.filter(equal.bucket.isin(wanted)).select("bucket", *counts.key))
+    wanted = np.unique(places)
+    names = buckets["bucket"].take(pa.array(wanted)).to_pylist()
+    members = counts.engine.fetch(equal.filter(equal.bucket.isin(names)).select("bucket", *counts.key))
     members = members.sort_by([("bucket", "ascending"), *((name, "ascending") for name in counts.key)])
-    found = [
-        members.filter(pc.equal(members["bucket"], names[place])).slice(int(rank - (ends[place] - sizes["keys"][int(place)].as_py())), 1)  # noqa: E501
-        for place, rank in zip(places, ranks, strict=True)
-    ]  # fmt: skip
-    return pa.concat_tables(found).drop_columns(["bucket"]).append_column("count", pa.array(noisy))
+    # Where each wanted bucket begins among the members fetched, and how far the rank lies within its bucket.
+    begins = np.cumsum(sizes[wanted]) - sizes[wanted]
+    found = begins[np.searchsorted(wanted, places)] + ranks - (ends - sizes)[places]
+    return members.take(pa.array(found)).select(counts.key).append_column("count", pa.array(noisy))

@@ -14,8 +14,8 @@ _BEFORE = "A small invented search log in AOL's format. This is what its owner s
 _BETWEEN = f"""
 Now release its clicks: (query, url) pairs, with how many users clicked them.
 k-anonymity drops what fewer than 5 users share, and stops there. The other ways
-add noise, at one and the same budget (epsilon {EPSILON:g}, delta {DELTA:g}), so that
-nobody can tell much better than before whether any one person was in the log.
+add noise, at one and the same budget (epsilon {EPSILON:g}, delta {DELTA:g}), which
+bounds what the result can tell about any one person in the log.
 """
 _AFTER = """
 kept: the pairs that came out, and their share of all clicks. of few: those of

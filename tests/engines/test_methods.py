@@ -1,0 +1,285 @@
+"""One contract suite over all methods, on both engines; then what is particular to each."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from querycloak.engines import Engine
+from querycloak.errors import BudgetRefused, ParameterError
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.clicks import Clicks
+from querycloak.methods.k_anonymity import KAnonymity
+from querycloak.methods.method import Method, describe
+from querycloak.methods.thresholded import KeyCounts, least_likely_count, release_keys
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.noise import Gaussian, Laplace
+from querycloak.privacy.randomness import Randomness
+from querycloak.releases.loading import load
+from tests.logs import Row, aol, write
+
+METHODS: dict[str, Method] = {
+    "clicks": Clicks(epsilon=4, delta=1e-3),
+    "clicks laplace": Clicks(epsilon=4, delta=1e-3, selection="laplace"),
+    "clicks two draws": Clicks(epsilon=8, delta=1e-3, per_user=2, two_draws=True),
+    "clicks knobs": Clicks(noise=0.5, threshold=4, per_user=2),
+    "clicks paper": Clicks(noise=1, threshold=8, variant="paper"),
+    "k queries": KAnonymity(min_users=3, keys="queries"),
+    "k clicks": KAnonymity(min_users=3),
+    "k log": KAnonymity(min_users=3, keys="log"),
+    "k dma": KAnonymity(preset="dma"),
+}
+each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+def shared_rows(users: int = 60) -> list[Row]:
+    """Pair i is clicked by users i, i+1, ...: counts of every size, one pair for each."""
+    rows = [
+        (f"u{user}", f"12:{pair:02}:00", f"query {pair}", "1", f"http://{pair}.example/")
+        for user in range(users)
+        for pair in range(min(user + 1, 40))
+    ]
+    return [*rows, *(row for row in rows if row[0] == "u7")]  # one user says everything twice
+
+
+@pytest.fixture(scope="module")
+def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("methods") / "log.tsv", aol(shared_rows()))
+
+
+@pytest.fixture
+def log(engine: Engine, log_file: Path) -> SearchLog:
+    return read(log_file, engine=engine)
+
+
+@each_method
+def test_a_guarantee_comes_from_the_parameters_alone_and_survives_json(method: Method) -> None:
+    described = json.loads(json.dumps(describe(method)))
+    assert list(described) == ["method", "variant", "parameters", "claimed", "proven"]
+    assert Guarantee.from_json(described["proven"]) == method.proven()
+    assert (method.claimed() is None) == (described["claimed"] is None) == (method.variant != "paper")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method.variant = "other"  # type: ignore[misc]
+
+
+@each_method
+def test_a_release_holds_what_the_log_holds_and_says_what_it_is(method: Method, log: SearchLog, tmp_path: Path) -> None:
+    release = method.release(log, randomness=Randomness(seed=5))
+    true = Counter((row[2], row[4]) for row in {(u, "", q, "", a) for u, _, q, _, a in shared_rows()})
+    for kind, table in ((kind, release.table(kind)) for kind in release.tables):
+        rows = table.to_pylist()
+        assert {row["query"] for row in rows} <= {query for query, _ in true}
+        if kind == "clicks":
+            assert {(row["query"], row["url"]) for row in rows} <= set(true)
+        if kind != "log":
+            assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
+    release.save(tmp_path / "out")
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert {key: card[key] for key in describe(method)} == describe(method)
+    assert "NOT PRIVATE" in card["warnings"][0]
+    assert card["accounting"] == "not accounted"
+    assert card["log"]["keep_url"] == "path"
+    assert load(tmp_path / "out").proven == method.proven()
+
+
+@each_method
+def test_both_engines_draw_the_same_from_one_seed(
+    method: Method, log_file: Path, duckdb_engine: Engine, engine: Engine
+) -> None:
+    first, second = (
+        method.release(read(log_file, engine=each), randomness=Randomness(seed=11)) for each in (duckdb_engine, engine)
+    )
+    for kind in first.tables:
+        assert first.table(kind).equals(second.table(kind))
+
+
+class Watched(Randomness):
+    """Looks at the ledger at every draw."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger, self.charged = ledger, set[int]()
+
+    def noise(self, *arguments: Any, **more: Any) -> Any:
+        self.charged.add(len(self.ledger.show("people")[0].charges))
+        return super().noise(*arguments, **more)
+
+
+def test_the_charge_comes_before_the_first_draw(log: SearchLog, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_limit("people", 10, 1e-2)
+    watched = Watched(ledger)
+    release = Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people", randomness=watched)
+    assert watched.charged == {1}
+    assert ledger.show("people")[0].charges[0].status == "no release"
+    release.save(tmp_path / "out")
+    (charge,) = ledger.show("people")[0].charges
+    assert (charge.status, charge.parameters["mechanisms"][0]["noise"]) == ("released", "gaussian")
+    with pytest.raises(BudgetRefused):
+        Clicks(epsilon=7, delta=1e-3).release(log, ledger=ledger, population="people")
+    assert len(ledger.show("people")[0].charges) == 1
+
+
+def test_a_refused_budget_is_refused_before_reading(tmp_path: Path, duckdb_engine: Engine) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_limit("people", 1, 1e-6)
+    log = read(write(tmp_path / "log.tsv", aol(shared_rows(3))), engine=duckdb_engine)
+    (tmp_path / "log.tsv").unlink()
+    with pytest.raises(BudgetRefused):
+        Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people")
+
+
+def test_once_per_key_or_every_record(log: SearchLog) -> None:
+    """User u7 says everything twice: that counts once in the default, twice in the paper's variant."""
+    counted = {
+        variant: {
+            row["query"]: row["n"]
+            for row in log.engine.fetch(
+                KeyCounts.of(log.engine, method.contributions(log), ("query", "url")).table
+            ).to_pylist()
+        }
+        for variant, method in (
+            ("default", Clicks(noise=1, threshold=50, per_user=40)),
+            ("paper", Clicks(noise=1, threshold=50, per_user=40, variant="paper")),
+        )
+    }
+    assert counted["default"]["query 0"] == 60
+    assert counted["paper"]["query 0"] == 61
+    assert counted["default"]["query 39"] == 21
+
+
+def test_what_is_far_above_comes_out_and_what_is_far_below_does_not(log: SearchLog) -> None:
+    release = Clicks(noise=0.1, threshold=30, per_user=40).release(log)
+    counts = {row["query"]: row["count"] for row in release.table("clicks").to_pylist()}
+    # Counts are 60 - i; noise of scale 0.1 moves by 3 with a chance below 1e-12.
+    assert set(counts) >= {f"query {i}" for i in range(27)}
+    assert not set(counts) & {f"query {i}" for i in range(33, 40)}
+    assert all(abs(count - (60 - int(query.split()[1]))) <= 3 for query, count in counts.items())
+
+
+def test_hopeless_keys_pass_by_rank_without_being_fetched(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: E501  # fmt: skip
+    rows = [(f"u{i}", "12:00:00", f"own {i}", "1", "http://x/") for i in range(20_000)]
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=engine)
+    counts = KeyCounts.of(engine, log.clicks.select("query", "url"), ("query", "url"))
+    noise, threshold = Laplace(1.0), 8
+    assert least_likely_count(noise, threshold) > 1
+    fetched: list[int] = []
+    fetch = type(engine).fetch
+
+    def counting(self: Engine, table: Any) -> Any:
+        result = fetch(self, table)
+        fetched.append(result.num_rows)
+        return result
+
+    monkeypatch.setattr(type(engine), "fetch", counting)
+    released = release_keys(counts, noise, threshold, Randomness(seed=1))
+    found = released.table.to_pylist()
+    assert 1 <= len(found) <= 20  # 4.9 expected
+    assert released.draws == len(found)
+    assert all(row["count"] > threshold for row in found)
+    assert {row["query"] for row in found} <= {f"own {i}" for i in range(20_000)}
+    assert max(fetched) <= 4096  # buckets, and the few members of some; never 20,000 keys
+
+
+def test_ranks_follow_one_order_on_every_engine(engine: Engine, tmp_path: Path) -> None:
+    from querycloak.methods.thresholded import _keys_at
+
+    rows = [(f"u{i}", "12:00:00", f"own {i}", "1", "http://x/") for i in range(300)]
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=engine)
+    counts = KeyCounts.of(engine, log.clicks.select("query", "url"), ("query", "url"))
+    keys = [(f"own {i}", "http://x/") for i in range(300)]
+    order = sorted(keys, key=lambda key: (hashlib.md5("\t".join(key).encode()).hexdigest()[:3], key))
+    ranks = np.array([0, 1, 150, 298, 299])
+    found = _keys_at(counts, 1, ranks, ranks + 10).to_pylist()
+    assert [(row["query"], row["url"]) for row in found] == [order[rank] for rank in ranks]
+    assert [row["count"] for row in found] == [10, 11, 160, 308, 309]
+
+
+@pytest.mark.parametrize("noise", [Laplace(1.0), Laplace(0.125), Gaussian(3.9), Laplace(40.0)])
+@pytest.mark.parametrize("threshold", [0, 2, 23, 400])
+def test_likely_counts_are_those_that_pass_with_one_in_a_thousand(noise: Any, threshold: int) -> None:
+    least = least_likely_count(noise, threshold)
+    chances = [noise.tail(threshold + 1 - count).up() >= 2.0**-10 for count in range(1, threshold + 2)]
+    assert least == chances.index(True) + 1
+
+
+def test_k_anonymity_counts_distinct_users(log: SearchLog) -> None:
+    pairs = {row["query"]: row["count"] for row in KAnonymity(min_users=25).release(log).table("clicks").to_pylist()}
+    assert pairs == {f"query {i}": 60 - i for i in range(36)}
+    rows = KAnonymity(min_users=60, keys="log").release(log).table("log").to_pylist()
+    assert {row["query"] for row in rows} == {"query 0"}
+    assert len(rows) == 61
+    assert len({row["user"] for row in rows}) == 60
+    assert not any(row["user"].startswith("u") for row in rows)
+    again = {row["user"] for row in KAnonymity(min_users=60, keys="log").release(log).table("log").to_pylist()}
+    assert not again & {row["user"] for row in rows}
+    dma = KAnonymity(preset="dma").release(log)
+    assert {row["query"] for row in dma.table("clicks").to_pylist()} == {f"query {i}" for i in range(31)}
+    assert {row["query"] for row in dma.table("queries").to_pylist()} == {f"query {i}" for i in range(31)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give the budget .epsilon, delta. or the knobs .noise, threshold."),
+        ({"epsilon": 1}, "delta must be given too"),
+        ({"epsilon": 1, "delta": 1e-6, "noise": 1}, "never both"),
+        ({"epsilon": 0, "delta": 1e-6}, "epsilon must be a finite number above 0, got 0"),
+        ({"epsilon": float("nan"), "delta": 1e-6}, "epsilon must be a finite number above 0, got nan"),
+        ({"epsilon": float("inf"), "delta": 1e-6}, "epsilon must be a finite number above 0, got inf"),
+        ({"epsilon": 1, "delta": 0}, "delta must be a number above 0 and below 1, got 0"),
+        ({"epsilon": 1, "delta": 1}, "delta must be a number above 0 and below 1, got 1"),
+        ({"noise": 9, "threshold": 0, "per_user": 99}, "threshold must be high enough for delta to stay below 1"),
+        ({"noise": 1, "threshold": 3, "variant": "paper"}, "threshold must be high enough"),
+        ({"noise": 1, "threshold": 9, "variant": "new"}, "variant must be one of default, paper; it is 'new'"),
+        ({"noise": 1, "threshold": 9, "selection": "uniform"}, "selection must be one of laplace, gaussian"),
+        ({"noise": 1, "threshold": 9, "per_user": 0}, "per_user must be at least 1, got 0"),
+        ({"noise": 1, "threshold": 9, "variant": "paper", "two_draws": True}, "two draws of its own"),
+    ],
+)
+def test_clicks_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Clicks(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "min_users must be given"),
+        ({"min_users": 1}, "min_users must be at least 2, got 1"),
+        ({"min_users": 5, "keys": "users"}, "keys must be one of queries, clicks, log; it is 'users'"),
+        ({"min_users": 5, "preset": "dma"}, "preset dma sets min_users itself"),
+        ({"preset": "gdpr"}, "preset must be one of dma; it is 'gdpr'"),
+        ({"min_users": 5, "variant": "paper"}, "variant must be one of default; it is 'paper'"),
+    ],
+)
+def test_k_anonymity_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        KAnonymity(**options)
+
+
+def test_golden_guarantees() -> None:
+    """METHODS of Zhang & Yang (2017), Table 4's budget with l = 4; and what our default solves for at it."""
+    paper = Clicks(variant="paper", per_user=4, noise=1, threshold=20)
+    claimed, proven = paper.claimed(), paper.proven()
+    assert claimed is not None
+    assert (claimed.epsilon, f"{claimed.delta:.2e}") == (8.0, "2.25e-07")
+    assert proven.epsilon == 8.0
+    assert proven.delta is not None
+    assert proven.delta <= 5.7e-8
+    for per_user, law, noise, threshold in (
+        (1, "laplace", 0.125, 2),
+        (4, "gaussian", None, 8),
+        (32, "gaussian", None, 23),
+    ):
+        solved = Clicks(epsilon=8, delta=2.25e-7, per_user=per_user).parameters()
+        assert (solved["selection"], solved["threshold"]) == (law, threshold)
+        assert noise is None or solved["noise"] == noise
