@@ -5,14 +5,33 @@ from importlib import import_module
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
     "Choices": "querycloak.logs.choices",
+    "Clicks": "querycloak.methods.clicks",
+    "Guarantee": "querycloak.privacy.guarantee",
+    "KAnonymity": "querycloak.methods.k_anonymity",
+    "Ledger": "querycloak.privacy.ledger",
     "Profile": "querycloak.logs.profile",
+    "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
     "connect": "querycloak.engines",
+    "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
 }
 
-__all__ = ["Choices", "Profile", "SearchLog", "connect", "profile", "read"]
+__all__ = [
+    "Choices",
+    "Clicks",
+    "Guarantee",
+    "KAnonymity",
+    "Ledger",
+    "Profile",
+    "Release",
+    "SearchLog",
+    "connect",
+    "load",
+    "profile",
+    "read",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,6 @@ from querycloak.methods.method import Method, describe
 from querycloak.present.method_options import warnings
 from querycloak.privacy.guarantee import Guarantee
 
-
 _WIDTH = 80
 
 

@@ -1,0 +1,55 @@
+"""`release clicks` from the file to the folder, against DuckDB alone doing the counting."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.measuring import MEMORY, THREADS, best_of_two, duckdb_connection
+
+PER_USER, EPSILON, DELTA = 4, 8.0, 2.25e-7
+
+
+def duckdb_counts(path: str, spill: str) -> Any:
+    statement = (Path(__file__).parent / "clicks.sql").read_text()
+    return duckdb_connection(spill).execute(statement, {"path": path}).fetchall()[0]
+
+
+def our_release(path: str, spill: str) -> Any:
+    from querycloak.engines import connect
+    from querycloak.logs.searchlog import read
+    from querycloak.methods import thresholded
+    from querycloak.methods.clicks import Clicks
+
+    drawn: list[thresholded.ReleasedKeys] = []
+    release_keys = thresholded.release_keys
+
+    def watched(*arguments: Any, **more: Any) -> thresholded.ReleasedKeys:
+        drawn.append(release_keys(*arguments, **more))
+        return drawn[-1]
+
+    thresholded.release_keys = watched
+    with (
+        tempfile.TemporaryDirectory(dir=spill) as folder,
+        read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log,
+    ):
+        Clicks(epsilon=EPSILON, delta=DELTA, per_user=PER_USER).release(log).save(Path(folder) / "out")
+    return {"released": drawn[0].table.num_rows, "draws": drawn[0].draws}
+
+
+def main(path: Path, rows: int, folder: Path) -> None:
+    """One line of JSON."""
+    ours, theirs = (best_of_two(work, path, folder) for work in (our_release, duckdb_counts))
+    report = {
+        "rows": rows,
+        "bench": f"release clicks, {PER_USER} per user",
+        "seconds": round(ours.seconds, 1),
+        "duckdb_seconds": round(theirs.seconds, 1),
+        "ratio": round(ours.seconds / theirs.seconds, 2),
+        "peak_gb": round(ours.gigabytes, 2),
+        "keys": theirs.result[0],
+        **ours.result,
+    }
+    print(json.dumps(report), flush=True)
