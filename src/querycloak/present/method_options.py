@@ -41,13 +41,16 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
         given = None
     if given is None:
         raise InputError(f"the plan {str(path)!r} cannot be read; it must be TOML, an option a line: epsilon = 8")
-    known = {parameter.name for parameter in context.command.params} - {"plan"}
-    unknown = sorted(set(given) - known)
+    options = {
+        typed.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in context.command.params
+        for typed in parameter.opts
+        if typed.startswith("--") and parameter.name != "plan"
+    }
+    unknown = sorted(set(given) - set(options))
     if unknown:
-        raise ParameterError(
-            f"the plan has {unknown[0]!r}, which is no option here; {', '.join(sorted(map(str, known)))}"
-        )
-    context.default_map = given
+        raise ParameterError(f"the plan has {unknown[0]!r}, which is no option here; {', '.join(sorted(options))} are")
+    context.default_map = {options[name]: value for name, value in given.items()}
     return path
 
 

@@ -1,0 +1,184 @@
+"""`guarantee`, `release` and `ledger` as a user runs them: exit codes, messages, nothing private or half-written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from querycloak.audits.leaks import leaks_in, leaks_in_folder
+from querycloak.releases.loading import load
+from tests.commands import querycloak
+from tests.logs import AOL_HEADER, Row, aol, write
+
+BUDGET = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "1")
+SECRETS = ["SECRETUSER", "secret query", "secret-site", "4111 1111 1111 1111", "rosebud"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    shared: list[Row] = [
+        (f"SECRETUSER{i}", "12:00:00", f"shared {i % 2}", "1", "http://x.example/") for i in range(400)
+    ]
+    private: list[Row] = [("SECRETUSER1", "12:30:00", "secret query", "1", "http://secret-site.example/")]
+    known: list[Row] = [
+        (f"SECRETUSER{i}", "11:00:00", query, "1", "http://y.example/")
+        for i, query in enumerate(["pay 4111 1111 1111 1111", "rosebud sled"] * 100, start=1000)
+    ]
+    folder = tmp_path_factory.mktemp("release")
+    return write(folder / "log.tsv", aol(shared + private + known))
+
+
+@pytest.fixture
+def tmp(tmp_path: Path) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    return folder
+
+
+def test_guarantee_as_json_without_data() -> None:
+    done = querycloak("guarantee", "clicks", "--variant", "paper", "--per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert list(told) == ["method", "variant", "parameters", "claimed", "proven"]
+    assert (told["claimed"]["epsilon"], round(told["claimed"]["delta"], 9)) == (8.0, 2.25e-7)
+    assert told["proven"]["epsilon"] == 8.0
+    assert told["proven"]["delta"] <= 5.7e-8
+    assert set(told["proven"]) == {"kind", "unit", "neighbours", "epsilon", "delta", "k", "unprotected", "because"}
+
+
+def test_guarantee_loads_no_engine() -> None:
+    code = (
+        "import sys\nfrom querycloak.present.cli import app, run\nrun(lambda: app(standalone_mode=False))\n"
+        "heavy = {'duckdb', 'ibis', 'numba', 'pyarrow', 'pyspark', 'opendp', 'pandas'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    for arguments in (["clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"], ["k-anonymity", "--preset", "dma"]):
+        command = [sys.executable, "-c", code, "guarantee", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stderr == "[]\n"
+
+
+def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
+    done = querycloak("guarantee", "clicks", *BUDGET, "--explain", "--population-size", "5000")
+    assert done.returncode == 0
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert "50 %" in done.stdout
+    assert "above 1/5,000" in done.stderr
+
+
+def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Path, tmp_path: Path, tmp: Path) -> None:
+    never = write(tmp_path / "never.txt", "# film\nrosebud\n")
+    out = tmp_path / "out"
+    done = querycloak("release", "clicks", log, *BUDGET, "--out", out, "--never-release", never, tmp=tmp)
+    assert done.returncode == 0
+    assert "private, not for publication: the last look dropped rows" in done.stderr
+    assert [row["query"] for row in sorted(load(out).table("clicks").to_pylist(), key=str)] == ["shared 0", "shared 1"]
+    assert leaks_in_folder(out, SECRETS) == []
+    assert leaks_in(done.stdout + done.stderr, SECRETS, "output") == []
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "card.json", "clicks.parquet", "croissant.json"]
+    assert list(tmp.iterdir()) == []
+
+
+def test_release_as_tsv_and_card_as_json(log: Path, tmp_path: Path) -> None:
+    done = querycloak("release", "k-anonymity", log, "--min-users", "101", "--format", "tsv", "--out", tmp_path / "out", "--json")  # noqa: E501  # fmt: skip
+    assert done.returncode == 0
+    card = json.loads(done.stdout)
+    assert card["proven"]["kind"] == "syntactic"
+    lines = (tmp_path / "out" / "clicks.tsv").read_text().splitlines()
+    assert lines == ["query\turl\tcount", "shared 0\thttp://x.example/\t200", "shared 1\thttp://x.example/\t200"]
+
+
+def test_the_ledger_pays_refuses_and_shows(log: Path, tmp_path: Path, tmp: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    paid = (*ledger, "--population", "people")
+    unknown = querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp)
+    assert unknown.returncode == 2
+    assert "querycloak ledger set people" in unknown.stderr
+    assert querycloak("ledger", "set", "people", "--epsilon", "6", "--delta", "0.01", *ledger).returncode == 0
+    dry = querycloak("release", "clicks", "no-such-log", *BUDGET, *paid, "--dry-run", "--json")
+    assert dry.returncode == 0
+    assert json.loads(dry.stdout)["charge"]["account"]["spent"]["epsilon"] == 0
+    assert querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp).returncode == 0
+    refused = querycloak("release", "clicks", "no-such-log", *BUDGET, "--out", tmp_path / "b", *paid, tmp=tmp)
+    assert refused.returncode == 3
+    assert "the ledger refuses" in refused.stderr
+    assert not (tmp_path / "b").exists()
+    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    assert account["spent"]["epsilon"] == 4
+    assert [charge["status"] for charge in account["charges"]] == ["released"]
+    assert "2 left" in querycloak("ledger", "show", "people", *ledger).stdout
+    assert json.loads((tmp_path / "a" / "card.json").read_text())["accounting"]["population"] == "people"
+
+
+@pytest.mark.parametrize("place", ["before charge", "after charge", "before rename", "after rename", "before complete"])
+def test_a_killed_release_is_whole_or_none_and_never_uncharged(
+    log: Path, tmp_path: Path, tmp: Path, place: str
+) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
+    out = tmp_path / "out"
+    command = ("release", "clicks", log, *BUDGET, "--out", out, *ledger, "--population", "people")
+    assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT=place).returncode == -9
+    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    assert len(account["charges"]) == (place != "before charge")
+    if out.exists():
+        assert load(out).table("clicks").num_rows
+        assert account["charges"]
+    else:
+        assert querycloak(*command, tmp=tmp).returncode == 0
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+        assert list(tmp.iterdir()) == []  # what the killed run spilled is gone too
+
+
+def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
+    plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
+    done = querycloak("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["proven"]["epsilon"] == 5
+    assert (tmp_path / "out" / "clicks.tsv").exists()
+    bad = querycloak("guarantee", "clicks", "--plan", write(tmp_path / "bad.toml", "epsilom = 4\n"))
+    assert bad.returncode == 2
+    assert "the plan has 'epsilom', which is no option here" in bad.stderr
+    missing = querycloak("guarantee", "clicks", "--plan", tmp_path / "none.toml")
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["guarantee", "sessions"], "there is no method 'sessions'; there are clicks, k-anonymity"),
+        (["guarantee", "clicks"], "give the budget (epsilon, delta) or the knobs (noise, threshold)"),
+        (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
+        (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),
+        (["guarantee", "k-anonymity", "--epsilon", "1"], "--epsilon does not go with k-anonymity"),
+        (["release", "clicks", "{log}", *BUDGET], "out must be given"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{log}"], "the output must not exist yet"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/no/such"], "must lie in a folder that exists"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "population must be"),
+        (["release", "clicks", "{folder}/no.tsv", *BUDGET, "--out", "{folder}/x"], "no such file or folder"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--never-release", "{folder}/n"], "be read"),
+        (["release", "clicks", "{bad}", *BUDGET, "--out", "{folder}/x"], "rows are bad"),
+        (["ledger", "show", "--ledger", "{log}"], "ledger"),
+        (["ledger", "set", "people", "--epsilon", "0", "--delta", "0"], "epsilon must be a finite number above 0"),
+    ],
+)  # fmt: skip
+def test_every_mistake_is_one_line_and_leaves_nothing(
+    log: Path, tmp_path: Path, tmp: Path, arguments: list[str], message: str
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    bad = write(tmp_path / "bad.tsv", AOL_HEADER + "\n" + "SECRETUSER secret query\n" * 30)
+    places = {"log": str(log), "folder": str(folder), "bad": str(bad)}
+    ledger = str(tmp_path / "ledger.sqlite")
+    done = querycloak(*(a.format(**places) for a in arguments), tmp=tmp, QUERYCLOAK_LEDGER=ledger)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert leaks_in(done.stderr, SECRETS, "stderr") == []
+    assert list(folder.iterdir()) == []
+    assert list(tmp.iterdir()) == []
