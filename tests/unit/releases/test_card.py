@@ -242,9 +242,11 @@ def test_a_release_checks_itself() -> None:
     with pytest.raises(ParameterError, match="tables must hold at least one table"):
         a_release(tables={})
     for name in ("parameters", "log", "versions"):
-        for wrong in ({"x": object()}, {"x": float("nan")}, {1: 2}, None):
+        for wrong in ({"x": object()}, {"x": float("nan")}, {1: 2}, {"x": "\udcff"}, None):
             with pytest.raises(ParameterError, match=f"{name} must be a mapping of plain values"):
                 a_release(**{name: wrong})
+    with pytest.raises(ParameterError, match="table log must be readable again and again; wrap it in a Stream"):
+        a_release(tables={"log": LOG.to_reader()})
     with pytest.raises(ParameterError, match="this release has no table 'log'; it has queries"):
         a_release().table("log")
 
