@@ -147,16 +147,18 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poin
     assert names(tmp_path) == []
 
 
-def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("theirs", [["theirs"], []])
+def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path, theirs: list[str]) -> None:
     def begin() -> Iterator[pa.RecordBatch]:
         (tmp_path / "out").mkdir()
-        (tmp_path / "out" / "theirs").touch()
+        for name in theirs:
+            (tmp_path / "out" / name).touch()
         return iter(QUERIES.to_batches())
 
     with pytest.raises(ParameterError, match="it appeared while the release was made; nothing was written; name anot"):
         a_release(tables={"queries": Stream(QUERIES.schema, begin)}).save(tmp_path / "out")
     assert names(tmp_path) == ["out"]
-    assert names(tmp_path / "out") == ["theirs"]
+    assert names(tmp_path / "out") == theirs
 
 
 def test_a_parent_that_cannot_be_synced_says_that_the_release_is_there(

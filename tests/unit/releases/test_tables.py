@@ -243,6 +243,16 @@ def test_parquet_says_nothing_more_than_rows(tmp_path: Path) -> None:
         assert column.compression == "ZSTD"
 
 
+def test_groups_of_rows_do_not_tell_where_rows_were_dropped(tmp_path: Path) -> None:
+    texts = ["weather", "a@b.org", "maps", "news", "c@d.org", "rain"]
+    batches = [pa.record_batch({"query": texts[first : first + 2], "count": [9, 8]}) for first in (0, 2, 4)]
+    stream = Stream(batches[0].schema, lambda: batches)
+    saved = a_release(tables={"queries": stream}).save(tmp_path / "out")
+    assert saved.dropped == {"e-mail addresses": 2}
+    metadata = pq.read_metadata(tmp_path / "out" / "queries.parquet")
+    assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [4]
+
+
 def test_a_table_larger_than_its_share_of_memory(tmp_path: Path) -> None:
     """Ten groups go through, and never more than a few at once."""
     size = 1 << 15
