@@ -48,13 +48,15 @@ class WrittenFile:
 
     def __init__(self, path: Path, parent: Path) -> None:
         self.name, self._parent = path.name, parent
-        self._digest, self.size, self.closed = hashlib.sha256(), 0, False
+        self._digest, self.size, self.closed, self._given_up = hashlib.sha256(), 0, False, False
         with _disk_errors(parent):
             self._file: BinaryIO = path.open("xb", buffering=1 << 20)
 
     def write(self, data: bytes) -> int:
         """Append; Arrow's writers use it too."""
         view = memoryview(data).cast("B")
+        if self._given_up:  # Arrow's writers write their ends once more when they are collected
+            return len(view)
         with _disk_errors(self._parent):
             self._file.write(view)
         self._digest.update(view)
@@ -67,6 +69,8 @@ class WrittenFile:
 
     def flush(self) -> None:
         """Hand all to the system."""
+        if self.closed:
+            return
         with _disk_errors(self._parent):
             self._file.flush()
 
@@ -95,12 +99,13 @@ class WrittenFile:
         with _disk_errors(self._parent), fault.around(f"sync {self.name}"):
             self._file.flush()
             os.fsync(self._file.fileno())
-        self.discard()
-
-    def discard(self) -> None:
-        """Close it, however far it got."""
+            self._file.close()
         self.closed = True
-        with _disk_errors(self._parent):
+
+    def give_up(self) -> None:
+        """Close it, however far it got."""
+        self.closed = self._given_up = True
+        with suppress(OSError):  # the error that brought us here says it
             self._file.close()
 
 
@@ -125,15 +130,15 @@ class Unfinished:
     @contextmanager
     def file(self, name: str) -> Iterator[WrittenFile]:
         """A new file of the release, on the disk when the block ends."""
-        with fault.around(f"write {name}"):
-            file = WrittenFile(self.inner / name, self._parent)
-            try:
-                yield file
-                file.finish()
-            finally:
-                if not file.closed:
-                    with suppress(QuerycloakError):  # the error that brought us here says it
-                        file.discard()
+        fault.reached(f"before write {name}")
+        file = WrittenFile(self.inner / name, self._parent)
+        try:
+            yield file
+            fault.reached(f"after write {name}")
+            file.finish()
+        finally:
+            if not file.closed:
+                file.give_up()
 
     def finish(self) -> None:
         """Put the whole folder in its place."""
@@ -175,14 +180,16 @@ def remove_stale(parent: Path) -> None:
 
 
 def _locked_sibling(parent: Path) -> tuple[Path, int]:
+    # Between its making and its locking another writer may take it for stale and remove it: then once more.
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        # Where a file system has no locks, nobody gets one, and so nobody removes it.
+        with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError:
-            return path, lock  # no locks on this file system: nobody can mistake it for stale then
-        # Between its making and its locking another writer may have taken it for stale.
         if path.exists():
             return path, lock
         os.close(lock)

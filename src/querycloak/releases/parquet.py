@@ -38,5 +38,5 @@ def columns(path: Path) -> list[str]:
 
 def read(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time."""
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with pq.ParquetFile(path) as file:
         yield from file.iter_batches()

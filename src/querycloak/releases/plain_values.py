@@ -14,7 +14,8 @@ def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
     """An unchangeable copy of a mapping of plain values."""
     if isinstance(values, Mapping) and all(isinstance(key, str) for key in values):
         try:
-            copied: dict[str, Any] = json.loads(json.dumps(dict(values), allow_nan=False))
+            written = json.dumps(dict(values), allow_nan=False, ensure_ascii=False).encode()
+            copied: dict[str, Any] = json.loads(written)
         except (TypeError, ValueError):
             pass  # the value itself stays out of the message: nobody knows what it is
         else:

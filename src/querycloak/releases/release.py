@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,8 @@ class Release:
             raise ParameterError("tables must hold at least one table; an empty one says that nothing was released")
         for kind, table in self.tables.items():
             schema_of(kind, table.schema.names)
+            if isinstance(table, Iterator):  # read a second time it would be empty, and nobody would notice
+                raise ParameterError(f"table {kind} must be readable again and again; wrap it in a Stream")
         object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
         for name in ("parameters", "log", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))

@@ -78,7 +78,7 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches that a function can begin again: `Stream(schema, lambda: engine.stream(table))`."""
+    """Batches that a function can begin again, with the same rows: `Stream(schema, lambda: engine.stream(staged))`."""
 
     schema: pa.Schema
     begin: Callable[[], Iterable[pa.RecordBatch]]

@@ -301,6 +301,18 @@ def with_a_bad_guarantee(path: Path) -> None:
     connection.close()
 
 
+def with_a_lost_page(path: Path) -> None:
+    """A page that no question of today would touch."""
+    Ledger(path).set_limit("shop", 8, 1e-6)
+    connection = sqlite3.connect(path)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'releases'").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * size : page * size] = bytes(size)
+    path.write_bytes(content)
+
+
 def cut_off(path: Path) -> None:
     with_scribbles(path)
     path.write_bytes(path.read_bytes()[:5000])
@@ -317,6 +329,7 @@ def cut_off(path: Path) -> None:
         (foreign_sqlite, "is not a ledger of querycloak; nothing in it was changed; name another file with --ledger"),
         (newer, "is of version 2, this querycloak knows up to 1; nothing in it was changed; use the newer querycloak"),
         (with_scribbles, "is damaged; nothing in it was changed; put a copy of it back"),
+        (with_a_lost_page, "is damaged; nothing in it was changed"),
         (cut_off, "is damaged; nothing in it was changed"),
         (with_a_bad_guarantee, "is damaged; nothing in it was changed"),
         (lambda path: path.mkdir(), "cannot be read: is a directory"),

@@ -1,0 +1,270 @@
+"""Card, datasheet and Croissant: what they say, and that other people's tools can read it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import logging
+import re
+import socket
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from querycloak.errors import ParameterError
+from querycloak.logs.choices import Choices
+from querycloak.privacy.accounting import price
+from querycloak.privacy.noise import Gaussian, Laplace
+from querycloak.releases.accounting import Accounting, mechanisms
+from querycloak.releases.last_look import LastLook
+from querycloak.releases.loading import load, load_card
+from querycloak.releases.release import Release, describe_log
+from tests.unit.releases.making import CLAIMED, LOG, PROVEN, SAMPLING, SYNTACTIC, TABLES, a_release
+
+
+def card(folder: Path) -> dict[str, Any]:
+    return dict(load_card(folder))
+
+
+def readme(folder: Path) -> str:
+    return (folder / "README.md").read_text()
+
+
+def test_the_card_begins_as_the_guarantee_command_does(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    said = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert list(said)[:5] == ["method", "variant", "parameters", "claimed", "proven"]
+    assert said["claimed"] == CLAIMED.to_json()
+    assert said["proven"] == PROVEN.to_json()
+    assert said["parameters"] == {"threshold": 9, "per_user": 4}
+    assert said["card_version"] == 1
+
+
+def test_the_card_vouches_for_every_other_file(tmp_path: Path) -> None:
+    saved = a_release(tables=TABLES).save(tmp_path / "out")
+    said = card(tmp_path / "out")
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (tmp_path / "out").iterdir()}
+    assert files.pop("card.json") == saved.digest
+    assert said["checksums"] == {"algorithm": "sha256", **files}
+    assert {kind: table["rows"] for kind, table in said["tables"].items()} == {
+        kind: table.num_rows for kind, table in TABLES.items()
+    }
+    assert said["tables"]["sessions"]["columns"]["queries"]["type"] == "list of strings"
+
+
+def test_what_comes_back_is_what_was_said(tmp_path: Path) -> None:
+    release = a_release(accounting=Accounting("shop", 3), log={"keep_url": "path"}, counts="fresh-draw", seeded=True)
+    release.save(tmp_path / "out")
+    loaded = load(tmp_path / "out")
+    for name in (
+        "method",
+        "variant",
+        "parameters",
+        "claimed",
+        "proven",
+        "counts",
+        "seeded",
+        "accounting",
+        "log",
+        "versions",
+    ):
+        assert getattr(loaded, name) == getattr(release, name), name
+
+
+def test_versions_and_nothing_of_the_machine(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    assert set(card(tmp_path / "out")["versions"]) == {"python", "querycloak", "opendp", "duckdb", "pyarrow"}
+    everything = "".join((tmp_path / "out" / name).read_text() for name in ("card.json", "README.md", "croissant.json"))
+    assert socket.gethostname() not in everything
+    assert str(tmp_path) not in everything
+    assert not re.search(r"/(home|root|tmp|usr|var)/", everything)
+
+
+def test_the_log_as_its_owner_had_it_read() -> None:
+    said = describe_log(Choices(since=datetime(2006, 3, 1), leave_out=frozenset({"somebody"})))
+    assert said["normalisation"] == "NFKC, lower case, white space and control characters to single blanks"
+    assert said["users_left_out"] is True
+    assert "somebody" not in json.dumps(said)
+    assert describe_log(Choices(normalise=False))["normalisation"] == "none"
+
+
+def test_a_seeded_release_says_so_loudly(tmp_path: Path) -> None:
+    a_release(seeded=True).save(tmp_path / "out")
+    said = card(tmp_path / "out")
+    assert said["seeded"] is True
+    assert said["warnings"][0].startswith("NOT PRIVATE")
+    assert said["deployment"] is None
+    assert "> **NOT PRIVATE" in readme(tmp_path / "out")[:200]
+    assert "None of this holds here" in readme(tmp_path / "out")
+    assert "NOT PRIVATE" in json.loads((tmp_path / "out" / "croissant.json").read_text())["description"]
+
+
+def test_an_honest_release_warns_of_nothing(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    assert card(tmp_path / "out")["warnings"] == []
+    assert "NOT PRIVATE" not in readme(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "warning"),
+    [
+        (SYNTACTIC, "Not differentially private: a rule about what the output looks like"),
+        (SAMPLING, "Not differentially private as a whole: the guarantee covers the sampling step only"),
+    ],
+)
+def test_what_is_not_differential_privacy_is_called_so(tmp_path: Path, guarantee: Any, warning: str) -> None:
+    a_release(proven=guarantee, claimed=None, counts="exact").save(tmp_path / "out")
+    assert card(tmp_path / "out")["warnings"][0].startswith(warning)
+    assert warning in readme(tmp_path / "out")
+    assert card(tmp_path / "out")["deployment"] is None
+
+
+def test_the_registry_s_words_where_they_fit(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    said = card(tmp_path / "out")["deployment"]
+    assert said["dp_variant"]["variant_name"] == "Approximate DP"
+    assert said["dp_variant"]["unprotected_quantities"] == "the gap between sessions"
+    assert said["privacy_loss"]["privacy_unit"] == "User-level"
+    assert said["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "delta": 1e-7}
+    assert said["implementation"]["composition"].startswith("this release alone")
+
+
+def test_accounting_on_the_card(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "alone")
+    a_release(accounting=Accounting("shop", 3)).save(tmp_path / "charged")
+    assert card(tmp_path / "alone")["accounting"] == "not accounted"
+    assert card(tmp_path / "charged")["accounting"] == {"population": "shop", "charge": 3}
+    assert "It was not accounted" in readme(tmp_path / "alone")
+    assert "It was charged to a ledger" in readme(tmp_path / "charged")
+    assert "in a ledger" in card(tmp_path / "charged")["deployment"]["implementation"]["composition"]
+
+
+def test_the_last_look_on_the_card(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "built-in")
+    a_release().save(tmp_path / "own", last_look=LastLook(words=("zebra", "yak"), expressions=("qu+x",)))
+    a_release().save(tmp_path / "none", last_look=None)
+    patterns = ["payment card numbers", "US social-security numbers", "e-mail addresses", "telephone numbers"]
+    said = {"applied": True, "patterns": patterns}
+    assert card(tmp_path / "built-in")["last_look"] == said | {"owners_list": False}
+    assert card(tmp_path / "own")["last_look"] == said | {"owners_list": True}
+    assert card(tmp_path / "none")["last_look"] == {"applied": False}
+    assert "telephone numbers and a list of the owner's were dropped" in readme(tmp_path / "own")
+    assert "No last look was taken" in readme(tmp_path / "none")
+    content = "".join(path.read_text() for path in (tmp_path / "own").iterdir() if path.suffix != ".parquet")
+    for word in ("zebra", "yak", "qu+x"):
+        assert word not in content
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ("one-draw", "published counts near the threshold are too high on average"),
+        ("fresh-draw", "a fresh draw made the count that you see"),
+        ("exact", "no noise was added to them"),
+        ("synthetic", "A single row, or a single user, is nobody"),
+    ],
+)
+def test_how_to_read_counts(tmp_path: Path, counts: str, words: str) -> None:
+    a_release(counts=counts).save(tmp_path / "out")
+    assert words in readme(tmp_path / "out")
+
+
+def test_the_datasheet_has_what_a_receiver_needs(tmp_path: Path) -> None:
+    a_release(tables=TABLES, log={"keep_url": "path"}).save(tmp_path / "out", "tsv")
+    text = readme(tmp_path / "out")
+    for section in (
+        "What is in it, and what it is good for",
+        "How to read the counts",
+        "What is promised to the people behind it",
+        "What is not protected",
+        "How it was made",
+        "How to cite",
+    ):
+        assert f"\n## {section}\n" in text
+    assert "exceeded a threshold (9)" in text
+    assert "| epsilon | 2 | 1 |" in text
+    assert "- the gap between sessions" in text
+    assert "written `\\\\`, `\\t`, `\\n` and `\\r`" in text
+    assert '`keep_url = "path"`' in text
+    assert "If they held it as likely as not (50 %)" in text
+    assert card(tmp_path / "out")["checksums"]["queries.tsv"] in text
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # theirs, not ours
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("format_name", ["parquet", "tsv"])
+def test_croissant_is_valid_and_its_records_load(
+    tmp_path: Path, format_name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlcroissant = importlib.import_module("mlcroissant")
+
+    def offline(*_: object, **__: object) -> None:
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr(socket.socket, "connect", offline)
+    a_release(tables=TABLES).save(tmp_path / "out", format_name)
+    with caplog.at_level(logging.WARNING):
+        dataset = mlcroissant.Dataset(tmp_path / "out" / "croissant.json")
+    issues = dataset.metadata.ctx.issues
+    assert not issues.errors
+    # The licence is for the owner to choose; nothing else is missing.
+    assert all("license" in warning for warning in issues.warnings)
+    for kind, table in TABLES.items():
+        records = list(dataset.records(kind))
+        assert len(records) == table.num_rows
+        if "query" in table.schema.names:
+            assert [r[f"{kind}/query"].decode() for r in records] == table["query"].to_pylist()
+        if "count" in table.schema.names:
+            assert [r[f"{kind}/count"] for r in records] == table["count"].to_pylist()
+    if format_name == "parquet":
+        sessions = list(dataset.records("sessions"))
+        assert [text.decode() for text in sessions[0]["sessions/queries"]] == ["weather", "maps"]
+
+
+def test_croissant_notices_a_changed_file(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    said = json.loads((tmp_path / "out" / "croissant.json").read_text())
+    (file,) = said["distribution"]
+    assert file["sha256"] == card(tmp_path / "out")["checksums"]["queries.parquet"]
+    assert said["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+
+
+def test_a_release_checks_itself() -> None:
+    with pytest.raises(ParameterError, match="method must be a text"):
+        a_release(method=" ")
+    with pytest.raises(ParameterError, match="variant must be a text"):
+        a_release(variant=None)
+    with pytest.raises(ParameterError, match="counts must be one of one-draw, fresh-draw, exact, synthetic, got 'two'"):
+        a_release(counts="two")
+    with pytest.raises(ParameterError, match="tables must hold at least one table"):
+        a_release(tables={})
+    for name in ("parameters", "log", "versions"):
+        for wrong in ({"x": object()}, {"x": float("nan")}, {1: 2}, {"x": "\udcff"}, None):
+            with pytest.raises(ParameterError, match=f"{name} must be a mapping of plain values"):
+                a_release(**{name: wrong})
+    with pytest.raises(ParameterError, match="table log must be readable again and again; wrap it in a Stream"):
+        a_release(tables={"log": LOG.to_reader()})
+    with pytest.raises(ParameterError, match="this release has no table 'log'; it has queries"):
+        a_release().table("log")
+
+
+def test_a_release_cannot_be_changed_and_does_not_show_its_rows() -> None:
+    parameters = {"bounds": [1, 2]}
+    release: Release = a_release(parameters=parameters, tables={"log": LOG})
+    parameters["bounds"].append(3)
+    assert release.parameters == {"bounds": [1, 2]}
+    with pytest.raises(TypeError):
+        release.parameters["x"] = 1  # type: ignore[index]
+    with pytest.raises(TypeError):
+        release.tables["x"] = LOG  # type: ignore[index]
+    assert "weather" not in repr(release)
+
+
+def test_what_the_ledger_keeps_for_later() -> None:
+    laplace = price(Laplace(0.5), 9, 4)
+    assert mechanisms(laplace) == [{"noise": "laplace", "scale": 0.5, "threshold": 9, "per_user": 4}]
+    twice = price(Gaussian(1.4), 8, 4, fresh=Gaussian(1.4), epsilon=8.0)
+    assert mechanisms(twice) == [{"noise": "gaussian", "sigma": 1.4, "threshold": 8, "per_user": 4}] * 2
