@@ -1,4 +1,4 @@
-"""`python -m bench [--rows N ...] [--folder DIR] [--only reading|releasing|peers]`: every bench, one line of JSON each."""
+"""`python -m bench [--rows N ...] [--folder DIR] [--only BENCH]`: every bench, one line of JSON each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The same task on PipelineDP, installed in an environment of its own: rows a second side by side.
 
-Each user adds to at most four pairs, once each; epsilon 8, delta 2.25e-7; noisy numbers of users of the pairs that pass.
+Each user adds to at most four pairs, once each; epsilon 8, delta 2.25e-7; noisy numbers of users of what passes.
 (OpenDP's Polars context was tried too: 0.16 with Polars 1.36 fails on the plan that bounding groups per user makes.)
 """
 
@@ -54,7 +54,7 @@ def main(path: Path, rows: int, folder: Path) -> None:
     """One line of JSON."""
     if rows > LARGEST:
         return
-    arguments = [environment(folder), "-c", SCRIPT, path, str(EPSILON), str(DELTA), str(PER_USER)]
+    arguments = [str(environment(folder)), "-c", SCRIPT, str(path), str(EPSILON), str(DELTA), str(PER_USER)]
     done = subprocess.run(arguments, check=True, capture_output=True, text=True)
     peer, ours = json.loads(done.stdout), best_of_two(our_release, path, folder)
     report = {
