@@ -226,6 +226,15 @@ def test_k_anonymity_counts_distinct_users(log: SearchLog) -> None:
     assert {row["query"] for row in dma.table("queries").to_pylist()} == {f"query {i}" for i in range(31)}
 
 
+def test_a_streamed_release_must_be_saved_while_the_log_is_open(log_file: Path, tmp_path: Path) -> None:
+    with read(log_file) as log:
+        rows, pairs = (KAnonymity(min_users=3, keys=keys).release(log) for keys in ("log", "clicks"))
+    pairs.save(tmp_path / "pairs")
+    with pytest.raises(ParameterError, match="the log is closed already"):
+        rows.save(tmp_path / "rows")
+    assert not (tmp_path / "rows").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

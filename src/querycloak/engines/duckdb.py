@@ -14,7 +14,7 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from querycloak.engines.engine import BatchSource, OnBytes, Result, guarded
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError, QuerycloakError
 
@@ -31,6 +31,7 @@ class DuckDBEngine:
         self._threads = threads or os.cpu_count() or 1
         self._folder = PrivateFolder()
         self._streams: dict[str, _Stream] = {}
+        self._closed = False
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         settings = {
             "threads": self._threads,
@@ -82,11 +83,14 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Close the database and remove what it spilled."""
+        self._closed = True
         self._backend.disconnect()
         self._streams.clear()
         self._folder.remove()
 
     def _run(self, work: Callable[[], Result], doing: str) -> Result:
+        if self._closed:
+            raise ParameterError(CLOSED)
         for stream in self._streams.values():
             stream.failure = None
         return guarded(work, self._explain, doing)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from querycloak.errors import EngineError, ParameterError, QuerycloakError, ResourceError
 
 Result = TypeVar("Result")
+CLOSED = "the log is closed already: compute and save what you need of it before its `with` block ends"
 OnBytes = Callable[[int], None]
 
 

@@ -20,9 +20,9 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.engines.engine import BatchSource, OnBytes, Result, guarded
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
 from querycloak.engines.private_folder import PrivateFolder
-from querycloak.errors import InputError, QuerycloakError, ResourceError
+from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
 
 PART = 32 << 20
 DEFAULT_MEMORY = "3g"
@@ -40,6 +40,7 @@ class SparkEngine:
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
+        self._closed = False
         self._ours = not _running()
         self._session = guarded(
             lambda: _session(master, threads or os.cpu_count() or 1, memory or DEFAULT_MEMORY, str(self._folder.path)),
@@ -90,6 +91,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """Give back what the executors keep, and end the session."""
+        self._closed = True
         with contextlib.suppress(Exception):
             for frame in self._cached:
                 frame.unpersist()
@@ -109,8 +111,9 @@ class SparkEngine:
         kept.createOrReplaceTempView(name)
         return self._run(lambda: self._backend.table(name), "reading a table")
 
-    @staticmethod
-    def _run(work: Callable[[], Result], doing: str) -> Result:
+    def _run(self, work: Callable[[], Result], doing: str) -> Result:
+        if self._closed:
+            raise ParameterError(CLOSED)
         return guarded(work, lambda _: None, doing)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.ledger import Ledger
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
-    from querycloak.releases.tables import Stream
+    from querycloak.releases.tables import Table
 
 KEYS = ("queries", "clicks", "log")
 PRESETS = ("dma",)
@@ -109,7 +109,6 @@ class KAnonymity:
 
         require_budget(self, ledger, population)
         drawing = randomness or Randomness()
-        log.engine.fetch(log.marked_rows.agg(rows=log.marked_rows.count()))
         log.checked()
         return make_release(
             self,
@@ -121,7 +120,7 @@ class KAnonymity:
             seeded=not drawing.private,
         )
 
-    def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Stream]:
+    def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
         if self.preset:
             queries = _shared(log.rows, ["query"], DMA_QUERY_USERS)
             pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
@@ -141,15 +140,17 @@ def _shared(rows: ir.Table, key: list[str], least: int) -> ir.Table:
     return counted.filter(counted["count"] >= least)
 
 
-def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Stream:
-    from querycloak.releases.tables import Stream
+def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
+    from querycloak.methods.thresholded import by_count
 
-    ordered = table.order_by([table["count"].desc(), *key]).select(*key, "count")
-    return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+    return by_count(log.engine.fetch(table.select(*key, "count")), key)
 
 
-def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Stream:
-    """Rows under names that only this release has: a keyed hash whose key is forgotten."""
+def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
+    """Rows under names that only this release has: a keyed hash whose key is forgotten.
+
+    They may be as many as the log's, so they are streamed when the release is saved: the log must still be open then.
+    """
     import ibis
 
     from querycloak.releases.tables import Stream
