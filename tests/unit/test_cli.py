@@ -100,6 +100,8 @@ def test_demo_shows_the_main_job() -> None:
         (["inspect", "{log}", "--columns", "page=a,time=b"], "columns maps 'page', which is none of user, time"),
         (["inspect", "{csv}", "--columns", "user=who,time=x,query=what"], "no column 'x'; existing columns: when, who"),
         (["inspect", "{log}", "--engine", "hive"], "engine must be duckdb, spark"),
+        (["inspect", "{log}", "--engine", "sc://127.0.0.1:1"], "nobody answers at 'sc://127.0.0.1:1'"),
+        (["inspect", "{log}", "--engine", "spark://127.0.0.1:1"], "nobody answers at 'spark://127.0.0.1:1'"),
         (["inspect", "{log}", "--threads", "0"], "threads must be at least 1; it is 0"),
         (["inspect", "{log}", "--memory", "much"], "DuckDB does not accept its settings"),
         (["inspect", "{log}", "--since", "spring"], "since must be a date such as 2006-03-01"),

@@ -11,6 +11,7 @@ import io
 import itertools
 import logging
 import os
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ DEFAULT_MEMORY = "3g"
 # The code of a row that only says why a source could not be read: exceptions lose their type on the way
 # from an executor, and their text comes with a trace that may quote the log.
 _FAILED = -1
+_PORTS = {"spark": 7077, "sc": 15002}
+_PATIENCE = 10.0
 
 
 class SparkEngine:
@@ -37,6 +40,7 @@ class SparkEngine:
     name = "spark"
 
     def __init__(self, master: str, *, threads: int | None = None, memory: str | None = None) -> None:
+        _require_answer(master)
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
@@ -146,6 +150,21 @@ def _spark_schema(schema: pa.Schema) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _require_answer(master: str) -> None:
+    """Refuse an address at which nobody answers: Spark itself would go on trying for many minutes."""
+    scheme, _, places = master.partition("://")
+    if scheme not in _PORTS:
+        return
+    for place in places.partition("/")[0].partition(";")[0].split(","):
+        host, _, port = place.rpartition(":") if ":" in place else (place, "", "")
+        try:
+            socket.create_connection((host, int(port or _PORTS[scheme])), timeout=_PATIENCE).close()
+            return
+        except (OSError, ValueError):
+            continue
+    raise ResourceError(f"nobody answers at {master!r}: check the address, and that Spark runs there")
 
 
 def _running() -> bool:
