@@ -64,13 +64,13 @@ def test_one_privacy_unit_per_client_its_user_id_if_it_ever_has_one(engine: Engi
         query("q3", "c", client_id="c3", user_id="ann"),
         query("q4", "d", client_id=""),
         query("q5", "e", client_id=None, user_id="bob"),
-        query("q6", "f", client_id=""),
+        query("q6", "f", client_id="c3", user_id="dan"),
+        query("q7", "g", client_id="c3"),
         click("q2", client_id="c2", user_id="ann"),
-        click("q6", client_id="c3"),
         {"action_name": "page_exit", "client_id": "c1", "user_id": "zoe", "timestamp": "?"},
     )
     users = {row[2]: row[0] for row in rows_of(log)}
-    assert users == {"a": "zoe", "b": "ann", "c": "ann", "e": "bob", "f": "ann"}
+    assert users == {"a": "zoe", "b": "ann", "c": "ann", "e": "bob", "f": "dan", "g": "ann"}
     assert log.accounting().set_aside == {"L101": 1, "L204": 1}
 
 
@@ -78,6 +78,18 @@ def test_a_click_by_another_client_is_set_aside(engine: Engine, tmp_path: Path) 
     """Its text is the asker's, its act the clicker's: whoever was removed, the other's rows would change."""
     log = ubi(engine, tmp_path, query("q1", "a"), click("q1", client_id="other"), click("q1"))
     assert log.accounting().by_code == {0: 2, 110: 1}
+
+
+def test_whatever_one_user_does_the_rows_of_others_stay(engine: Engine, tmp_path: Path) -> None:
+    """Somebody who sends earlier queries under other people's query ids takes nothing away from them."""
+    people = [
+        d for i in range(5) for d in (query(f"q{i}", "flu", client_id=f"c{i}"), click(f"q{i}", client_id=f"c{i}"))
+    ]
+    earlier = [query(f"q{i}", "nonsense", f"{DAY}09:00:00Z", client_id="0-mallory") for i in range(5)]
+    more = [click(f"q{i}", client_id="0-mallory") for i in range(5)] + [click("q0", client_id="0-eve", user_id="eve")]
+    without = rows_of(ubi(engine, tmp_path, *people))
+    with_them = rows_of(ubi(engine, tmp_path, *earlier, *people, *more))
+    assert [row for row in with_them if row[0] not in ("0-mallory", "eve")] == without
 
 
 @pytest.mark.parametrize(
@@ -122,7 +134,7 @@ def test_choices_of_the_owner(engine: Engine, tmp_path: Path) -> None:
         tmp_path,
         query("q1", "a", application="shop"),
         query("q2", "b", application="blog"),
-        query("q3", "c", client_id="robot", application="shop"),
+        query("q3", "c", client_id="robot", application="shop", user_id="r2"),
         click("q1", action_name="add_to_cart", application="shop"),
         choices=chosen(applications=("shop",), leave_out=frozenset({"robot"}), click_actions=("add_to_cart",)),
     )

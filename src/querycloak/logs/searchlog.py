@@ -110,7 +110,9 @@ class SearchLog:
         table = self.engine.table(source, self._on_bytes)
         if self.format == "ubi":
             # Its rows come out of joins over all documents, so each document is read once and staged.
-            return self.engine.stage(joined_rows(self.engine.stage(table), source.choices))
+            documents = self.engine.stage(table)
+            self.engine.code_counts(documents)  # a source that could not be read says so here, before any join
+            return self.engine.stage(joined_rows(documents, source.choices))
         return table
 
     @cached_property

@@ -91,7 +91,7 @@ def choose_reader(
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
         raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
-    used = _common_encoding(heads)
+    used = _sogou_encoding(heads) if names[0] == "sogou" and encoding is None else heads[0].encoding
     if names[0] == "table":
         return "table", _table_reader(files, heads, columns, used)
     return names[0], _READERS[names[0]](heads, used)
@@ -110,23 +110,22 @@ def _head(file: LogFile, encoding: str | None) -> Head:
     if len(lines) > 1:
         lines.pop()  # the last may be cut, or is what follows the last line feed
     lines = [line.removesuffix(b"\r") for line in lines[:_LINES_LOOKED_AT]]
-    return Head(file.label, data, lines, checked_encoding(encoding) if encoding else _encoding_of(lines))
+    return Head(file.label, data, lines, checked_encoding(encoding) if encoding else "utf-8")
 
 
-def _encoding_of(lines: list[bytes]) -> str:
-    for name in ("utf-8", "gb18030"):
-        try:
-            b"\n".join(lines).decode(name)
-        except UnicodeError:
-            continue
-        return name
-    return "utf-8"  # odd lines are then set aside one by one
+def _sogou_encoding(heads: list[Head]) -> str:
+    """UTF-8 or GB18030, whichever decodes more of the lines beyond ASCII: a few odd lines must not decide for all."""
+    beyond = [line for head in heads for line in head.lines if not line.isascii()]
+    utf8 = sum(_decodes(line, "utf-8") for line in beyond)
+    return "utf-8" if 2 * utf8 >= len(beyond) else "gb18030"
 
 
-def _common_encoding(heads: list[Head]) -> str:
-    """GB18030 if any file's beginning can only be that: a file that begins in plain ASCII fits both."""
-    others = [head.encoding for head in heads if head.encoding != "utf-8"]
-    return others[0] if others else "utf-8"
+def _decodes(line: bytes, encoding: str) -> bool:
+    try:
+        line.decode(encoding)
+    except UnicodeError:
+        return False
+    return True
 
 
 def _sniff(head: Head) -> str:
@@ -238,4 +237,7 @@ def _separator(head: Head) -> bytes:
 def _first_fields(head: Head, separator: bytes) -> list[str]:
     """The fields of the first line: column names, unless there is no header."""
     text = head.lines[0].decode(head.encoding, "replace")
-    return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]
+    try:
+        return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]
+    except csv.Error:  # nothing that could be a header
+        return []

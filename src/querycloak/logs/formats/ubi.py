@@ -4,8 +4,8 @@ Queries and events come mixed, as NDJSON, as bulk files with action lines, or as
 Lines are read one by one (`UbiReader`); what needs several of them is one relational step (`joined_rows`):
 
 - one privacy unit per client: its user id if it ever has one, everywhere;
-- one query per `query_id`, the earliest;
-- clicks join their query by `query_id`, and take over its time and text.
+- one query per user and `query_id`, the earliest;
+- clicks join their own user's query by `query_id`, and take over its time and text.
 """
 
 from __future__ import annotations
@@ -175,67 +175,70 @@ def _candidates(
 
 
 def joined_rows(documents: ir.Table, choices: Choices) -> ir.Table:
-    """The marked rows of a log from its documents: one for each document, kept or set aside."""
-    documents = _with_user(documents)
+    """The marked rows of a log from its documents: one for each document, kept or set aside.
+
+    What becomes of a user's documents depends on that user's documents alone (and on whose a client is):
+    otherwise one person could move what others contribute, and no bound per user would hold.
+    """
+    documents = _mark_users(_with_user(documents), choices)
     fine = documents.code == KEPT
     queries = _mark_repeats(documents.filter(fine & (documents.kind == QUERY)))
     clicks = _join_clicks(documents.filter(fine & (documents.kind == EVENT)), queries.filter(queries.code == KEPT))
-    joined = ibis.union(_rows_of(queries), _rows_of(clicks), _rows_of(documents.filter(~fine)))
-    return _mark_users(joined, choices)
+    return _emptied(ibis.union(_rows_of(queries), _rows_of(clicks), _rows_of(documents.filter(~fine))))
 
 
 def _with_user(documents: ir.Table) -> ir.Table:
-    """Each document with its privacy unit: the client's account if it ever has one, else the client."""
+    """Each document with its privacy unit: its account, else the account that its client ever has, else the client.
+
+    Where several accounts share a client, what it did under none of them counts for the least of them.
+    """
     owned = documents.filter(documents.client.notnull() & documents.account.notnull())
     accounts = owned.group_by("client").agg(owner=owned.account.min())
     known = documents.left_join(accounts, "client").drop("client_right")
-    known = known.mutate(user=ibis.coalesce(known.owner, known.account, known.client))
-    # Queries that carry no id of their own belong to whoever acted on them.
-    acted = known.filter((known.kind == EVENT) & known.user.notnull() & known.query_id.notnull())
-    actors = acted.group_by("query_id").agg(actor=acted.user.min())
-    whole = known.left_join(actors, "query_id").drop("query_id_right")
-    whole = whole.mutate(user=ibis.coalesce(whole.user, whole.actor))
-    return whole.drop("owner", "actor")
+    return known.mutate(user=ibis.coalesce(known.account, known.owner, known.client)).drop("owner")
+
+
+def _mark_users(documents: ir.Table, choices: Choices) -> ir.Table:
+    """L101: a document of nobody. L203: of a user left out, by any of its names."""
+    code = _code((documents.code == KEPT) & documents.user.isnull(), MISSING_USER, documents.code)
+    if choices.leave_out:
+        names = sorted(choices.leave_out)
+        left_out = documents.user.isin(names) | documents.client.isin(names) | documents.account.isin(names)
+        code = _code((code == KEPT) & left_out.fill_null(False), USER_LEFT_OUT, code)
+    return documents.mutate(code=code)
 
 
 def _mark_repeats(queries: ir.Table) -> ir.Table:
-    """L205: all but the earliest query of a query id."""
-    order = [queries.time, queries.query, queries.user]
-    place = ibis.row_number().over(group_by=queries.query_id, order_by=order)
+    """L205: all but the user's earliest query of a query id."""
+    place = ibis.row_number().over(group_by=[queries.query_id, queries.user], order_by=[queries.time, queries.query])
     repeated = queries.query_id.notnull() & (place > 0)
     return queries.mutate(code=_code(repeated, REPEATED_QUERY_ID, queries.code))
 
 
 def _join_clicks(clicks: ir.Table, queries: ir.Table) -> ir.Table:
-    """L107: a click whose query is not in the log. L110: a click by somebody other than who asked."""
-    asked = queries.filter(queries.query_id.notnull()).select(
-        "query_id", asker=queries.user, asked_at=queries.time, text=queries.query
-    )
-    joined = clicks.left_join(asked, "query_id").drop("query_id_right")
-    lost = joined.text.isnull()
-    foreign = joined.user.notnull() & joined.asker.notnull() & (joined.user != joined.asker)
+    """L107: a click whose query is not in the log. L110: a click on a query that only others asked."""
+    named = queries.filter(queries.query_id.notnull())
+    asked = named.select("query_id", "user", asked_at=named.time, text=named.query)
+    anybodys = named.select("query_id", asked_by_somebody=True).distinct()
+    joined = clicks.left_join(asked, ["query_id", "user"]).drop("query_id_right", "user_right")
+    joined = joined.left_join(anybodys, "query_id").drop("query_id_right")
+    lost = _code(joined.asked_by_somebody.isnull(), CLICK_WITHOUT_QUERY, ibis.literal(CLICK_OF_ANOTHER))
     return joined.mutate(
-        code=_code(lost, CLICK_WITHOUT_QUERY, _code(foreign, CLICK_OF_ANOTHER, joined.code)),
-        user=ibis.coalesce(joined.asker, joined.user),
+        code=ibis.ifelse(joined.text.isnull(), lost, joined.code.cast("int16")),
         time=joined.asked_at,
         query=joined.text,
     )
 
 
-def _mark_users(rows: ir.Table, choices: Choices) -> ir.Table:
-    """L101 and L203, now that it is known who everybody is; rows set aside hold nothing but their code."""
-    code = _code((rows.code == KEPT) & rows.user.isnull(), MISSING_USER, rows.code)
-    if choices.leave_out:
-        left_out = rows.user.isin(sorted(choices.leave_out)) | rows.client.isin(sorted(choices.leave_out))
-        code = _code((code == KEPT) & left_out.fill_null(False), USER_LEFT_OUT, code)
-    rows = rows.mutate(code=code).drop("client")
+def _emptied(rows: ir.Table) -> ir.Table:
+    """The rows; those set aside hold nothing but their code."""
     kept = rows.code == KEPT
     return rows.mutate(**{name: ibis.ifelse(kept, rows[name], ibis.null(rows[name].type())) for name in COLUMNS})
 
 
 def _rows_of(documents: ir.Table) -> ir.Table:
     origin = [name for name in ("file", "line", "fields", "content") if name in documents.columns]
-    return documents.select(*COLUMNS, "code", "client", *origin)
+    return documents.select(*COLUMNS, "code", *origin)
 
 
 def _code(condition: ir.BooleanValue, code: int, otherwise: ir.Value) -> ir.Value:
