@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from querycloak.logs.fields import record_ends
 from querycloak.logs.files import ByteStream, LogFile
 from querycloak.words.spans import Spans
 
@@ -40,16 +39,12 @@ class Block:
     size: int = 0
     overlong: bool = False
 
-    def records(self, quoted_by: int | None = None) -> Spans:
+    def records(self) -> Spans:
         """The records, without their line ends."""
         if self.overlong:
             return Spans.empty(1)
         buffer = np.frombuffer(self.data, np.uint8)
-        if quoted_by is None:
-            ends = np.flatnonzero(buffer == _LINE_FEED).astype(np.int32)
-        else:
-            buffer = buffer.copy()  # quoted fields are rewritten in place
-            ends = record_ends(buffer, quoted_by)
+        ends = np.flatnonzero(buffer == _LINE_FEED).astype(np.int32)
         if not len(ends) or ends[-1] != len(buffer) - 1:
             ends = np.append(ends, np.int32(len(buffer)))
         starts = np.empty_like(ends)
@@ -71,59 +66,41 @@ def parts_of(files: list[LogFile], size: int | None, *, divisible: bool) -> list
     return parts
 
 
-def read_blocks(file: LogFile, part: Part, *, quoted_by: int | None = None, numbered: bool = True) -> Iterator[Block]:
-    """The blocks of a part; with `quoted_by` (the separator), records may hold line feeds in quotes."""
+def read_blocks(file: LogFile, part: Part, *, numbered: bool = True) -> Iterator[Block]:
+    """The blocks of a part."""
     stream: ByteStream = file.open()
     try:
         if part.start or part.stop is not None:
             stream = _Window(stream, part.start, part.stop)
         line = 1 if numbered and part.start == 0 else 0
         position = stream.tell()
-        for data, overlong in _record_buffers(stream, quoted_by, mark=part.start == 0):
+        for data, overlong in _record_buffers(stream, mark=part.start == 0):
             before, position = position, stream.tell()
             yield Block(part.file, data, line, position - before, overlong)
             if line:
-                line += 1 if overlong else _count(data, quoted_by)
+                line += 1 if overlong else data.count(b"\n")
     finally:
         stream.close()
 
 
-def _record_buffers(stream: ByteStream, quoted_by: int | None, *, mark: bool) -> Iterator[tuple[bytes, bool]]:
+def _record_buffers(stream: ByteStream, *, mark: bool) -> Iterator[tuple[bytes, bool]]:
     """Buffers that end with a record; (b"", True) stands for one record too long to be held."""
-    rest, again, lost = b"", b"", False
-    while piece := again or stream.read(BLOCK):
-        again = b""
+    rest, after = b"", b""
+    while piece := after or stream.read(BLOCK):
+        after = b""
         if mark:
             piece, mark = piece.removeprefix(_BYTE_ORDER_MARK), False
-        # Only quoted records must be looked at from their beginning to find where they end.
-        if quoted_by is not None:
-            rest, piece = b"", rest + piece
-        cut = _last_record_end(piece, quoted_by)
+        cut = piece.rfind(b"\n") + 1
         if cut:
             yield b"".join((rest, memoryview(piece)[:cut])), False
-            rest, lost = piece[cut:], False
+            rest = piece[cut:]
             continue
         rest += piece
         if len(rest) > LONGEST_RECORD:
-            # A quote left open costs its line; if the next line fares no better, all that is held is given up.
-            again = rest[rest.rfind(b"\n") + 1 :] if lost and b"\n" in rest else _after_line_feed(stream, rest)
-            rest, lost = b"", True
+            after, rest = _after_line_feed(stream, rest), b""
             yield b"", True
     if rest:
         yield rest, False
-
-
-def _count(data: bytes, quoted_by: int | None) -> int:
-    if quoted_by is None:
-        return data.count(b"\n")
-    return len(record_ends(np.frombuffer(data, np.uint8), quoted_by))
-
-
-def _last_record_end(data: bytes, quoted_by: int | None) -> int:
-    if quoted_by is None:
-        return data.rfind(b"\n") + 1
-    ends = record_ends(np.frombuffer(data, np.uint8), quoted_by)
-    return int(ends[-1]) + 1 if len(ends) else 0
 
 
 def _after_line_feed(stream: ByteStream, data: bytes) -> bytes:

@@ -1,4 +1,8 @@
-"""Records cut into fields, compiled: plain separators, and quoted fields after RFC 4180."""
+"""Records cut into fields, compiled: plain separators, and quoted fields after RFC 4180, within one line.
+
+A quoted field may not go on in the next line: one quote left open would swallow the rows of other users, and what
+one user writes must never change what others contribute.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.words.spans import Mask, Positions, Spans
+from querycloak.words.spans import Mask, Spans
 
 _LINE_FEED = 10
 
@@ -32,8 +36,11 @@ class Fields:
 def split(records: Spans, separator: int, width: int, *, quotes: bool = False) -> Fields:
     """Cut each record at the separator; fields that a record lacks are empty.
 
-    With quotes, the records' own bytes are rewritten: doubled quotes become single ones in place.
+    With quotes, a separator between quotes is text, doubled quotes are one, and a record that ends before its quote
+    does has no fields at all.
     """
+    if quotes:  # doubled quotes are made single in place
+        records = Spans(records.data.copy(), records.starts, records.ends)
     shape = (width, len(records))
     starts, ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     counts = np.zeros(len(records), np.int32)
@@ -54,12 +61,6 @@ def split_lines(data: NDArray[np.uint8], separator: int, width: int) -> tuple[Sp
     line_starts, line_ends, counts = (np.empty(lines, np.int32) for _ in range(3))
     _assign_fields(data, delimiters[:places], line_starts, line_ends, starts, ends, counts)
     return Spans(data, line_starts, line_ends), Fields([Spans(data, starts[i], ends[i]) for i in range(width)], counts)
-
-
-def record_ends(data: NDArray[np.uint8], separator: int) -> Positions:
-    """Where records end (at a line feed outside quotes) in a buffer that begins with a record."""
-    ends = np.empty(np.count_nonzero(data == 10), np.int32)
-    return ends[: _find_record_ends(data, separator, ends)]
 
 
 def integers(texts: Spans) -> tuple[NDArray[np.int32], Mask]:
@@ -141,7 +142,7 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
     quote = 34
     width = starts.shape[0]
     for row in range(record_starts.size):
-        field, at, stop = 0, record_starts[row], record_ends[row]
+        field, at, stop, closed = 0, record_starts[row], record_ends[row], True
         while True:
             start = end = at
             if at < stop and data[at] == quote:
@@ -156,6 +157,7 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
                     data[end] = data[at]
                     end += 1
                     at += 1
+                closed = at < stop
                 # What stands between the closing quote and the separator belongs to the field, as it is.
                 at += 1
                 while at < stop and data[at] != separator:
@@ -172,29 +174,7 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
             if at >= stop:
                 break
             at += 1
-        counts[row] = field
-
-
-@njit(cache=True, nogil=True)
-def _find_record_ends(data, separator, ends):  # type: ignore[no-untyped-def]
-    quote, found = 34, 0
-    quoted, field_begins = False, True
-    for i in range(data.size):
-        byte = data[i]
-        if quoted:
-            if byte == quote:
-                quoted = False  # a doubled quote opens again at once
-                field_begins = True
-            continue
-        if byte == quote and field_begins:
-            quoted = True
-        elif byte == 10:
-            ends[found] = i
-            found += 1
-            field_begins = True
-        else:
-            field_begins = byte == separator
-    return found
+        counts[row] = field if closed else 0
 
 
 @njit(cache=True, nogil=True)

@@ -78,6 +78,8 @@ def test_never_longer_than_it_was_and_never_with_what_is_cut(url: bytes) -> None
 def test_a_secret_behind_the_path_never_survives(
     host: str, port: str, path: str, mark: str, before: str, after: str, keep: KeepUrl
 ) -> None:
+    # Without a path, a semicolon stands in the authority, and what follows an @ there is the host by RFC 3986.
+    path = path or "/" * (mark == ";")
     assert SECRET not in short(f"http://{host}{port}{path}{mark}{before}{SECRET}{after}", keep)
 
 

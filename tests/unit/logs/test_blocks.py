@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,14 +53,14 @@ def log_of(path: Path, data: bytes, compression: str | None = None) -> LogFile:
     return LogFile("LOG", str(path), len(data), compression)
 
 
-def blocks_of(file: LogFile, size: int | None = None, quoted_by: int | None = None) -> list[Block]:
-    parts = parts_of([file], size, divisible=quoted_by is None)
-    return [block for part in parts for block in read_blocks(file, part, quoted_by=quoted_by)]
+def blocks_of(file: LogFile, size: int | None = None) -> list[Block]:
+    parts = parts_of([file], size, divisible=True)
+    return [block for part in parts for block in read_blocks(file, part)]
 
 
-def records_of(found: list[Block], quoted_by: int | None = None) -> Records:
+def records_of(found: list[Block]) -> Records:
     """The records; none for one too long to be held."""
-    return [None if block.overlong else text for block in found for text in texts_of(block.records(quoted_by))]
+    return [None if block.overlong else text for block in found for text in texts_of(block.records())]
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -156,62 +154,10 @@ def test_what_cannot_be_cut_is_one_part(compression: str | None, size: int | Non
     assert parts_of([LogFile("LOG", "log", 100, compression)], size, divisible=divisible) == [Part(0)]
 
 
-def written(table: list[list[str]]) -> list[bytes]:
-    """Each row as Python's csv writes it, with its line end."""
-    rows = []
-    for row in table:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerow(row)
-        rows.append(text.getvalue().encode())
-    return rows
-
-
-@given(TABLE, BLOCK, st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=300)
-def test_quoted_records_are_whole_wherever_blocks_end(
-    path: Path, table: list[list[str]], block: int, mark: bool, line_end: bool
-) -> None:
-    rows = written(table)
-    data = MARK * mark + (b"".join(rows) if line_end else b"".join(rows).removesuffix(b"\r\n"))
-    file = log_of(path, data)
-    with limits(block, 1 << 20):
-        found = blocks_of(file, quoted_by=COMMA)
-    assert records_of(found, COMMA) == [row.removesuffix(b"\r\n") for row in rows]
-    cells = [split(each.records(COMMA), COMMA, 3, quotes=True) for each in found]
-    assert [count for fields in cells for count in fields.counts.tolist()] == [len(row) for row in table]
-
-
-@given(TABLE, BLOCK)
-@example([["a\nb", "c"], ["d", "e"]], 12)
-@settings(deadline=None)
-def test_quoted_records_are_numbered_as_records_not_as_lines(path: Path, table: list[list[str]], block: int) -> None:
-    file = log_of(path, b"".join(written(table)))
-    with limits(block, 1 << 20):
-        before = 0
-        for found in blocks_of(file, quoted_by=COMMA):
-            assert found.line == before + 1
-            before += len(found.records(COMMA))
-
-
-def test_a_quote_that_nobody_closes_costs_one_record_not_the_rest_of_the_log(path: Path) -> None:
-    file = log_of(path, b'a,b\n"c,d\n' + b"e,f\n" * 30)
-    with limits(16, 32):
-        records = records_of(blocks_of(file, quoted_by=COMMA), COMMA)
-    assert records == [b"a,b", None] + [b"e,f"] * 30
-
-
-def test_memory_is_bounded_even_where_every_line_leaves_a_quote_open(path: Path) -> None:
-    # From whichever line one begins to read, the quote is open at its end.
-    file = log_of(path, b'a","b\n' * 200)
-    with limits(16, 32):
-        found = blocks_of(file, quoted_by=COMMA)
-    assert max(len(block.data) for block in found) <= 32 + 2 * 16
-
-
 def test_rewriting_quoted_fields_leaves_the_block_as_it_was() -> None:
     block = Block(0, b'"a ""b""",c\n')
-    first = [texts_of(spans) for spans in split(block.records(COMMA), COMMA, 2, quotes=True).spans]
-    again = [texts_of(spans) for spans in split(block.records(COMMA), COMMA, 2, quotes=True).spans]
+    first = [texts_of(spans) for spans in split(block.records(), COMMA, 2, quotes=True).spans]
+    again = [texts_of(spans) for spans in split(block.records(), COMMA, 2, quotes=True).spans]
     assert first == again == [[b'a "b"'], [b"c"]]
 
 

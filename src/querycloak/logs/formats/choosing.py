@@ -212,9 +212,6 @@ def _table_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str,
 def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
     head = heads[0]
     separator = _separator(head)
-    if separator == b"|" and len("中".encode(encoding, "ignore")) > 1 and encoding != "utf-8":
-        # There, a bar can be half of a character, and quoted records could not be told apart.
-        raise UnknownFormat(f"{head.label} has bars between its fields and is written in {encoding}: save it as UTF-8")
     names = _first_fields(head, separator)
     mapping = table.resolve(columns, names, head.label)
     for other in heads[1:]:

@@ -40,25 +40,19 @@ class Layout:
     bracketed_query: bool = False
     rank_is_first_word: bool = False
 
-    @property
-    def quoted_by(self) -> int | None:
-        """The separator where fields may be quoted, for whoever looks for the ends of records."""
-        return self.separator[0] if self.quotes else None
-
 
 class DelimitedReader:
     """Reads one layout; lines equal to the header are not rows, wherever they stand."""
 
     schema = MARKED_ROWS
+    divisible = True
 
     def __init__(self, layout: Layout, encoding: str = "utf-8", header: bytes | None = None) -> None:
         self._layout, self._encoding, self._header = layout, encoding, header
-        # Quoted fields may hold line feeds, so nobody can tell from the middle of a file where a record begins.
-        self.divisible = not layout.quotes
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The records of a part of a file."""
-        return read_blocks(file, part, quoted_by=self._layout.quoted_by, numbered=numbered)
+        return read_blocks(file, part, numbered=numbered)
 
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
@@ -69,7 +63,7 @@ class DelimitedReader:
             if header.any():
                 records, lines = records.where(~header), lines[~header]
                 fields = fields and fields.where(~header)
-        contents = contents_of(records) if origin else None  # before quoted fields are rewritten
+        contents = contents_of(records) if origin else None
         rows = self._candidates(records, fields, choices, overlong=block.overlong)
         return marked_batch(rows, mark(rows), block.file, lines, contents)
 
@@ -77,7 +71,7 @@ class DelimitedReader:
         """The records, and their fields where both can be found in one go: plain UTF-8, as nearly always."""
         layout = self._layout
         if block.overlong or layout.quotes or self._encoding != "utf-8":
-            return block.records(layout.quoted_by), None
+            return block.records(), None
         return split_lines(np.frombuffer(block.data, np.uint8), layout.separator[0], max(layout.field_counts))
 
     def _candidates(self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool) -> Candidates:
