@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from querycloak.engines import Engine
-from querycloak.errors import MissingColumn, UnknownFormat
+from querycloak.errors import MissingColumn, QuerycloakError, UnknownFormat
 from querycloak.logs.searchlog import read
 from tests.logs import AOL_HEADER, KEPT, ROWS, WRITERS, chosen, open_rows, rows_of, write
 
@@ -101,6 +104,27 @@ def test_normalisation_and_addresses_as_chosen(engine: Engine, tmp_path: Path) -
     assert kept == sorted(((u, t, q, int(r) if r else None, a or None) for u, t, q, r, a in ROWS), key=repr)
     hosts = rows_of(read(path, engine=engine, choices=chosen(keep_url="host")))
     assert {row[4] for row in hosts if row[4]} == {"www.weather.example", "polo.example", "天气.example", "z.example", "a.example"}  # noqa: E501  # fmt: skip
+
+
+def test_a_quote_left_open_costs_nobody_else_a_row(engine: Engine, tmp_path: Path) -> None:
+    text = WRITERS["csv"](ROWS).replace("\r\n", '\r\n1970-01-01T12:00:00Z,x,"flu\r\n', 1)
+    log = open_rows(engine, write(tmp_path / "log.csv", text), "csv")
+    assert rows_of(log) == sorted(KEPT, key=repr)
+    assert log.accounting().set_aside == {"L103": 1}
+
+
+def test_a_few_odd_lines_do_not_decide_for_all(engine: Engine, tmp_path: Path) -> None:
+    odd = b"5\t\x81\x81\t1970-01-01 12:00:00\t\t\n"
+    log = read(write(tmp_path / "log.tsv", WRITERS["aol"](ROWS).encode() + odd), engine=engine)
+    assert rows_of(log) == sorted(KEPT, key=repr)
+    assert log.accounting().set_aside == {"L104": 1}
+
+
+@given(data=st.binary(min_size=1, max_size=300))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_read_or_refused_in_our_own_words(duckdb_engine: Engine, tmp_path: Path, data: bytes) -> None:
+    with contextlib.suppress(QuerycloakError):
+        read(write(tmp_path / "bytes.log", data), engine=duckdb_engine).accounting()
 
 
 def test_formats_that_do_not_fit(tmp_path: Path) -> None:

@@ -226,12 +226,22 @@ def test_k_anonymity_counts_distinct_users(log: SearchLog) -> None:
     assert {row["query"] for row in dma.table("queries").to_pylist()} == {f"query {i}" for i in range(31)}
 
 
+def test_a_url_comes_out_with_its_row_only_if_k_users_clicked_it(engine: Engine, tmp_path: Path) -> None:
+    own = [(f"u{i}", "12:00:00", "facebook", "1", f"http://f.example/profile-{i}") for i in range(5)]
+    same = [(f"u{i}", "12:01:00", "facebook", "1", "http://f.example/") for i in range(5)]
+    log = read(write(tmp_path / "log.tsv", aol(own + same)), engine=engine)
+    rows = KAnonymity(min_users=5, keys="log").release(log).table("log").to_pylist()
+    assert Counter(row["url"] for row in rows) == {None: 5, "http://f.example/": 5}
+
+
 def test_a_streamed_release_must_be_saved_while_the_log_is_open(log_file: Path, tmp_path: Path) -> None:
     with read(log_file) as log:
         rows, pairs = (KAnonymity(min_users=3, keys=keys).release(log) for keys in ("log", "clicks"))
     pairs.save(tmp_path / "pairs")
     with pytest.raises(ParameterError, match="the log is closed already"):
         rows.save(tmp_path / "rows")
+    with pytest.raises(ParameterError, match="the log is closed already"):
+        Clicks(noise=1, threshold=9).release(read(log_file, engine=log.engine))
     assert not (tmp_path / "rows").exists()
 
 
@@ -265,7 +275,8 @@ def test_clicks_refuses_what_makes_no_sense(options: dict[str, Any], message: st
         ({}, "min_users must be given"),
         ({"min_users": 1}, "min_users must be at least 2, got 1"),
         ({"min_users": 5, "keys": "users"}, "keys must be one of queries, clicks, log; it is 'users'"),
-        ({"min_users": 5, "preset": "dma"}, "preset dma sets min_users itself"),
+        ({"min_users": 5, "preset": "dma"}, "preset dma sets min_users and keys itself"),
+        ({"keys": "log", "preset": "dma"}, "preset dma sets min_users and keys itself"),
         ({"preset": "gdpr"}, "preset must be one of dma; it is 'gdpr'"),
         ({"min_users": 5, "variant": "paper"}, "variant must be one of default; it is 'paper'"),
     ],

@@ -180,7 +180,9 @@ def test_interrupted_while_reading(tmp_path: Path, tmp: Path, way: signal.Signal
     process.send_signal(way)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err == "querycloak: interrupted; nothing was left behind\n"
+    assert (
+        err == "querycloak: interrupted; nothing half-written is left, and what was charged to a ledger stays charged\n"
+    )
     assert list(tmp.iterdir()) == []
 
 

@@ -99,7 +99,8 @@ def test_the_ledger_pays_refuses_and_shows(log: Path, tmp_path: Path, tmp: Path)
     assert unknown.returncode == 2
     assert "querycloak ledger set people" in unknown.stderr
     assert querycloak("ledger", "set", "people", "--epsilon", "6", "--delta", "0.01", *ledger).returncode == 0
-    dry = querycloak("release", "clicks", "no-such-log", *BUDGET, *paid, "--dry-run", "--json")
+    assert querycloak("release", "clicks", "no-such-log", *BUDGET, *paid, "--dry-run").returncode == 2
+    dry = querycloak("release", "clicks", log, *BUDGET, *paid, "--dry-run", "--json")
     assert dry.returncode == 0
     assert json.loads(dry.stdout)["charge"]["account"]["spent"]["epsilon"] == 0
     assert querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp).returncode == 0

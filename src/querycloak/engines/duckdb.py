@@ -49,8 +49,8 @@ class DuckDBEngine:
         """A table that reads the source anew each time it is used, in bounded memory."""
         name = next(self._names)
         stream = self._streams[name] = _Stream(source, self._threads, on_bytes)
-        self._backend.con.register(name, stream)
-        return self._backend.table(name)
+        self._run(lambda: self._backend.con.register(name, stream), "opening the log")
+        return self._run(lambda: self._backend.table(name), "opening the log")
 
     def code_counts(self, table: ir.Table) -> Counter[int]:
         """Counted on the way whenever the table is read to its end."""
@@ -73,7 +73,7 @@ class DuckDBEngine:
     def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
         """The result in batches."""
         # Not through Ibis 12, whose batches come from a call that DuckDB 2 no longer has.
-        query = self._backend.compile(table)
+        query = self._run(lambda: self._backend.compile(table), "computing a result")
         reader = self._run(lambda: self._backend.con.sql(query).to_arrow_reader(_BATCH_ROWS), "computing a result")
         try:
             while (batch := self._run(lambda: next(reader, None), "computing a result")) is not None:

@@ -56,10 +56,13 @@ class SparkEngine:
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:  # noqa: ARG002
         """Read by the executors, once, and kept among them."""
         parts = source.parts(PART)
-        frame = self._session.range(0, len(parts), 1, len(parts)).mapInArrow(
+        frame = self._run(lambda: self._parsed(source, parts), "opening the log")
+        return self._view(frame)
+
+    def _parsed(self, source: BatchSource, parts: list[Any]) -> Any:
+        return self._session.range(0, len(parts), 1, len(parts)).mapInArrow(
             _Parts(source, parts), _spark_schema(source.schema)
         )
-        return self._view(frame)
 
     def code_counts(self, table: ir.Table) -> Counter[int]:
         """Counted in one pass over what the executors keep."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from querycloak.errors import InputError, ParameterError, TooManyBadLines
+from querycloak.errors import ParameterError, TooManyBadLines
 from querycloak.logs.checks import KEPT, MEANINGS, code_name, is_bad
 
 DEFAULT_MAX_BAD = 0.05
@@ -48,13 +48,8 @@ class Accounting:
         """Refuse a log of which more than this share is bad."""
         if self.rows_read and self.bad / self.rows_read > max_bad:
             worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
+            share = f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}"
             raise TooManyBadLines(
-                f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}; most of them "
-                f"{code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} may be: check the format, "
+                f"private: {share}; most of them {code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} may be: check the format, "
                 f"look at them with --set-aside FILE, or allow more with --max-bad"
             )
-
-    def require_rows(self) -> None:
-        """Refuse a log of which nothing is left."""
-        if not self.rows_kept:
-            raise InputError(f"the log has no row that can be used ({self.rows_read:,} were read)")

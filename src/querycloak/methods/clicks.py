@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 KEY = ("query", "url")
 SELECTIONS = ("laplace", "gaussian")
-UNPROTECTED = ("the parameters of the release",)
+UNPROTECTED = (
+    "the parameters of the release",
+    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
+)
 # How many pairs a user may add to: many where the threshold grows with the root of it, one where it grows with it.
 PER_USER = {"gaussian": 32, "laplace": 1, "paper": 4}
 _HIGHEST_THRESHOLD = 1 << 20

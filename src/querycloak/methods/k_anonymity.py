@@ -44,20 +44,23 @@ class KAnonymity:
     name: ClassVar[str] = "k-anonymity"
 
     min_users: int | None = None
-    keys: str = "clicks"
+    keys: str | None = None
     preset: str | None = None
     variant: str = "default"
 
     def __post_init__(self) -> None:
         checked_choice("variant", self.variant, ("default",))
-        checked_choice("keys", self.keys, KEYS)
+        if self.keys is not None:
+            checked_choice("keys", self.keys, KEYS)
         if self.preset is not None:
             checked_choice("preset", self.preset, PRESETS)
-            if self.min_users is not None:
-                raise ParameterError(f"preset {self.preset} sets min_users itself ({DMA_QUERY_USERS}); leave one out")
+            if self.min_users is not None or self.keys is not None:
+                raise ParameterError(f"preset {self.preset} sets min_users and keys itself; leave them out")
             object.__setattr__(self, "min_users", DMA_QUERY_USERS)
         elif self.min_users is None:
             raise ParameterError("min_users must be given: how many users must share a key, such as 30")
+        if self.keys is None:
+            object.__setattr__(self, "keys", "clicks")
         whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
 
     @property
@@ -80,20 +83,20 @@ class KAnonymity:
             unit="user",
             neighbours=None,
             k=DMA_PAIR_USERS if self.preset else self._k,
-            unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or self.keys, ()),
+            unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
             because=self._because(),
         )
 
     def _because(self) -> str:
         if self.preset:
-            return (
-                f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out "
-                "(k_anonymity.md)"
+            rule = (
+                f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out"
             )
-        what = {"queries": "queries", "clicks": "pairs", "log": "rows whose query"}[self.keys]
-        return f"{what} of fewer than {self._k} distinct users are left out (k_anonymity.md)".replace(
-            "rows whose query of fewer than", "rows whose query has fewer than"
-        )
+        elif self.keys == "log":
+            rule = f"rows whose query has fewer than {self._k} users are left out, and urls that fewer clicked"
+        else:
+            rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self._k} users are left out"
+        return f"{rule} (k_anonymity.md)"
 
     def release(
         self,
@@ -156,7 +159,13 @@ def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
     from querycloak.releases.tables import Stream
 
     secret = ibis.literal(bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex())
-    shared = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
-    named = shared.mutate(user=(secret + shared.user).hexdigest("sha256").substr(0, 16))
+    rows = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
+    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
+    pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
+    shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")
+    named = shared.mutate(
+        user=(secret + shared.user).hexdigest("sha256").substr(0, 16),
+        url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")),
+    )
     ordered = named.select("user", "query", "url").order_by(["user", "query", "url"])
     return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))

@@ -261,7 +261,7 @@ def run(command: Callable[[], object]) -> int:
     except Exception as error:  # our own bug, whatever it is
         return _usage_or_bug(error)
     if code == INTERRUPTED:  # the parser, too, ends with this code when it is interrupted
-        _say("interrupted; nothing was left behind")
+        _say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
     return code
 
 

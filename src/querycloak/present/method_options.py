@@ -23,7 +23,7 @@ Threshold = Annotated[int | None, typer.Option(help="Knob: a key is released if 
 Selection = Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")]
 PerUser = Annotated[int | None, typer.Option(help="How many keys one user may add to.")]
 TwoDraws = Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")]
-Variant = Annotated[str | None, typer.Option(help="default, whose guarantee is proven, or paper.")]
+Variant = Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")]
 MinUsers = Annotated[int | None, typer.Option(help="k-anonymity: how many users must share a key.")]
 Keys = Annotated[str | None, typer.Option(help="k-anonymity: queries, clicks or log.")]
 Preset = Annotated[str | None, typer.Option(help="k-anonymity: dma (30 users a query, 5 a query and url).")]

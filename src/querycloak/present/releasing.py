@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from querycloak.errors import ParameterError
+from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method, describe
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
@@ -44,11 +44,11 @@ def show_dry_run(
     method: Method, logs: list[str], ledger: Ledger | None, population: str | None, *, as_json: bool
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
-    sizes = [Path(log).stat().st_size for log in logs if Path(log).is_file()]
+    size = sum(_size(log) for log in logs)
     account = ledger.check(population, method.proven()) if ledger is not None and population is not None else None
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
-        json.dump({**describe(method), "charge": charged, "log_bytes": sum(sizes)}, sys.stdout)
+        json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)
         sys.stdout.write("\n")
         return
     proven = method.proven()
@@ -57,9 +57,18 @@ def show_dry_run(
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
         )
-    size = f"log: {sum(sizes):,} bytes in the files given"
-    lines = [*guarantee_lines(method), "", f"charge: {charge}", size, "nothing was read"]
+    lines = [*guarantee_lines(method), "", f"charge: {charge}", f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _size(log: str) -> int:
+    """Stored bytes of a log, from its folder's entries alone; an address is not asked."""
+    if "://" in log:
+        return 0
+    path = Path(log)
+    if not path.exists():
+        raise InputError(f"LOG: no such file or folder: {log!r}")
+    return sum(each.stat().st_size for each in ([path] if path.is_file() else path.rglob("*")) if each.is_file())
 
 
 def make_and_save(
@@ -88,6 +97,9 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
+        if not any(table["rows"] for table in made["card"]["tables"].values()):
+            lines.append("Nothing passed the threshold: the log is small for this budget. More epsilon would help, or,")
+            lines.append("if most people search only once or twice, --per-user 1. Each try is a release: it adds up.")
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
     if made["dropped"] and not quiet:

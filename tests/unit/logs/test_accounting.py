@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from querycloak.errors import InputError, ParameterError, TooManyBadLines
+from querycloak.errors import ParameterError, TooManyBadLines
 from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
 
@@ -62,7 +62,7 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
     with pytest.raises(TooManyBadLines) as refusal:
         accounting.require()
     assert str(refusal.value) == (
-        "1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% may be: "
+        "private: 1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% may be: "
         "check the format, look at them with --set-aside FILE, or allow more with --max-bad"
     )
     accounting.require(0.07)
@@ -70,18 +70,6 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
 
 def test_rows_left_out_by_choice_are_never_too_many() -> None:
     Accounting({KEPT: 1, 201: 1_000, 203: 1_000, EMPTY_QUERY: 1_000}).require(0.0)
-
-
-@pytest.mark.parametrize("by_code", [{}, {101: 1_200}, {KEPT: 0, EMPTY_QUERY: 1_200}])
-def test_a_log_of_which_nothing_is_left_is_refused(by_code: dict[int, int]) -> None:
-    with pytest.raises(InputError) as refusal:
-        Accounting(by_code).require_rows()
-    rows = "1,200" if by_code else "0"
-    assert str(refusal.value) == f"the log has no row that can be used ({rows} were read)"
-
-
-def test_one_row_is_enough() -> None:
-    Accounting({KEPT: 1}).require_rows()
 
 
 @pytest.mark.parametrize("share", [0, 0.0, DEFAULT_MAX_BAD, 1])
