@@ -50,6 +50,6 @@ class Accounting:
             worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
             share = f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}"
             raise TooManyBadLines(
-                f"private: {share}; most of them {code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} may be: check the format, "
-                f"look at them with --set-aside FILE, or allow more with --max-bad"
+                f"private: {share}; most of them {code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} "
+                f"may be: check the format, look at them with --set-aside FILE, or allow more with --max-bad"
             )
