@@ -85,25 +85,13 @@ def guarantee(
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
     as_json: options.Json = False,
-    plan: method_options.Plan = None,  # noqa: ARG001 (its options have been taken over)
+    plan: method_options.Plan = None,
 ) -> None:
     """Show what a method guarantees, claimed beside proven, without any data."""
+    given = dict(locals())
     from querycloak.present.guaranteeing import show_guarantee
 
-    built = method_options.build_method(
-        method,
-        epsilon=epsilon,
-        delta=delta,
-        noise=noise,
-        threshold=threshold,
-        selection=selection,
-        per_user=per_user,
-        two_draws=two_draws,
-        variant=variant,
-        min_users=min_users,
-        keys=keys,
-        preset=preset,
-    )
+    built = method_options.build_method(method, given)
     show_guarantee(built, as_json=as_json, plain_words=explain, population_size=population_size)
 
 
@@ -149,25 +137,13 @@ def release(
     memory: options.Memory = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-    plan: method_options.Plan = None,  # noqa: ARG001 (its options have been taken over)
+    plan: method_options.Plan = None,
 ) -> None:
     """Release a log: count, add noise, write a folder with tables, card and datasheet."""
+    given = dict(locals())
     from querycloak.present import releasing
 
-    built = method_options.build_method(
-        method,
-        epsilon=epsilon,
-        delta=delta,
-        noise=noise,
-        threshold=threshold,
-        selection=selection,
-        per_user=per_user,
-        two_draws=two_draws,
-        variant=variant,
-        min_users=min_users,
-        keys=keys,
-        preset=preset,
-    )
+    built = method_options.build_method(method, given)
     for caution in method_options.warnings(built.proven(), population_size):
         _say(caution)
     book = releasing.ledger_of(ledger, population)

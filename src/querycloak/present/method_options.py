@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,18 +61,33 @@ Plan = Annotated[
 ]
 
 
-def build_method(name: str, **options: Any) -> Method:
-    """The method of this name with the options given."""
+OPTIONS = (
+    "epsilon",
+    "delta",
+    "noise",
+    "threshold",
+    "selection",
+    "per_user",
+    "two_draws",
+    "variant",
+    "min_users",
+    "keys",
+    "preset",
+)
+
+
+def build_method(name: str, arguments: Mapping[str, Any]) -> Method:
+    """The method of this name with those of a command's arguments that are options of methods."""
     from querycloak.methods.registry import METHODS
 
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}")
     kind = METHODS[name]
     taken = {field.name for field in fields(kind) if field.init}
-    given = {option: value for option, value in options.items() if value is not None}
+    given = {option: arguments[option] for option in OPTIONS if arguments[option] is not None}
     foreign = [option for option in given if option not in taken]
     if foreign:
-        accepted = ", ".join(f"--{option.replace('_', '-')}" for option in sorted(taken))
+        accepted = ", ".join(f"--{option.replace('_', '-')}" for option in OPTIONS if option in taken)
         raise ParameterError(f"--{foreign[0].replace('_', '-')} does not go with {name}, which takes {accepted}")
     method: Method = kind(**given)
     return method

@@ -15,7 +15,6 @@ from querycloak.releases.tables import KINDS
 
 CARD = "card.json"
 VERSION = 1
-ORDER = "by count, then by key"
 NOT_PRIVATE = (
     "NOT PRIVATE: the random numbers came from a seed, for a test. Whoever knows the seed can undo the noise. "
     "Do not give this folder to anybody."
@@ -38,6 +37,11 @@ class TableFile:
     schema: pa.Schema
     checksum: str
     size: int
+
+    @property
+    def order(self) -> str:
+        """In which order the rows stand."""
+        return "by count, then by key" if "count" in self.schema.names else "by user, then by query"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
 def _table(table: TableFile) -> dict[str, Any]:
     kind = KINDS[table.kind]
     columns = {f.name: {"type": _type_name(f.type), "meaning": kind.columns[f.name][1]} for f in table.schema}
-    return {"file": table.file, "meaning": kind.meaning, "rows": table.rows, "order": ORDER, "columns": columns}
+    return {"file": table.file, "meaning": kind.meaning, "rows": table.rows, "order": table.order, "columns": columns}
 
 
 def _type_name(of: pa.DataType) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.releases.card import ORDER, Contents, TableFile
+from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS
 
@@ -19,7 +19,7 @@ def datasheet_of(contents: Contents) -> str:
     sections = [
         _beginning(contents),
         _tables(contents),
-        _counts(contents.release),
+        *([_counts(contents.release)] if any("count" in table.schema.names for table in contents.tables) else []),
         _guarantee(contents.release),
         _unprotected(contents.release),
         _making(contents),
@@ -47,7 +47,7 @@ def _tables(contents: Contents) -> str:
     for table in contents.tables:
         parts.append(_table(table))
     parts.append(
-        f"Rows are sorted {ORDER}: their order says nothing about the log. "
+        f"Rows are sorted {contents.tables[0].order}: their order says nothing about the log. "
         'Read them with `querycloak.load("this folder")`, or with any tool that reads '
         + ("Parquet." if contents.tables[0].file.endswith(".parquet") else "tab-separated text. " + _TSV)
     )
@@ -127,7 +127,7 @@ def _unprotected(release: Release) -> str:
         "- facts about people in general: that many ask for something is what this release is for",
         "- what was asked by so many that no single person matters, whatever it is about",
     ]
-    alone = "It was not accounted: other releases of the same log may exist, and their epsilons add to this one."
+    alone = "It was not accounted: other releases of the same log may exist, and what they tell adds to this one."
     if release.accounting.charge is not None:
         alone = (
             "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."

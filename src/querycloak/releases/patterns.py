@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 # Coarse and linear: what it does not match cannot match any pattern below, and nearly no text matches it.
-CANDIDATE = r"@|%40|[0-9](?:[ ().+/-]{0,4}[0-9]){7}"
+CANDIDATE = r"@|%40|[0-9](?:[ ().+/_,%-]{0,4}[0-9]){7}"
 
-_NUMBER_GROUPS = re.compile(r"[0-9]+(?:[ .-][0-9]+)*")
+_BETWEEN_GROUPS = r"(?:%20|[ ._,/-]{1,2})"
+_NUMBER_GROUPS = re.compile(f"[0-9]+(?:{_BETWEEN_GROUPS}[0-9]+)*")
 _SHORTEST_CARD, _LONGEST_CARD, _SHORTEST_GROUP = 13, 19, 3
 _BOOK = ("978", "979")
 
@@ -49,7 +50,7 @@ def is_card_number(text: str) -> bool:
 def _runs(text: str) -> Iterator[str]:
     """The digits of each run of groups that is as long as a card number: an expiry date may follow it."""
     for found in _NUMBER_GROUPS.finditer(text):
-        groups = re.split("[ .-]", found[0])
+        groups = re.split(_BETWEEN_GROUPS, found[0])
         for first in range(len(groups)):
             digits = ""
             for group in groups[first:]:

@@ -203,3 +203,10 @@ def test_a_list_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_owner_s_list_stays_out_of_sight(tmp_path: Path) -> None:
     assert "gertrude" not in repr(look(tmp_path, "gertrude", "/gertr.de/"))
+
+
+@pytest.mark.parametrize("between", ["_", "/", ", ", "  ", "%20", "-", ""])
+def test_card_numbers_are_found_however_their_groups_are_parted(between: str) -> None:
+    batch = pa.record_batch({"query": ["pay " + between.join(["4111", "1111", "1111", "1111"]), "weather"]})
+    kept, dropped = LastLook().apply(batch)
+    assert (kept["query"].to_pylist(), dropped) == (["weather"], {"payment card numbers": 1})
