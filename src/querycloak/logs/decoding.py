@@ -46,7 +46,7 @@ def _beyond_ascii(records: Spans) -> bool:
 def _invalid_utf8(records: Spans) -> Mask:
     if _decodes(records):
         return np.zeros(len(records), np.bool_)
-    return np.array([_decoded(records.bytes_at(i), "utf-8") is None for i in range(len(records))], np.bool_)
+    return np.array([_decoded(record, "utf-8") is None for record in records.texts()], np.bool_)
 
 
 def _decodes(records: Spans) -> bool:
@@ -72,13 +72,13 @@ def _is_utf8(data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> bool:
 
 
 def _transcode(records: Spans, encoding: str) -> tuple[Spans, Mask]:
-    joined = b"\n".join(records.bytes_at(i) for i in range(len(records)))
+    joined = b"\n".join(records.texts())
     text = _decoded(joined, encoding)
     texts: list[str | None]
     if text is not None and text.count("\n") == len(records) - 1:
         texts = list(text.split("\n"))
     else:
-        texts = [_decoded(records.bytes_at(i), encoding) for i in range(len(records))]
+        texts = [_decoded(record, encoding) for record in records.texts()]
     undecodable = np.array([text is None for text in texts], np.bool_)
     return Spans.of(pa.array(texts, pa.string())), undecodable
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,11 @@ class Spans:
         data = np.empty(offsets[-1], np.uint8)
         _gather(self.data, self.starts, self.ends, data)
         return string_array(offsets, data, present)
+
+    def texts(self) -> Iterator[bytes]:
+        """One text after another, faster than asking for each."""
+        data = self.data.tobytes()
+        return (data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
     def bytes_at(self, index: int) -> bytes:
         """One text."""

@@ -17,7 +17,7 @@ JsonObject = dict[str, Any]
 def objects_of(records: Spans, encoding: str) -> tuple[list[JsonObject | None], Mask]:
     """The object of each record, none where there is no object; and which records cannot be decoded."""
     decoded, undecodable = to_utf8(records, encoding)
-    return [parse_object(decoded.bytes_at(i)) for i in range(len(decoded))], undecodable
+    return [parse_object(record) for record in decoded.texts()], undecodable
 
 
 def parse_object(line: bytes) -> JsonObject | None:

@@ -10,6 +10,7 @@ Lines are read one by one (`UbiReader`); what needs several of them is one relat
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,13 +104,12 @@ class UbiReader:
         records = block.records()
         objects, undecodable = objects_of(records, self._encoding)
         lines = line_numbers(block, records)
-        actions = np.array([is_action_line(value) for value in objects], np.bool_)
-        if actions.any():
-            records, undecodable, lines = records.where(~actions), undecodable[~actions], lines[~actions]
-            objects = [value for value in objects if not is_action_line(value)]
-        documents = [_document(value) for value in objects]
+        documents = np.array([not is_action_line(value) for value in objects], np.bool_)
+        if not documents.all():
+            records, undecodable, lines = records.where(documents), undecodable[documents], lines[documents]
+            objects = list(itertools.compress(objects, documents))
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
-        batch, fields = _batch(documents, undecodable, too_long, choices)
+        batch, fields = _batch([_document(value) for value in objects], undecodable, too_long, choices)
         if not origin:
             return batch
         codes = batch.column("code").to_numpy()
@@ -144,14 +144,15 @@ def _candidates(
     too_long: Mask,
     choices: Choices,
 ) -> Candidates:
-    query = spans_of([as_text(value.get("user_query")) for value in documents])
-    url = spans_of([_first_text(value, _OBJECT_IDS) for value in documents])
-    overlong = too_long | any_longer([*ids, query, url])
-    positions = [_position(value) for value in documents]
-    rank, rank_readable = integers(spans_of(positions))
-    time, time_readable = iso_or_epoch(spans_of([as_text(value.get("timestamp")) for value in documents]))
     events = kinds == EVENT
     clicks = events & np.array([value.get("action_name") in choices.click_actions for value in documents], np.bool_)
+    # Most documents are impressions and the like: only clicks are searched for what was clicked, and where.
+    clicked = [value if click else None for value, click in zip(documents, clicks.tolist(), strict=True)]
+    query = spans_of([as_text(value.get("user_query")) for value in documents])
+    url = spans_of([None if value is None else _first_text(value, _OBJECT_IDS) for value in clicked])
+    overlong = too_long | any_longer([*ids, query, url])
+    rank, rank_readable = integers(spans_of([None if value is None else _position(value) for value in clicked]))
+    time, time_readable = iso_or_epoch(spans_of([as_text(value.get("timestamp")) for value in documents]))
     return Candidates(
         user=Spans.empty(len(documents)),
         time=time,
