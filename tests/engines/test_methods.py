@@ -287,7 +287,7 @@ def test_k_anonymity_refuses_what_makes_no_sense(options: dict[str, Any], messag
 
 
 def test_golden_guarantees() -> None:
-    """METHODS of Zhang & Yang (2017), Table 4's budget with l = 4; and what our default solves for at it."""
+    """Zhang & Yang (ICTIR 2017), Table 4's budget with l = 4; and what our default solves for at it."""
     paper = Clicks(variant="paper", per_user=4, noise=1, threshold=20)
     claimed, proven = paper.claimed(), paper.proven()
     assert claimed is not None

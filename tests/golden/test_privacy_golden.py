@@ -1,4 +1,4 @@
-"""Numbers that the papers print, or that METHODS.md gives as those of a correct implementation."""
+"""Numbers that the papers print, or that were worked out apart from this code from privacy/histogram.md."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_zhang_and_yang_table_4(
 
 
 def test_what_is_proven_of_the_papers_run() -> None:
-    """METHODS.md, section 1, "Where the paper errs": each part, and both together."""
+    """Zhang & Yang (ICTIR 2017) at b = 1, K = 20, l = 4, by histogram.md, claim 5: each part, and both together."""
     claimed, proven = paper_guarantees(Laplace(1), 20, 4)
     assert (claimed.epsilon, three_digits(claimed.delta or 0)) == (8.0, "2.25e-07")
     assert (proven.epsilon, three_digits(proven.delta or 0)) == (8.0, "3.03e-08")
@@ -52,7 +52,7 @@ def test_what_is_proven_of_the_papers_run() -> None:
     [(8, 2.25e-7, 1, 1 / 8, 2), (8, 2.25e-7, 4, 1 / 2, 9), (8, 2.25e-7, 8, 1, 18), (1, 1e-6, 1, 1, 14)],
 )
 def test_laplace_calibration(epsilon: float, delta: float, per_user: int, scale: float, threshold: int) -> None:
-    """METHODS.md, section 1, item 2."""
+    """histogram.md, claim 2."""
     plan = calibrate(epsilon, delta, per_user, law="laplace")
     assert (plan.noise, plan.threshold, plan.epsilon) == (Laplace(scale), threshold, epsilon)
 
@@ -68,7 +68,7 @@ def test_laplace_calibration(epsilon: float, delta: float, per_user: int, scale:
 def test_gaussian_thresholds(
     epsilon: float, delta: float, per_user: int, sigma: float, threshold: int, reached: float
 ) -> None:
-    """METHODS.md, section 1, item 3: the smallest K for that sigma, and its delta."""
+    """histogram.md, claim 3: the smallest K for that sigma, and its delta."""
     noise = Gaussian(sigma)
     assert three_digits(histogram_delta(noise, threshold, per_user, epsilon)) == three_digits(reached)
     assert histogram_delta(noise, threshold - 1, per_user, epsilon) > delta
@@ -82,16 +82,16 @@ def test_gaussian_thresholds(
     ("per_user", "law"), [(1, Laplace), (2, Laplace), (4, Gaussian), (8, Gaussian), (32, Gaussian)]
 )
 def test_default_law(per_user: int, law: type) -> None:
-    """METHODS.md, section 1, item 3: at (8, 2.25e-7) Laplace for l = 1, 2, Gaussian from 4."""
+    """histogram.md, claim 3: at (8, 2.25e-7) Laplace for l = 1, 2, Gaussian from 4."""
     assert isinstance(calibrate(8, 2.25e-7, per_user).noise, law)
 
 
 def test_the_rate_of_a_single_key() -> None:
-    """METHODS.md, section 1, item 2: b = 1, K = 5."""
+    """histogram.md, claim 2: b = 1, K = 5."""
     assert three_digits(price(Laplace(1), 5, 1).delta) == "4.93e-03"
 
 
 def test_continuous_formula_is_too_large() -> None:
-    """METHODS.md, section 1, item 2: 1,490 times at b = 1/8."""
+    """histogram.md, claim 2: 1,490 times at b = 1/8."""
     noise = Laplace(1 / 8)
     assert paper_proven(noise, 5, 1, continuous=True) / paper_proven(noise, 5, 1) == pytest.approx(1490, rel=2e-3)

@@ -113,7 +113,7 @@ def test_public_keys() -> None:
     assert (pure.kind, pure.epsilon, pure.delta) == ("pure-dp", 6.0, 0.0)
     approximate = public_keys_guarantee(Gaussian(3.9), 32, epsilon=8)
     assert approximate.kind == "approximate-dp"
-    assert approximate.delta == pytest.approx(1.84e-7, rel=5e-3)  # METHODS.md 1.3: here the noise decides delta
+    assert approximate.delta == pytest.approx(1.84e-7, rel=5e-3)  # histogram.md, claim 3: here the noise decides delta
     with pytest.raises(ParameterError, match="epsilon must be given where noise is Gaussian, got None"):
         public_keys_guarantee(Gaussian(3.9), 32)
 

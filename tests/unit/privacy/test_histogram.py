@@ -110,7 +110,7 @@ def test_broken_conditional_noise_is_caught() -> None:
 
 @pytest.mark.parametrize("source", [Randomness, lambda: Randomness(seed=8)])
 def test_rate_of_100000_keys_of_one_user_each(source: Callable[[], Randomness]) -> None:
-    """METHODS.md, section 1, item 2: 4.93e-3; an off-by-one gives 1.34e-2."""
+    """histogram.md, claim 2: 4.93e-3; an off-by-one gives 1.34e-2."""
     users = 100_000
     rate = math.exp(-5) / (1 + math.exp(-1))
     assert rate == pytest.approx(4.93e-3, rel=1e-3)
