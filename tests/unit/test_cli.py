@@ -187,9 +187,8 @@ def test_interrupted_while_reading(tmp_path: Path, tmp: Path, way: signal.Signal
 
 
 def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Path) -> None:
-    stale = tmp / "querycloak-stale"
+    stale = tmp / ".querycloak-private-stale"
     stale.mkdir()
-    write(stale / "in-use", "")
     write(stale / "spilled", "private")
     assert querycloak("inspect", log, tmp=tmp).returncode == 0
     assert list(tmp.iterdir()) == []

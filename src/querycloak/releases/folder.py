@@ -8,11 +8,9 @@ name. Siblings whose lock is free were left by a killed writer; the next writer 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,9 +18,10 @@ from types import TracebackType
 from typing import BinaryIO
 
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
+from querycloak.locked_folder import make_locked, remove_stale
 from querycloak.releases import fault
 
-_PREFIX = ".querycloak-unfinished-"
+PREFIX = ".querycloak-unfinished-"
 
 
 def check_target(folder: str | os.PathLike[str]) -> Path:
@@ -114,9 +113,9 @@ class Unfinished:
 
     def __init__(self, target: Path) -> None:
         self.target, self._parent = target, target.absolute().parent
-        remove_stale(self._parent)
+        remove_stale(self._parent, PREFIX)
         with _disk_errors(self._parent):
-            self._outer, self._lock = _locked_sibling(self._parent)
+            self._outer, self._lock = make_locked(self._parent, PREFIX)
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
             self.inner.mkdir()
@@ -159,40 +158,6 @@ class Unfinished:
             shutil.rmtree(self._outer, ignore_errors=True)
             os.close(self._lock)
             self._lock = -1
-
-
-def remove_stale(parent: Path) -> None:
-    """Remove what killed writers of this user left behind."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        try:
-            if folder.lstat().st_uid != os.getuid():
-                continue
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            pass  # its writer lives
-        finally:
-            os.close(lock)
-
-
-def _locked_sibling(parent: Path) -> tuple[Path, int]:
-    # Between its making and its locking another writer may take it for stale and remove it: then once more.
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        # Where a file system has no locks, nobody gets one, and so nobody removes it.
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            return path, lock
-        os.close(lock)
 
 
 def _sync(folder: Path) -> None:
