@@ -12,7 +12,7 @@ import numpy as np
 from querycloak.privacy.exact import rounded_up, stated
 from querycloak.privacy.hockeystick import ROUNDING, FloatArray, gain
 from querycloak.privacy.loss_laws import Law, law_of_losses, proxy_variance
-from querycloak.privacy.noise import Laplace, Noise
+from querycloak.privacy.noise import LARGEST_NOISE, Laplace, Noise
 
 __all__ = ["Losses"]
 
@@ -27,16 +27,25 @@ UP, DOWN = 1 + 2.0**-44, 1 - 2.0**-44
 
 @dataclass(frozen=True)
 class Losses:
-    """Counts that one user changes by 1, by their noise, and what is added to delta at any epsilon."""
+    """Counts that one user changes by 1, by their noise; and what is added to delta at any epsilon.
+
+    own: the sum of -ln(1-p) over keys that only this user has, each coming out with chance p.
+    """
 
     changed: Mapping[Noise, int] = field(default_factory=dict)
     exceptions: Fraction = Fraction(0)
+    own: Fraction = Fraction(0)
 
     def __add__(self, other: "Losses") -> "Losses":
         """What both lose together: claims 1 and 3."""
         noises = [*self.changed, *(noise for noise in other.changed if noise not in self.changed)]
         together = {noise: self.changed.get(noise, 0) + other.changed.get(noise, 0) for noise in noises}
-        return Losses(MappingProxyType(together), self.exceptions + other.exceptions)
+        return Losses(MappingProxyType(together), self.exceptions + other.exceptions, self.own + other.own)
+
+    def __mul__(self, times: int) -> "Losses":
+        """What so many of one kind lose together."""
+        changed = {noise: s * times for noise, s in self.changed.items()}
+        return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times)
 
     @classmethod
     def of_guarantee(cls, epsilon: float, delta: float) -> "Losses":
@@ -44,7 +53,7 @@ class Losses:
         if not epsilon:
             return cls({}, stated(delta))
         # Rounded down, for a smaller scale loses more.
-        scale = float(1 / stated(epsilon))
+        scale = min(float(1 / stated(epsilon)), float(LARGEST_NOISE))
         while 1 / Fraction(scale) < stated(epsilon):
             scale = math.nextafter(scale, 0.0)
         return cls(MappingProxyType({Laplace(scale): 1}), stated(delta))
@@ -53,7 +62,8 @@ class Losses:
         """An upper bound on delta at this epsilon >= 0 (claim 3)."""
         losses, masses, beyond = self._law
         divergence = float((masses * gain(epsilon, losses)).sum()) * UP + beyond
-        return min(1.0, rounded_up(Fraction(divergence) + self.exceptions))
+        own = math.expm1(min(float(self.own), 1.0)) * UP
+        return min(1.0, rounded_up(Fraction(divergence) + Fraction(own) + self.exceptions))
 
     def epsilon_at(self, delta: float) -> float | None:
         """The least epsilon, to about five digits, whose delta is within this one; None if there is none."""
@@ -73,7 +83,7 @@ class Losses:
         spread = math.sqrt(sum(s * proxy_variance(noise) for noise, s in self.changed.items()))
         width = 2 * REACH * spread / POINTS
         together = _Gridded(0, np.ones(1), 0.0)
-        for noise, s in self.changed.items():
+        for noise, s in sorted(self.changed.items(), key=repr):  # one order, so that equal parts give equal digits
             together = _convolved(together, _on_grid(law_of_losses(noise, s), width))
         places = together.first + np.arange(together.masses.size)
         return places * width, together.masses, together.beyond
