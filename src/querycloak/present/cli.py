@@ -160,7 +160,7 @@ def ledger_set(
     from querycloak.present.ledgers import show_accounts
     from querycloak.privacy.ledger import Ledger
 
-    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)], as_json=False)
+    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)])
 
 
 @ledgers.command("show")
@@ -169,13 +169,19 @@ def ledger_show(
         str | None, typer.Argument(metavar="[NAME]", help="One population; all if not given.")
     ] = None,
     ledger: LedgerFile = None,
+    composition: options.Composition = "sum",
+    at_delta: options.AtDelta = None,
     as_json: options.Json = False,
 ) -> None:
     """Show budgets, and every charge with what became of it."""
     from querycloak.present.ledgers import show_accounts
     from querycloak.privacy.ledger import Ledger
+    from querycloak.releases.reconciling import reconcile
 
-    show_accounts(Ledger(ledger).show(population), as_json=as_json)
+    book = Ledger(ledger)
+    reconcile(book)
+    tightly = options.tightly(composition, at_delta)
+    show_accounts(book.show(population), tightly=tightly, at_delta=at_delta, as_json=as_json)
 
 
 @app.command()

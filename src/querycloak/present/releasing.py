@@ -11,6 +11,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method, describe
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
+from querycloak.releases.accounting import require_budget
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
 
 def ledger_of(path: Path | None, population: str | None) -> Ledger | None:
     """The ledger to charge; a population without a file means the user's own ledger."""
-    if path is None and population is None:
-        return None
-    if population is None:
-        raise ParameterError(
-            "population must be named along with a ledger: the people behind the log, --population NAME"
-        )
-    return Ledger(path)
+    return None if path is None and population is None else Ledger(path)
 
 
 def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Path:
@@ -35,8 +30,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     if out is None:
         raise ParameterError("out must be given: the folder to write the release into, --out DIR")
     check_target(out)
-    if ledger is not None and population is not None:
-        ledger.check(population, method.proven())
+    require_budget(ledger, population, method.proven())
     return out
 
 
@@ -45,7 +39,7 @@ def show_dry_run(
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
     size = sum(_size(log) for log in logs)
-    account = ledger.check(population, method.proven()) if ledger is not None and population is not None else None
+    account = require_budget(ledger, population, method.proven())
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
         json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)

@@ -1,4 +1,4 @@
-"""The law of the loss of s counts that change by 1 under one noise: upper bounds on its masses (composition.md, claim 4)."""
+"""The law of the loss of s counts that change by 1 under one noise, bounded from above (composition.md, claim 4)."""
 
 import math
 
@@ -69,8 +69,9 @@ def _rough_gaussian(sigma: float, s: int) -> Law:
         longest = max(longest, total.size, power.size)
     n = np.arange(total.size, dtype=np.float64) - total.size // 2
     masses = total * (1 + ROUNDING * s * (longest + 1024))
-    masses[0] += s * BEYOND
-    return (n + s / 2) / sigma**2, masses, s * BEYOND
+    lost = 4 * s * BEYOND  # at each end, by all cuts together
+    masses[0] += lost
+    return (n + s / 2) / sigma**2, masses, lost
 
 
 def _within(law: FloatArray, sigma: float, s: int) -> FloatArray:

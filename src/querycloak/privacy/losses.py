@@ -80,10 +80,11 @@ class Losses:
     @cached_property
     def _law(self) -> Law:
         """The law of the loss of everything together, on a grid (claim 5)."""
-        spread = math.sqrt(sum(s * proxy_variance(noise) for noise, s in self.changed.items()))
+        parts = sorted(self.changed.items(), key=repr)  # one order, so that equal parts give equal digits
+        spread = math.sqrt(sum(s * proxy_variance(noise) for noise, s in parts))
         width = 2 * REACH * spread / POINTS
         together = _Gridded(0, np.ones(1), 0.0)
-        for noise, s in sorted(self.changed.items(), key=repr):  # one order, so that equal parts give equal digits
+        for noise, s in parts:
             together = _convolved(together, _on_grid(law_of_losses(noise, s), width))
         places = together.first + np.arange(together.masses.size)
         return places * width, together.masses, together.beyond
@@ -125,7 +126,7 @@ def _convolved(one: _Gridded, other: _Gridded) -> _Gridded:
 def _trimmed(first: int, masses: FloatArray, beyond: float) -> _Gridded:
     """Cut both ends where they hold next to nothing, to the pessimistic side."""
     from_above = np.cumsum(masses[::-1])
-    top = int(np.searchsorted(from_above, NEGLIGIBLE, side="right"))
+    top = min(int(np.searchsorted(from_above, NEGLIGIBLE, side="right")), masses.size - 1)
     from_below = np.cumsum(masses)
     bottom = min(int(np.searchsorted(from_below, NEGLIGIBLE, side="right")), masses.size - top - 1)
     kept = masses[bottom : masses.size - top].copy()
