@@ -86,7 +86,7 @@ class Losses:
         together = _Gridded(0, np.ones(1), 0.0)
         for noise, s in parts:
             together = _convolved(together, _on_grid(law_of_losses(noise, s), width))
-        places = together.first + np.arange(together.masses.size)
+        places = together.first + np.arange(together.masses.size, dtype=np.float64)
         return places * width, together.masses, together.beyond
 
 
@@ -111,7 +111,7 @@ def _on_grid(law: Law, width: float) -> _Gridded:
     first = int(below[0])
     place = (below - first).astype(np.int64)
     size = int(place[-1]) + 2
-    summed = np.bincount(place, lower, size) + np.bincount(place + 1, upper, size)
+    summed = np.bincount(place, lower, size) + np.bincount(place + 1, upper, size).astype(np.float64)
     # Each point is a sum of at most so many positive terms.
     return _trimmed(first, summed * (1 + ROUNDING * (losses.size + 2)), beyond)
 

@@ -16,8 +16,6 @@ import pytest
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.accounting import price
-from querycloak.privacy.noise import Gaussian, Laplace
 from querycloak.releases.accounting import Accounting
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.loading import load, load_card
