@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
-from querycloak.privacy.accounting import Plan
 from querycloak.privacy.ledger import Ledger
 from querycloak.privacy.mechanisms import mechanism_of
+from querycloak.privacy.selection import TablePlan
 from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
@@ -25,7 +25,7 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
-    plans: Sequence[Plan] = (),
+    plans: Sequence[TablePlan] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,

@@ -7,7 +7,7 @@ import numpy as np
 from querycloak.privacy.hockeystick import ROUNDING, SMOOTH_SIGMA, FloatArray, laplace_law, smoothness
 from querycloak.privacy.noise import Laplace, Noise
 
-__all__ = ["Law", "law_of_losses", "proxy_variance"]
+__all__ = ["Law", "law_of_losses", "normal_law", "proxy_variance"]
 
 Law = tuple[FloatArray, FloatArray, float]
 """Losses in ascending order, upper bounds of their masses, and the mass whose loss is taken to be unlimited."""
@@ -17,6 +17,7 @@ REACH = 13.0
 BEYOND = math.exp(-84)
 MOST_ATOMS = 1 << 20
 MOST_SUMMED = 1 << 14
+MOST_INTERVALS = 1 << 17
 
 
 def proxy_variance(noise: Noise) -> float:
@@ -52,6 +53,17 @@ def _smooth_gaussian(sigma: float, s: int) -> Law:
     masses = block * density * (smoothness(sigma, s) * (1 + ROUNDING * 1024))
     masses[0] += BEYOND  # what lies below is lifted
     return (last + s / 2) / sigma**2, masses, BEYOND
+
+
+def normal_law(squared: float) -> Law:
+    """The law of a normal loss of mean squared/2 and variance `squared`, in narrow intervals at their upper ends."""
+    mu = math.sqrt(squared)
+    ends = np.linspace(-REACH, REACH, MOST_INTERVALS + 1)
+    first, last = ends[:-1], ends[1:]
+    nearest = np.where(first > 0, first, np.minimum(last, 0.0))
+    masses = (last - first) * np.exp(-0.5 * nearest**2) / math.sqrt(2 * math.pi) * (1 + ROUNDING * 1024)
+    masses[0] += BEYOND
+    return squared / 2 + mu * last, masses, BEYOND
 
 
 def _rough_gaussian(sigma: float, s: int) -> Law:

@@ -11,7 +11,7 @@ import numpy as np
 
 from querycloak.privacy.exact import rounded_up, stated
 from querycloak.privacy.hockeystick import ROUNDING, FloatArray, gain
-from querycloak.privacy.loss_laws import Law, law_of_losses, proxy_variance
+from querycloak.privacy.loss_laws import Law, law_of_losses, normal_law, proxy_variance
 from querycloak.privacy.noise import LARGEST_NOISE, Laplace, Noise
 
 __all__ = ["Losses"]
@@ -30,22 +30,29 @@ class Losses:
     """Counts that one user changes by 1, by their noise; and what is added to delta at any epsilon.
 
     own: the sum of -ln(1-p) over keys that only this user has, each coming out with chance p.
+    normal: mu^2 of all parts whose loss is normal with mean mu^2/2 and variance mu^2.
     """
 
     changed: Mapping[Noise, int] = field(default_factory=dict)
     exceptions: Fraction = Fraction(0)
     own: Fraction = Fraction(0)
+    normal: Fraction = Fraction(0)
 
     def __add__(self, other: "Losses") -> "Losses":
         """What both lose together: claims 1 and 3."""
         noises = [*self.changed, *(noise for noise in other.changed if noise not in self.changed)]
         together = {noise: self.changed.get(noise, 0) + other.changed.get(noise, 0) for noise in noises}
-        return Losses(MappingProxyType(together), self.exceptions + other.exceptions, self.own + other.own)
+        return Losses(
+            MappingProxyType(together),
+            self.exceptions + other.exceptions,
+            self.own + other.own,
+            self.normal + other.normal,
+        )
 
     def __mul__(self, times: int) -> "Losses":
         """What so many of one kind lose together."""
         changed = {noise: s * times for noise, s in self.changed.items()}
-        return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times)
+        return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times, self.normal * times)
 
     @classmethod
     def of_guarantee(cls, epsilon: float, delta: float) -> "Losses":
@@ -81,11 +88,11 @@ class Losses:
     def _law(self) -> Law:
         """The law of the loss of everything together, on a grid (claim 5)."""
         parts = sorted(self.changed.items(), key=repr)  # one order, so that equal parts give equal digits
-        spread = math.sqrt(sum(s * proxy_variance(noise) for noise, s in parts))
-        width = 2 * REACH * spread / POINTS
+        normal = float(self.normal) * UP
+        width = 2 * REACH * math.sqrt(normal + sum(s * proxy_variance(noise) for noise, s in parts)) / POINTS
         together = _Gridded(0, np.ones(1), 0.0)
-        for noise, s in parts:
-            together = _convolved(together, _on_grid(law_of_losses(noise, s), width))
+        for law in (*(law_of_losses(noise, s) for noise, s in parts), *([normal_law(normal)] if normal else [])):
+            together = _convolved(together, _on_grid(law, width))
         places = together.first + np.arange(together.masses.size, dtype=np.float64)
         return places * width, together.masses, together.beyond
 

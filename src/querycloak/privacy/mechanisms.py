@@ -8,14 +8,16 @@ from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import Plan, checked_bound
+from querycloak.privacy.composed_gaussian import SLACK
 from querycloak.privacy.deltas import ROUNDING
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.hockeystick import tail_bounds
 from querycloak.privacy.losses import Losses
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
+from querycloak.privacy.weighted import WeightedPlan
 
-__all__ = ["Anything", "Histogram", "Mechanism", "PublicCounts", "losses_of", "mechanism_of"]
+__all__ = ["Anything", "GaussianRounds", "Histogram", "Mechanism", "PublicCounts", "losses_of", "mechanism_of"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,25 @@ class PublicCounts:
 
 
 @dataclass(frozen=True)
+class GaussianRounds:
+    """Rounds of Gaussian noise with mu^2 in all, and the chance that any key of one user alone comes out."""
+
+    squared_loss: float
+    own_keys: float
+
+    def losses(self) -> Losses:
+        """One normal loss, and exceptions (claim 4)."""
+        if self.own_keys >= 1:
+            return Losses({}, Fraction(1))
+        own = -math.log1p(-self.own_keys) * (1 + ROUNDING)
+        return Losses({}, Fraction(SLACK), own=Fraction(own), normal=Fraction(self.squared_loss))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        return {"kind": "gaussian-rounds", "squared_loss": self.squared_loss, "own_keys": self.own_keys}
+
+
+@dataclass(frozen=True)
 class Anything:
     """Whatever is (epsilon, delta)-DP; delta 0 for what is pure."""
 
@@ -75,14 +96,15 @@ class Anything:
         return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
 
 
-Mechanism = Histogram | PublicCounts | Anything
+Mechanism = Histogram | PublicCounts | GaussianRounds | Anything
 
 
-def mechanism_of(plan: Plan) -> Mechanism:
-    """What a plan draws; of other plans than the plain histogram's only their guarantee is known."""
-    if type(plan) is Plan:
-        return Histogram(plan.noise, plan.threshold, plan.per_user, plan.fresh)
-    return Anything(plan.epsilon, plan.delta)
+def mechanism_of(plan: Plan | WeightedPlan) -> Mechanism:
+    """What a plan draws."""
+    if isinstance(plan, WeightedPlan):
+        cost = plan.cost()
+        return GaussianRounds(cost.squared_loss, cost.own_keys)
+    return Histogram(plan.noise, plan.threshold, plan.per_user, plan.fresh)
 
 
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
@@ -109,17 +131,19 @@ def _mechanism(fields: Mapping[str, Any]) -> Mechanism:
     kind = fields["kind"]
     if kind == "any":
         return Anything(_not_negative(fields["epsilon"]), _not_negative(fields["delta"]))
+    if kind == "gaussian-rounds":
+        return GaussianRounds(_not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"]))
     noise, per_user = _noise(fields["noise"]), checked_bound(fields["per_user"])
     if kind == "public-counts":
         return PublicCounts(noise, per_user)
     if kind != "histogram":
-        refuse("kind", "histogram, public-counts or any", kind, "use the version that recorded it")
+        refuse("kind", "histogram, public-counts, gaussian-rounds or any", kind, "use the version that recorded it")
     threshold = whole("threshold", fields["threshold"], "as it was recorded", least=0)
     return Histogram(noise, threshold, per_user, _noise(fields["fresh"]) if "fresh" in fields else None)
 
 
 def _not_negative(number: float) -> float:
-    return float(number) if number == 0 else number_above_zero("epsilon and delta", number, "as it was recorded")
+    return float(number) if number == 0 else number_above_zero("a figure", number, "as it was recorded")
 
 
 def _noise(fields: Mapping[str, Any]) -> Noise:
