@@ -122,7 +122,7 @@ def test_the_charge_comes_before_the_first_draw(log: SearchLog, tmp_path: Path) 
     assert ledger.show("people")[0].charges[0].status == "no release"
     release.save(tmp_path / "out")
     (charge,) = ledger.show("people")[0].charges
-    assert (charge.status, charge.parameters["mechanisms"][0]["noise"]) == ("released", "gaussian")
+    assert (charge.status, charge.parameters["mechanisms"][0]["kind"]) == ("released", "gaussian-rounds")
     with pytest.raises(BudgetRefused):
         Clicks(epsilon=7, delta=1e-3).release(log, ledger=ledger, population="people")
     assert len(ledger.show("people")[0].charges) == 1

@@ -20,13 +20,26 @@ if TYPE_CHECKING:
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
+
+
+def _bound(text: object) -> int | str:
+    """A bound as it is typed: a number, or a word that the method knows."""
+    try:
+        return int(str(text))
+    except ValueError:
+        return str(text)
+
+
 OPTIONS: dict[str, Any] = {
     "epsilon": Annotated[float | None, typer.Option(help="Budget: the most that a release may tell about one user.")],
     "delta": Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")],
     "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
     "selection": Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")],
-    "per_user": Annotated[int | None, typer.Option(help="How many keys one user may add to.")],
+    "per_user": Annotated[
+        Any, typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs.")
+    ],
+    "auto_share": Annotated[float | None, typer.Option(help="Part of epsilon by which auto chooses; 0.02.")],
     "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
     "variant": Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")],
     "min_users": Annotated[int | None, typer.Option(help="How many users must share a key.")],
