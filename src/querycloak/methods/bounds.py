@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.exact import rounded_down, stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import share
 from querycloak.privacy.selection import TablePlan, checked_budget
+
+if TYPE_CHECKING:
+    from querycloak.privacy.mechanisms import Mechanism
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -76,6 +79,12 @@ class BoundChooser:
             f"{', '.join(map(str, BOUNDS))} (privacy/bound_choice.md); whichever it is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
         )
+
+    def mechanisms(self) -> list[Mechanism]:
+        """The choice, and a release of which only its budget is known beforehand."""
+        from querycloak.privacy.mechanisms import Anything
+
+        return [Anything(self.budget[0]), Anything(self.budget[1], self.delta)]
 
     def parameters(self) -> dict[str, Any]:
         """What decides the choice."""

@@ -16,7 +16,6 @@ from querycloak.methods.releasing import make_release
 from querycloak.methods.selecting import count, counts_of
 from querycloak.privacy.bound_choice import choose_plan
 from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.mechanisms import Anything
 from querycloak.privacy.randomness import Randomness
 from querycloak.privacy.selection import plan_parameters
 from querycloak.releases.release import Release
@@ -46,7 +45,7 @@ def release_at_chosen_bound(
     randomness: Randomness,
 ) -> Release:
     """Count how many keys users hold, charge, choose, then count and release at that bound."""
-    choosing, left = method.chooser.budget
+    choosing, _ = method.chooser.budget
     plans = method.chooser.plans()
     keys = log.engine.stage(method.contributions(log))  # read twice: to choose, and to release
     held = users_by_keys(log.engine, keys, max(BOUNDS))
@@ -63,7 +62,6 @@ def release_at_chosen_bound(
         log,
         draw,
         counts="one-draw",
-        mechanisms=[Anything(choosing), Anything(left, method.chooser.delta)],
         ledger=ledger,
         population=population,
         seeded=not randomness.private,

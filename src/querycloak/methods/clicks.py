@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
 
@@ -133,6 +134,15 @@ class Clicks:
         """What was given and what was solved for."""
         return self.chooser.parameters() if self.per_user == AUTO else plan_parameters(self.plan)
 
+    def mechanisms(self) -> list[Mechanism]:
+        """What is drawn, for whoever adds up."""
+        from querycloak.privacy.mechanisms import mechanism_of
+
+        if self.per_user == AUTO:
+            return self.chooser.mechanisms()
+        # The paper's variant may count a user several times for one key: nothing but its guarantee is known.
+        return [] if self.variant == "paper" else [mechanism_of(self.plan)]
+
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
         return self._guarantees[0]
@@ -176,7 +186,6 @@ class Clicks:
             log,
             lambda: {"clicks": counted.release(drawing).table},
             counts=counts_of(self.plan),
-            plans=[self.plan],
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

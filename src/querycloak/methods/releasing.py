@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.method import Method
+from querycloak.methods.method import Method, mechanisms_of
 from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.mechanisms import Mechanism, mechanism_of
+from querycloak.privacy.mechanisms import mechanism_of
 from querycloak.privacy.selection import TablePlan
 from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
@@ -26,19 +26,19 @@ def make_release(
     *,
     counts: str,
     plans: Sequence[TablePlan] = (),
-    mechanisms: Sequence[Mechanism] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
 ) -> Release:
     """Charge, and only then draw.
 
-    plans, or mechanisms: what is drawn, for whoever adds up later; without any, the guarantee stands for it.
+    plans: what is drawn, for whoever adds up later, unless the method says it by `mechanisms()`; without either, the
+    guarantee stands for it.
     """
     parameters = method.parameters()
     # A paper's variant may count a user several times for one key: its guarantee is all that an accountant may use.
-    drawn = [] if method.variant == "paper" else [*map(mechanism_of, plans), *mechanisms]
-    recorded = {**parameters, "mechanisms": [each.to_json() for each in drawn]}
+    planned = [] if method.variant == "paper" else [mechanism_of(plan).to_json() for plan in plans]
+    recorded = {**parameters, "mechanisms": mechanisms_of(method) or planned}
     paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
     return Release(
         method=method.name,

@@ -47,11 +47,9 @@ def show_accounts(
 
 def composed_line(found: Composed) -> str:
     """What privacy-loss distributions say, in a sentence with its condition."""
-    from querycloak.privacy.composition import CONDITION
-
-    if not found.helps:
+    if not found.below_the_sum:
         return f"By privacy-loss distributions: nothing below the sum at delta {found.delta:.3g}."
     return (
         f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {found.delta:.3g} in all, "
-        f"where the sum is {found.epsilon_sum:g} at {found.delta_sum:.3g}; this {CONDITION}."
+        f"where the sum is {found.epsilon_sum:g} at {found.delta_sum:.3g}; this {found.condition}."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +16,11 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 
 if TYPE_CHECKING:
+    from querycloak.methods.method import Method
+    from querycloak.privacy.composition import Composed
     from querycloak.privacy.guarantee import Guarantee
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
 
 
 def _bound(text: object) -> int | str:
@@ -37,7 +38,8 @@ OPTIONS: dict[str, Any] = {
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
     "selection": Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")],
     "per_user": Annotated[
-        Any, typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs.")
+        Any,
+        typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs."),
     ],
     "auto_share": Annotated[float | None, typer.Option(help="Part of epsilon by which auto chooses; 0.02.")],
     "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
@@ -122,6 +124,24 @@ def foreign_option(error: Exception) -> str | None:
     return (
         f"{name} does not go with {context.info_name}; querycloak guarantee {context.info_name} --help shows what does"
     )
+
+
+def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
+    """What so many releases by this method come to, by sums and by privacy-loss distributions."""
+    from querycloak.methods.method import mechanisms_of
+    from querycloak.privacy.composition import ONE_RELEASE, composed
+    from querycloak.privacy.exact import stated
+    from querycloak.privacy.mechanisms import losses_of
+    from querycloak.privacy.parameters import natural
+
+    natural("releases", releases, "say how many releases there will be")
+    proven = method.proven()
+    if proven.kind == "syntactic":
+        raise ParameterError(f"{method.name} bounds nobody's belief, so there is nothing to add up")
+    losses = losses_of(proven, mechanisms_of(method)) * releases
+    total = [releases * stated(number or 0.0) for number in (proven.epsilon, proven.delta)]
+    found = composed(losses, total[0], total[1], at_delta)
+    return found if releases > 1 else replace(found, condition=ONE_RELEASE)
 
 
 def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:

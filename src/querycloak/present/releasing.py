@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from querycloak.releases.accounting import require_budget
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.composition import Composed
     from querycloak.releases.last_look import LastLook
 
 
@@ -73,9 +75,12 @@ def make_and_save(
     last_look: LastLook,
     ledger: Ledger | None,
     population: str | None,
+    together: Composed | None = None,
 ) -> dict[str, Any]:
     """Release and save; what may be shown of it, and (private) what the last look dropped."""
     release = method.release(log, ledger=ledger, population=population)
+    if together is not None:
+        release = replace(release, composition=together.to_json())
     saved = release.save(out, table_format, last_look=last_look)
     card = json.loads((saved.folder / "card.json").read_text())
     return {"folder": str(saved.folder), "card": card, "dropped": dict(saved.dropped)}
@@ -89,11 +94,14 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
     elif not quiet:
         lines = [*guarantee_lines(method), ""]
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
+        parameters = made["card"]["parameters"]
+        if parameters.get("per_user") != method.parameters().get("per_user"):
+            lines.insert(-1, f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
         accounting = made["card"]["accounting"]
         paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
             lines.append("Nothing passed the threshold: the log is small for this budget. More epsilon would help, or,")
-            lines.append("if most people search only once or twice, --per-user 1. Each try is a release: it adds up.")
+            lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
     if made["dropped"] and not quiet:

@@ -9,12 +9,14 @@ from querycloak.privacy.exact import rounded_up
 from querycloak.privacy.losses import Losses
 from querycloak.privacy.parameters import share
 
-__all__ = ["CONDITION", "Composed", "composed"]
+__all__ = ["CONDITION", "ONE_RELEASE", "Composed", "composed"]
 
 CONDITION = (
     "holds if it was fixed beforehand how many releases there are and with how much noise each; whoever decides that "
     "after looking at earlier ones has the sum"
 )
+
+ONE_RELEASE = "holds: everything in one release is fixed by its parameters"
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,11 @@ class Composed:
     delta_sum: float
     epsilon: float | None
     delta: float
+    condition: str = CONDITION
 
     @property
-    def helps(self) -> bool:
-        """Whether the tighter bound is one."""
+    def below_the_sum(self) -> bool:
+        """Whether it says less than the sum, if at a larger delta."""
         return self.epsilon is not None and self.epsilon < self.epsilon_sum
 
     def to_json(self) -> dict[str, Any]:
@@ -38,8 +41,8 @@ class Composed:
             "privacy_loss_distribution": {
                 "epsilon": self.epsilon,
                 "delta": self.delta,
-                "helps": self.helps,
-                "condition": CONDITION,
+                "below_the_sum": self.below_the_sum,
+                "condition": self.condition,
             },
         }
 

@@ -124,7 +124,7 @@ def _on_grid(law: Law, width: float) -> _Gridded:
 
 
 def _convolved(one: _Gridded, other: _Gridded) -> _Gridded:
-    masses = np.convolve(one.masses, other.masses)
+    masses: FloatArray = np.convolve(one.masses, other.masses).astype(np.float64)
     rounding = 1 + ROUNDING * (min(one.masses.size, other.masses.size) + 2)
     beyond = (one.beyond + other.beyond) * UP  # both totals are 1, but for what the bounds add
     return _trimmed(one.first + other.first, masses * rounding, beyond)

@@ -221,10 +221,10 @@ def test_a_year_of_months() -> None:
     """Twelve Gaussian releases cost about the root of twelve; twelve of Laplace noise still their sum."""
     gaussian = releases(Clicks(epsilon=1, delta=1e-6, per_user=32).plan, 12).composed()
     assert (gaussian.epsilon_sum, gaussian.delta) == (12.0, 2 * gaussian.delta_sum)
-    assert gaussian.helps
+    assert gaussian.below_the_sum
     assert gaussian.epsilon == 3.441
     laplace = releases(Clicks(epsilon=0.5, delta=1e-8, per_user=1).plan, 12).composed()
-    assert not laplace.helps
+    assert not laplace.below_the_sum
     daily = releases(Clicks(epsilon=0.1, delta=1e-9, per_user=1).plan, 365).composed()
     assert (daily.epsilon_sum, daily.epsilon) == (36.5, 10.70)
 
@@ -242,10 +242,10 @@ def test_the_delta_can_be_named() -> None:
     assert at[1].epsilon is not None
     assert at[0].epsilon > at[1].epsilon
     assert account.composed(1e-12).epsilon is None
-    assert not account.composed(1e-12).helps
+    assert not account.composed(1e-12).below_the_sum
     said = account.composed(1e-4).to_json()
     assert said["sum"]["epsilon"] == 20.0
-    assert said["privacy_loss_distribution"]["helps"]
+    assert said["privacy_loss_distribution"]["below_the_sum"]
     assert "fixed beforehand" in said["privacy_loss_distribution"]["condition"]
     for bad in (0, 1, -1, float("nan"), True):
         with pytest.raises(ParameterError, match="at_delta must be a number above 0 and below 1"):
