@@ -29,10 +29,10 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def rounded_down(exact: Fraction) -> float:
-    """Return a float of at most 12 digits, or the largest, that does not print as more than `exact`."""
+    """Return a number of at most 12 digits that does not print as more than `exact`, which is above 0."""
     number = float(f"{exact.numerator / exact.denominator:.12g}")
     while stated(number) > exact:
-        number = math.nextafter(number, -math.inf)
+        number = float(f"{number * (1 - 1e-11):.12g}")
     return number
 
 

@@ -118,9 +118,10 @@ def _on_grid(law: Law, width: float) -> _Gridded:
     first = int(below[0])
     place = (below - first).astype(np.int64)
     size = int(place[-1]) + 2
-    summed = np.bincount(place, lower, size) + np.bincount(place + 1, upper, size).astype(np.float64)
+    summed = np.bincount(place, lower, size) + np.bincount(place + 1, upper, size)
     # Each point is a sum of at most so many positive terms.
-    return _trimmed(first, summed * (1 + ROUNDING * (losses.size + 2)), beyond)
+    rounding = 1 + ROUNDING * (losses.size + 2)
+    return _trimmed(first, (summed * rounding).astype(np.float64), beyond)
 
 
 def _convolved(one: _Gridded, other: _Gridded) -> _Gridded:
