@@ -17,8 +17,8 @@ import pyarrow as pa
 from querycloak.engines import Engine
 from querycloak.logs.bounding import first_keys
 from querycloak.methods.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
-from querycloak.privacy.randomness import IntArray, Randomness
-from querycloak.privacy.weighted import ENOUGH, FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan
+from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.weighted import GRID, Scout, WeightedPlan, interest_of
 
 BUCKET_DIGITS = 6
 
@@ -75,14 +75,6 @@ class Weighing:
         # A key that came out has somebody who asked for it: what noise makes less than one is one.
         noisy = np.maximum(true + randomness.noise(self.plan.counting, true.size), 1)
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
-
-
-def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
-    """How much a key counts when users share out weight: all the same, but less for what is heavy anyway."""
-    enough = int(plan.threshold * ENOUGH)
-    whole = np.where(before == 1, FULL_INTEREST, before)
-    interest: IntArray = np.maximum(np.minimum(whole, whole * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
-    return interest
 
 
 def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:

@@ -27,7 +27,7 @@ __all__ = [
 SELECTIONS = (*LAWS, "weighted", "rounds")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
 """How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
-COUNTED_PER_USER = 32
+COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
 OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
@@ -127,7 +127,7 @@ def _weighted_tables(
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
-        counted = min(COUNTED_PER_USER, bound)
+        counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
         plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta)
         plans[name] = replace(plan, delta=together(epsilon, plan.cost()))
     costs = [plan.cost() for plan in plans.values() if isinstance(plan, WeightedPlan)]

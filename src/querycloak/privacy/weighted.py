@@ -15,8 +15,9 @@ from querycloak.privacy.accounting import checked_bound, four_digits_up
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian
+from querycloak.privacy.randomness import IntArray
 
-__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "plan_weighted"]
+__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
 
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
@@ -55,7 +56,7 @@ class Shares:
 
 
 WEIGHTED = Shares((), 0.2)
-ROUNDS = Shares(((0.12, 0.75), (0.18, 1.5)), 0.2)
+ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,14 @@ class WeightedPlan:
                 "own_keys": cost.own_keys,
             }
         ]
+
+
+def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
+    """Return how much keys count when users share out weight: all the same, but less what is heavy anyway."""
+    enough = int(plan.threshold * ENOUGH)
+    whole = np.where(before == 1, FULL_INTEREST, before)
+    interest: IntArray = np.maximum(np.minimum(whole, whole * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
+    return interest
 
 
 def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
