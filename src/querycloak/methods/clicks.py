@@ -12,6 +12,15 @@ from querycloak.privacy.calibration import calibrate
 from querycloak.privacy.deltas import paper_claimed, paper_proven
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.selection import (
+    PER_USER,
+    SELECTIONS,
+    TablePlan,
+    checked_budget,
+    default_selection,
+    plan_parameters,
+    plan_tables,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -22,13 +31,11 @@ if TYPE_CHECKING:
     from querycloak.releases.release import Release
 
 KEY = ("query", "url")
-SELECTIONS = ("laplace", "gaussian")
 UNPROTECTED = (
     "the parameters of the release",
     "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
 )
-# How many pairs a user may add to: many where the threshold grows with the root of it, one where it grows with it.
-PER_USER = {"gaussian": 32, "laplace": 1, "paper": 4}
+PAPER_PER_USER = 4
 _HIGHEST_THRESHOLD = 1 << 20
 
 
@@ -50,7 +57,7 @@ class Clicks:
     per_user: int | None = None
     two_draws: bool = False
     variant: str = "default"
-    plan: Plan = field(init=False, repr=False)
+    plan: TablePlan = field(init=False, repr=False)
     _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +68,7 @@ class Clicks:
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
         claimed: Guarantee | None = None
+        plan: TablePlan
         if self.variant == "paper":
             plan, claimed, proven = self._paper_plan(given)
         else:
@@ -70,12 +78,17 @@ class Clicks:
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
     def _bound(self, law: str) -> int:
-        return checked_bound(self.per_user if self.per_user is not None else PER_USER[law])
+        default = PAPER_PER_USER if law == "paper" else PER_USER[law]
+        return checked_bound(self.per_user if self.per_user is not None else default)
 
-    def _plan(self, given: str) -> Plan:
+    def _plan(self, given: str) -> TablePlan:
         if given == "budget":
-            bound = self._bound(self.selection or "gaussian")
-            return calibrate(self.epsilon, self.delta, bound, law=self.selection, two_draws=self.two_draws)  # type: ignore[arg-type]
+            epsilon, delta = checked_budget(self.epsilon, self.delta)
+            law = self.selection or default_selection(epsilon, delta, self.per_user, two_draws=self.two_draws)
+            bound = {"clicks": self._bound(law or "gaussian")}
+            return plan_tables(epsilon, delta, bound, selection=law, two_draws=self.two_draws).plans["clicks"]
+        if self.selection in ("weighted", "rounds"):
+            raise ParameterError(f"selection {self.selection} has many knobs: give the budget (epsilon, delta) instead")
         noise = _noise(self.selection or "laplace", self.noise)
         fresh = noise if self.two_draws else None
         return price(noise, self.threshold, self._bound(self.selection or "laplace"), fresh=fresh)  # type: ignore[arg-type]
@@ -96,15 +109,7 @@ class Clicks:
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
-        law = "laplace" if isinstance(self.plan.noise, Laplace) else "gaussian"
-        return {
-            "selection": law,
-            "noise": _size(self.plan.noise),
-            "threshold": self.plan.threshold,
-            "per_user": self.plan.per_user,
-            "two_draws": self.plan.fresh is not None,
-            "fresh_noise": self.plan.fresh and _size(self.plan.fresh),
-        }
+        return plan_parameters(self.plan)
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -132,7 +137,7 @@ class Clicks:
     ) -> Release:
         """Count, charge, draw."""
         from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.methods.selecting import count, count_records
+        from querycloak.methods.selecting import count, count_records, counts_of
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
@@ -144,7 +149,7 @@ class Clicks:
             self,
             log,
             lambda: {"clicks": counted.release(drawing).table},
-            counts="one-draw" if self.plan.fresh is None else "fresh-draw",
+            counts=counts_of(self.plan),
             plans=[self.plan],
             ledger=ledger,
             population=population,
@@ -154,10 +159,6 @@ class Clicks:
 
 def _noise(law: str, size: object) -> Noise:
     return Laplace(size) if law == "laplace" else Gaussian(size)  # type: ignore[arg-type]
-
-
-def _size(noise: Noise) -> float:
-    return noise.scale if isinstance(noise, Laplace) else noise.sigma
 
 
 def _paper_knobs(epsilon: float, delta: float, bound: int) -> tuple[Laplace, int]:

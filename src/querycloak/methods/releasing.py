@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
-from querycloak.privacy.accounting import Plan
 from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.selection import TablePlan
 from querycloak.releases.accounting import charge, mechanisms
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
@@ -28,7 +28,7 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
-    plans: Sequence[Plan] = (),
+    plans: Sequence[TablePlan] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,

@@ -49,6 +49,14 @@ class Randomness:
             draws[start : start + count] = sampler(np.zeros(count, dtype=np.int64))
         return draws
 
+    def many(self, noise: Noise, size: int) -> IntArray:
+        """Return independent draws of the noise by inversion: as exact as OpenDP's, and fast enough for millions."""
+        draws = np.empty(size, dtype=np.int64)
+        for start in range(0, size, DRAWS_AT_ONCE):
+            count = min(DRAWS_AT_ONCE, size - start)
+            draws[start : start + count] = self._own_noise(noise, count)
+        return draws
+
     def _own_noise(self, noise: Noise, size: int) -> IntArray:
         """Draw |Z| and a sign, again where that is minus zero: the law of OpenDP, which takes no seed."""
         draws = np.empty(0, dtype=np.int64)

@@ -10,10 +10,11 @@ from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import Ledger
 from querycloak.privacy.noise import Laplace, Noise
+from querycloak.privacy.weighted import WeightedPlan
 from querycloak.releases import fault
 
 if TYPE_CHECKING:
-    from querycloak.privacy.accounting import Plan
+    from querycloak.privacy.selection import TablePlan
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,10 @@ def charge(
     return Accounting(population, made.id, ledger)
 
 
-def mechanisms(plan: Plan) -> list[dict[str, Any]]:
+def mechanisms(plan: TablePlan) -> list[dict[str, Any]]:
     """What an accountant of privacy-loss distributions needs later: for the charge's parameters (ledger.md)."""
+    if isinstance(plan, WeightedPlan):
+        return plan.mechanisms()
     drawn = [plan.noise] if plan.fresh is None else [plan.noise, plan.fresh]
     return [_law(noise) | {"threshold": plan.threshold, "per_user": plan.per_user} for noise in drawn]
 
