@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import ParameterError
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
-from querycloak.privacy.calibration import calibrate
-from querycloak.privacy.deltas import paper_claimed, paper_proven
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.paper_variant import paper_knobs
 from querycloak.privacy.selection import (
     PER_USER,
     SELECTIONS,
@@ -36,7 +35,6 @@ UNPROTECTED = (
     "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
 )
 PAPER_PER_USER = 4
-_HIGHEST_THRESHOLD = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +87,7 @@ class Clicks:
             return plan_tables(epsilon, delta, bound, selection=law, two_draws=self.two_draws).plans["clicks"]
         if self.selection in ("weighted", "rounds"):
             raise ParameterError(f"selection {self.selection} has many knobs: give the budget (epsilon, delta) instead")
-        noise = _noise(self.selection or "laplace", self.noise)
+        noise = noise_of(self.selection or "laplace", self.noise)
         fresh = noise if self.two_draws else None
         return price(noise, self.threshold, self._bound(self.selection or "laplace"), fresh=fresh)  # type: ignore[arg-type]
 
@@ -102,7 +100,7 @@ class Clicks:
         if given == "knobs":
             noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
         else:
-            noise, threshold = _paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
+            noise, threshold = paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
         claimed, proven = paper_guarantees(noise, threshold, bound, unprotected=UNPROTECTED)  # type: ignore[arg-type]
         plan = Plan(noise, threshold, bound, proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
         return plan, claimed, proven
@@ -157,22 +155,6 @@ class Clicks:
         )
 
 
-def _noise(law: str, size: object) -> Noise:
+def noise_of(law: str, size: object) -> Noise:
+    """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
     return Laplace(size) if law == "laplace" else Gaussian(size)  # type: ignore[arg-type]
-
-
-def _paper_knobs(epsilon: float, delta: float, bound: int) -> tuple[Laplace, int]:
-    """The paper's noise and the least threshold whose proven guarantee stays within a budget."""
-    # Calibrating one Laplace draw over 2 D keys gives the scale 2 D / epsilon, rounded so that it holds exactly.
-    noise = calibrate(epsilon, delta, 2 * bound, law="laplace").noise
-    if not isinstance(noise, Laplace):
-        raise TypeError("calibration to Laplace noise gave another")
-    low, high = bound, _HIGHEST_THRESHOLD
-    while low < high:
-        middle = (low + high) // 2
-        # A claimed delta of 1 or more would not even be a claim.
-        if paper_proven(noise, middle, bound) <= delta and paper_claimed(noise.scale, middle, bound)[1] < 1:
-            high = middle
-        else:
-            low = middle + 1
-    return noise, low
