@@ -26,6 +26,7 @@ OPTIONS: dict[str, Any] = {
     "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
     "selection": Annotated[str | None, typer.Option(help="laplace, gaussian, weighted or rounds; by formula if not given.")],
+    "priors": Annotated[str | None, typer.Option(help="public: users prefer keys that a public word list makes likely.")],
     "per_user": Annotated[int | None, typer.Option(help="How many keys one user may add to.")],
     "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
     "variant": Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")],

@@ -224,7 +224,7 @@ def test_a_scout_that_weighs_a_heavy_key_by_enumeration(epsilon: float, turned: 
         # Nobody new holds z: what the scout saw there has one law in both logs, and may be fixed.
         interests = {"z": 1024}
         if number > SCOUTED.scouts[0].floor:
-            interests["x"] = int(interest_of(np.array([1]), np.array([number]), SCOUTED)[0])
+            interests["x"] = int(interest_of(np.array([1024]), np.array([number]), SCOUTED)[0])
         loss = epsilon + math.log(unlikely / likely)
         total += likely * divergence_of_decision_and_counts(*sides, interests, SCOUTED, loss)
     assert 1e-5 < total <= together(epsilon, SCOUTED.cost())
