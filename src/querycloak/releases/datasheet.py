@@ -86,7 +86,7 @@ def _counts(release: Release) -> str:
         "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
         "the count that you see. Counts are right on average given that a row is here, and some lie below the "
         "threshold. A row that is missing is not a zero: it is a count that did not pass.",
-        "public-keys": f"Every row that could be here is made of public lists, and one draw of noise was added to every "
+        "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
         f"count, zeros included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is "
         "the one you see. So **counts near the threshold are too high on average, and about one row of each table was "
         "asked for by nobody**. A row that is missing is not a zero: it is a count that did not pass, or one that is "
