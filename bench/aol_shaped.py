@@ -33,9 +33,7 @@ def write_log(path: Path, rows: int, seed: int = 1, *, sessions: bool = False) -
     return path
 
 
-def _lines(
-    random: np.random.Generator, words: pa.Array, first: int, count: int, rows: int, sessions: bool
-) -> pa.Array:
+def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int, rows: int, sessions: bool) -> pa.Array:
     users = max(1, rows * USERS // ROWS)
     user = np.sort(random.integers(first * users // rows, (first + count) * users // rows + 1, count))
     number = np.where(

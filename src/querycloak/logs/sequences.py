@@ -23,7 +23,7 @@ _PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank i
 
 
 def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
-    """user, began (in microseconds) and the first `most` queries of each session as q0, q1, ..., null beyond its end."""
+    """user, began (microseconds) and the first `most` queries of each session as q0, q1, ..., null beyond its end."""
     steps = _steps(rows, gap_minutes)
     order = ibis.window(group_by=steps.user, order_by=[steps.at, steps.query])
     ahead = {f"q{i}": steps.query.lead(i).over(order) for i in range(1, most)}

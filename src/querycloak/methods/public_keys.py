@@ -52,7 +52,7 @@ class PublicKeys:
             for name, values in self.columns.items()
         ]
         if len(places) == 1:
-            return places[0]
+            return np.asarray(places[0], dtype=np.int64)
         first, second = places
         if self.different:
             second = second - (second > first)
@@ -95,4 +95,3 @@ def _not_occurring(counts: KeyCounts, public: PublicKeys, codes: IntArray) -> In
     asked = counts.engine.upload(keys)
     found = counts.engine.fetch(asked.semi_join(counts.table, list(counts.key)))
     return np.setdiff1d(codes, public.codes(found))
-

@@ -42,9 +42,10 @@ class PublicList:
             raise InputError(f"--{option}: the list {str(path)!r} is empty; give a text file, one entry a line")
         return cls(str(path), size, hashlib.sha256(content).hexdigest())
 
-    def describe(self) -> dict[str, object]:
+    def describe(self, name: str) -> dict[str, object]:
         """As the card has it: which list it was, without its file's name."""
-        return {"list": BUILT_IN if self.path is None else "the owner's", "entries": self.size, "sha256": self.sha256}
+        source = BUILT_IN if self.path is None else "the owner's list"
+        return {name: source, f"{name}_entries": self.size, f"{name}_sha256": self.sha256}
 
     def lines(self, option: str) -> list[str]:
         """The entries of a list in a file, as they stand there."""
@@ -64,7 +65,9 @@ def _content(option: str, path: str | os.PathLike[str]) -> bytes:
         problem = os.strerror(error.errno or 0).lower()
     except UnicodeDecodeError:
         problem = "it is not UTF-8"
-    raise InputError(f"--{option}: the list {str(path)!r} cannot be read: {problem}; give a text file, one entry a line")
+    raise InputError(
+        f"--{option}: the list {str(path)!r} cannot be read: {problem}; give a text file, one entry a line"
+    )
 
 
 def _lines(content: bytes) -> list[str]:

@@ -127,7 +127,9 @@ class QueryPool:
         object.__setattr__(self, "thresholds", {"queries": threshold, "clicks": threshold})
 
     def _solve(self, epsilon: float) -> None:
-        split = parse_split(self.split) if self.split else {name: SPLIT[name] for name in self.bounds}
+        split: Mapping[str, int] = (
+            parse_split(self.split) if self.split else {name: SPLIT[name] for name in self.bounds}
+        )
         if set(split) != set(self.bounds):
             raise ParameterError(f"split must give a part to each of {', '.join(self.bounds)}; it is {self.split!r}")
         if self.variant == "paper":
@@ -192,22 +194,24 @@ class QueryPool:
             unit="user",
             neighbours=None,
             unprotected=(*NOT_PRIVATE, *UNPROTECTED, POOL_IS_PUBLIC),
-            because="not differentially private for any epsilon: rare queries are filtered by all users' rows before each "
-            "user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
+            because="not differentially private for any epsilon: rare queries are filtered by all users' rows before "
+            "each user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
         )
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
+        paper = self.variant == "paper"
         return {
-            "noise": {name: noise.scale for name, noise in self.noises.items()},
+            **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
+            **{f"{name}_noise": noise.scale for name, noise in self.noises.items()},
             "threshold": self.thresholds["queries"],
-            "clicks": self.clicks,
+            "clicks": None if paper else self.clicks,
             "clicks_threshold": self.thresholds["clicks"] if self.clicks == "threshold" else None,
+            "pairs_threshold": None if paper else "so high that one pair of count zero is expected to pass",
             "off_pool": self.off_pool,
-            "per_user": dict(self.bounds),
-            "gap_minutes": self.gap_minutes if self.variant == "default" else None,
-            "pool": self.lists["pool"].describe(),
-            "urls": self.lists["urls"].describe() if "urls" in self.lists else None,
+            "gap_minutes": None if paper else self.gap_minutes,
+            **self.lists["pool"].describe("pool"),
+            **(self.lists["urls"].describe("urls") if "urls" in self.lists else {}),
             "split": self.split,
         }
 
@@ -240,7 +244,7 @@ class QueryPool:
             self,
             log,
             lambda: pooling.tables(drawing),
-            counts="one-draw",
+            counts="one-draw" if self.variant == "paper" else "public-keys",
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

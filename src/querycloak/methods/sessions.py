@@ -29,6 +29,7 @@ from querycloak.privacy.selection import (
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
@@ -253,7 +254,7 @@ class Sessions:
 
 def sensitivity(sessions: int, queries: int) -> int:
     """How many subsequences of two or more queries so many sessions of so many queries have (sessions.md)."""
-    return int(sessions) * (2 ** int(queries) - 1 - int(queries))
+    return sessions * ((1 << queries) - 1 - queries)
 
 
 def _one_histogram(plan: Plan, room: Mapping[str, int]) -> TablePlans:
@@ -271,7 +272,7 @@ def _weaker(claims: list[Guarantee]) -> Guarantee:
     )
 
 
-def _published(table: str, released: Table) -> Table:
+def _published(table: str, released: pa.Table) -> Table:
     import pyarrow as pa
 
     from querycloak.logs.sequences import as_lists

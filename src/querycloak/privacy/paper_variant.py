@@ -1,12 +1,10 @@
 """From a budget to the knobs of the papers' own variants: one scale and one threshold for all tables."""
 
-from querycloak.privacy.calibration import calibrate
+from querycloak.privacy.calibration import calibrate, first_threshold
 from querycloak.privacy.deltas import paper_claimed, paper_proven
 from querycloak.privacy.noise import Laplace
 
 __all__ = ["paper_knobs"]
-
-HIGHEST_THRESHOLD = 1 << 20
 
 
 def paper_knobs(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, int]:
@@ -15,17 +13,12 @@ def paper_knobs(epsilon: float, delta: float, *bounds: int) -> tuple[Laplace, in
     noise = calibrate(epsilon, delta, 2 * sum(bounds), law="laplace").noise
     if not isinstance(noise, Laplace):
         raise TypeError("calibration to Laplace noise gave another")
-    low, high = max(bounds), HIGHEST_THRESHOLD
-    while low < high:
-        middle = (low + high) // 2
-        if _fits(noise, middle, delta, bounds):
-            high = middle
-        else:
-            low = middle + 1
-    return noise, low
+    return noise, first_threshold(lambda threshold: _fits(noise, threshold, delta, bounds))
 
 
 def _fits(noise: Laplace, threshold: int, delta: float, bounds: tuple[int, ...]) -> bool:
+    if threshold < max(bounds):  # as claim 5 needs
+        return False
     # A claimed delta of 1 or more would not even be a claim.
     claimable = all(paper_claimed(noise.scale, threshold, bound)[1] < 1 for bound in bounds)
     return claimable and sum(paper_proven(noise, threshold, bound) for bound in bounds) * (1 + 2**-40) <= delta

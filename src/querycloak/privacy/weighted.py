@@ -100,7 +100,9 @@ class WeightedPlan:
         )
 
     def _because(self) -> str:
-        rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(self.scouts)
+        rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(
+            self.scouts
+        )
         return (
             f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
             f"a key comes out if its weight with discrete Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
@@ -118,9 +120,7 @@ class WeightedPlan:
             "noise": self.noise.sigma / GRID,
             "threshold": self.threshold / GRID,
             "per_user": self.per_user,
-            "scouts": [
-                {"noise": scout.noise.sigma / GRID, "floor": scout.floor / GRID} for scout in self.scouts
-            ],
+            "scouts": [{"noise": scout.noise.sigma / GRID, "floor": scout.floor / GRID} for scout in self.scouts],
             "counting_noise": self.counting.sigma,
             "counted_per_user": self.counted_per_user,
         }
