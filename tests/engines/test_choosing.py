@@ -46,7 +46,7 @@ def test_auto_comes_within_a_tenth_of_the_better_bound(log: SearchLog) -> None:
     """A log with one key per user wants a bound of 1, one with thirty wants many: no fixed bound serves both."""
 
     def released(**options: Any) -> int:
-        return Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=3)).table("clicks").num_rows
+        return int(Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=3)).table("clicks").num_rows)
 
     fixed = {bound: released(per_user=bound) for bound in (1, 4, 32, 256)}
     assert min(fixed.values()) < 0.5 * max(fixed.values()), "the bound must matter here"
@@ -95,7 +95,7 @@ def test_the_choice_is_charged_before_it_is_made(log: SearchLog, tmp_path: Path)
     Clicks(**BUDGET, per_user="auto").release(log, ledger=ledger, population="people", randomness=watched)
     assert watched.charged == [1]
     (charge,) = ledger.show("people")[0].charges
-    assert (charge.epsilon, charge.parameters["per_user"]) == (8, "auto")
+    assert (float(charge.epsilon), charge.parameters["per_user"]) == (8.0, "auto")
     drawn = charge.parameters["mechanisms"]
     assert [(each["kind"], each["epsilon"]) for each in drawn] == [("any", 0.16), ("any", 7.84)]
 
@@ -115,4 +115,4 @@ def test_what_has_no_bound_to_tune() -> None:
         (Clicks(**BUDGET, per_user=4), "tune tries every bound: leave --per-user out"),
     ):
         with pytest.raises(ParameterError, match=message):
-            tunable(method)  # type: ignore[arg-type]
+            tunable(method)

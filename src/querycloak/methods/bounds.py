@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,11 +21,15 @@ DEFAULT_SHARE = 0.02
 
 
 class Planned(Protocol):
-    """A method whose plan is known."""
+    """A method whose plans are known."""
 
     @property
-    def plan(self) -> TablePlan:
-        """Noise, threshold and bound."""
+    def plans(self) -> Mapping[str, TablePlan]:
+        """Noise, threshold and bound of each table."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """What the card says."""
         ...
 
 
@@ -50,13 +54,13 @@ class BoundChooser:
         left = rounded_down(stated(self.epsilon) * (1 - stated(self.part)))
         return rounded_down(stated(self.epsilon) - stated(left)), left
 
-    def plans(self) -> list[TablePlan]:
-        """The plan of each bound that the budget can pay."""
-        found: list[TablePlan] = []
+    def candidates(self) -> list[Planned]:
+        """The method at each bound that the budget can pay."""
+        found: list[Planned] = []
         failures: list[ParameterError] = []
         for bound in BOUNDS:
             try:
-                found.append(self.at_bound(bound, self.budget[1]).plan)
+                found.append(self.at_bound(bound, self.budget[1]))
             except ParameterError as failure:
                 failures.append(failure)
         if not found:

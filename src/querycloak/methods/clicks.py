@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,12 +10,12 @@ from querycloak.errors import ParameterError
 from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
-from querycloak.privacy.calibration import calibrate
-from querycloak.privacy.deltas import paper_claimed, paper_proven
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.paper_variant import paper_knobs
 from querycloak.privacy.selection import (
     PER_USER,
+    PRIORS,
     SELECTIONS,
     TablePlan,
     checked_budget,
@@ -38,7 +39,6 @@ UNPROTECTED = (
     "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
 )
 PAPER_PER_USER = 4
-_HIGHEST_THRESHOLD = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,7 @@ class Clicks:
     noise: float | None = None
     threshold: int | None = None
     selection: str | None = None
+    priors: str | None = None
     per_user: int | str | None = None
     auto_share: float | None = None
     two_draws: bool = False
@@ -67,6 +68,8 @@ class Clicks:
         checked_choice("variant", self.variant, VARIANTS)
         if self.selection is not None:
             checked_choice("selection", self.selection, SELECTIONS)
+        if self.priors is not None:
+            checked_choice("priors", self.priors, PRIORS)
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
@@ -91,6 +94,11 @@ class Clicks:
         return self._plan
 
     @property
+    def plans(self) -> Mapping[str, TablePlan]:
+        """The plan of its one table."""
+        return {"clicks": self.plan}
+
+    @property
     def chooser(self) -> BoundChooser:
         """How `auto` finds its bound."""
         return BoundChooser(self.epsilon, self.delta, self.auto_share, self.at_bound)  # type: ignore[arg-type]
@@ -109,15 +117,17 @@ class Clicks:
             known = None if self.per_user is None else checked_bound(self.per_user)
             law = self.selection or default_selection(epsilon, delta, known, two_draws=self.two_draws)
             bound = {"clicks": self._bound(law or "gaussian")}
-            return plan_tables(epsilon, delta, bound, selection=law, two_draws=self.two_draws).plans["clicks"]
+            return plan_tables(
+                epsilon, delta, bound, selection=law, two_draws=self.two_draws, priors=self.priors is not None
+            ).plans["clicks"]
         if self.selection in ("weighted", "rounds"):
             raise ParameterError(f"selection {self.selection} has many knobs: give the budget (epsilon, delta) instead")
-        noise = _noise(self.selection or "laplace", self.noise)
+        noise = noise_of(self.selection or "laplace", self.noise)
         fresh = noise if self.two_draws else None
         return price(noise, self.threshold, self._bound(self.selection or "laplace"), fresh=fresh)  # type: ignore[arg-type]
 
     def _paper_plan(self, given: str) -> tuple[Plan, Guarantee, Guarantee]:
-        if self.selection not in (None, "laplace") or self.two_draws:
+        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise and two draws of its own: leave those options out"
             )
@@ -125,23 +135,21 @@ class Clicks:
         if given == "knobs":
             noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
         else:
-            noise, threshold = _paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
+            noise, threshold = paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
         claimed, proven = paper_guarantees(noise, threshold, bound, unprotected=UNPROTECTED)  # type: ignore[arg-type]
         plan = Plan(noise, threshold, bound, proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
         return plan, claimed, proven
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
-        return self.chooser.parameters() if self.per_user == AUTO else plan_parameters(self.plan)
+        solved = self.chooser.parameters() if self.per_user == AUTO else plan_parameters(self.plan)
+        return {**solved, "priors": self.priors}
 
     def mechanisms(self) -> list[Mechanism]:
         """What is drawn, for whoever adds up."""
         from querycloak.privacy.mechanisms import mechanism_of
 
-        if self.per_user == AUTO:
-            return self.chooser.mechanisms()
-        # The paper's variant may count a user several times for one key: nothing but its guarantee is known.
-        return [] if self.variant == "paper" else [mechanism_of(self.plan)]
+        return self.chooser.mechanisms() if self.per_user == AUTO else [mechanism_of(self.plan)]
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -157,7 +165,12 @@ class Clicks:
 
         if self.variant == "paper":
             return first_records(log.clicks, self.plan.per_user)
-        return once_per_key(log.clicks, KEY)
+        keys = once_per_key(log.clicks, KEY)
+        if self.priors is None:
+            return keys
+        from querycloak.methods.priors import with_prior
+
+        return with_prior(log.engine, keys, "query")
 
     def release(
         self,
@@ -176,7 +189,8 @@ class Clicks:
         if self.per_user == AUTO:
             from querycloak.methods.choosing import release_at_chosen_bound
 
-            return release_at_chosen_bound(self, log, "clicks", KEY, ledger, population, randomness or Randomness())
+            keys = {"clicks": self.contributions(log)}
+            return release_at_chosen_bound(self, log, keys, {"clicks": KEY}, ledger, population, randomness)
         counting = count_records if self.variant == "paper" else count
         counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
@@ -192,22 +206,6 @@ class Clicks:
         )
 
 
-def _noise(law: str, size: object) -> Noise:
+def noise_of(law: str, size: object) -> Noise:
+    """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
     return Laplace(size) if law == "laplace" else Gaussian(size)  # type: ignore[arg-type]
-
-
-def _paper_knobs(epsilon: float, delta: float, bound: int) -> tuple[Laplace, int]:
-    """The paper's noise and the least threshold whose proven guarantee stays within a budget."""
-    # Calibrating one Laplace draw over 2 D keys gives the scale 2 D / epsilon, rounded so that it holds exactly.
-    noise = calibrate(epsilon, delta, 2 * bound, law="laplace").noise
-    if not isinstance(noise, Laplace):
-        raise TypeError("calibration to Laplace noise gave another")
-    low, high = bound, _HIGHEST_THRESHOLD
-    while low < high:
-        middle = (low + high) // 2
-        # A claimed delta of 1 or more would not even be a claim.
-        if paper_proven(noise, middle, bound) <= delta and paper_claimed(noise.scale, middle, bound)[1] < 1:
-            high = middle
-        else:
-            low = middle + 1
-    return noise, low

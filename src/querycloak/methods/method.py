@@ -65,7 +65,12 @@ def describe(method: Method) -> dict[str, Any]:
 
 
 def mechanisms_of(method: Method) -> list[dict[str, Any]]:
-    """What a method will draw, as its charge records it; empty where only its guarantee is known beforehand."""
+    """What a method will draw, as its charge records it; empty where nothing but its guarantee may be used.
+
+    That is so for papers' variants: they may count a user several times for one key.
+    """
+    if method.variant == "paper":
+        return []
     drawn: Iterable[Mechanism] = getattr(method, "mechanisms", tuple)()
     return [each.to_json() for each in drawn]
 

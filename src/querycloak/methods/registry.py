@@ -18,6 +18,14 @@ class Entry(NamedTuple):
 
 METHODS: dict[str, Entry] = {
     "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
+    "sessions": Entry(
+        "querycloak.methods.sessions", "Sessions", "Noisy counts of query sequences within sessions, and of clicks."
+    ),
+    "query-pool": Entry(
+        "querycloak.methods.query_pool",
+        "QueryPool",
+        "Noisy counts of the queries of a public pool, their transitions and clicks; pure epsilon.",
+    ),
     "k-anonymity": Entry(
         "querycloak.methods.k_anonymity",
         "KAnonymity",

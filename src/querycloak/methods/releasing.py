@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method, mechanisms_of
 from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.mechanisms import mechanism_of
-from querycloak.privacy.selection import TablePlan
 from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
@@ -25,20 +23,13 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
-    plans: Sequence[TablePlan] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
 ) -> Release:
-    """Charge, and only then draw.
-
-    plans: what is drawn, for whoever adds up later, unless the method says it by `mechanisms()`; without either, the
-    guarantee stands for it.
-    """
+    """Charge, and only then draw."""
     parameters = method.parameters()
-    # A paper's variant may count a user several times for one key: its guarantee is all that an accountant may use.
-    planned = [] if method.variant == "paper" else [mechanism_of(plan).to_json() for plan in plans]
-    recorded = {**parameters, "mechanisms": mechanisms_of(method) or planned}
+    recorded = {**parameters, "mechanisms": mechanisms_of(method)}
     paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
     return Release(
         method=method.name,

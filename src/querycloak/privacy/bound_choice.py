@@ -13,23 +13,33 @@ from querycloak.privacy.weighted import GRID, WeightedPlan
 __all__ = ["choose_plan", "qualities"]
 
 
-def choose_plan(
-    plans: Sequence[TablePlan], users_by_keys: Mapping[int, int], epsilon: float, randomness: Randomness
-) -> int:
-    """Which plan to use, for the price of epsilon; users_by_keys: how many users hold so many keys (private)."""
-    if not plans:
+Plans = Mapping[str, TablePlan]
+"""A plan for each table of a release."""
+Held = Mapping[str, Mapping[int, int]]
+"""For each table, how many users hold so many of its keys (private)."""
+
+
+def choose_plan(candidates: Sequence[Plans], held: Held, epsilon: float, randomness: Randomness) -> int:
+    """Which of the candidates to use, for the price of epsilon."""
+    if not candidates:
         raise ParameterError("there must be at least one plan to choose from")
-    quality = qualities(plans, users_by_keys)
-    reach = max(_gain(plan, keys) for plan in plans for keys in range(1, plan.per_user + 1))
+    quality = qualities(candidates, held)
+    reach = max(sum(_largest_gain(plan) for plan in plans.values()) for plans in candidates)
     best = max(quality)
     return randomness.proportional_to_exp_minus([stated(epsilon) * (best - each) / reach for each in quality])
 
 
-def qualities(plans: Sequence[TablePlan], users_by_keys: Mapping[int, int]) -> list[Fraction]:
-    """How much each plan promises: what all users add, over what a key needs (private)."""
-    return [
-        sum((users * _gain(plan, keys) for keys, users in users_by_keys.items()), start=Fraction(0)) for plan in plans
-    ]
+def qualities(candidates: Sequence[Plans], held: Held) -> list[Fraction]:
+    """How much each candidate promises: what all users add, over what a key needs, in all its tables (private)."""
+    return [sum((_quality(plan, held[table]) for table, plan in plans.items()), Fraction(0)) for plans in candidates]
+
+
+def _quality(plan: TablePlan, users_by_keys: Mapping[int, int]) -> Fraction:
+    return sum((users * _gain(plan, keys) for keys, users in users_by_keys.items()), Fraction(0))
+
+
+def _largest_gain(plan: TablePlan) -> Fraction:
+    return max(_gain(plan, keys) for keys in range(1, plan.per_user + 1))
 
 
 def _gain(plan: TablePlan, keys: int) -> Fraction:

@@ -20,14 +20,16 @@ from querycloak.privacy.parameters import number_above_zero, refuse, share, whol
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
 
 __all__ = [
-    "PER_USER", "SELECTIONS", "TablePlan", "TablePlans", "checked_budget", "default_selection", "parse_split", "plan_parameters",
+    "PER_USER", "PRIORS", "SELECTIONS", "TablePlan", "TablePlans", "checked_budget", "default_selection", "parse_split", "plan_parameters",
     "plan_tables", "together",
 ]  # fmt: skip
 
+PRIORS = ("public",)
+"""What may guide users in choosing among their keys."""
 SELECTIONS = (*LAWS, "weighted", "rounds")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
 """How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
-COUNTED_PER_USER = 32
+COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
 OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
@@ -71,10 +73,12 @@ def plan_tables(
     selection: str | None = None,
     split: Mapping[str, int] | None = None,
     two_draws: bool = False,
+    priors: bool = False,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
     split: how many parts of the budget each table gets; equal parts if not given.
+    priors: whether users prefer keys by public knowledge.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if selection not in (None, *SELECTIONS):
@@ -83,7 +87,7 @@ def plan_tables(
     if selection in ("weighted", "rounds"):
         if two_draws:
             raise ParameterError(f"selection {selection} counts with fresh noise anyway: leave two_draws out")
-        return _weighted_tables(epsilon, delta, per_user, parts, selection)
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
     plans = {
         name: calibrate(
             _down(stated(epsilon) * parts[name]),
@@ -119,7 +123,7 @@ def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[s
 
 
 def _weighted_tables(
-    epsilon: float, delta: float, per_user: Mapping[str, int], parts: Mapping[str, Fraction], selection: str
+    epsilon: float, delta: float, per_user: Mapping[str, int], parts: Mapping[str, Fraction], selection: str, *, priors: bool
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
@@ -127,8 +131,8 @@ def _weighted_tables(
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
-        counted = min(COUNTED_PER_USER, bound)
-        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta)
+        counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
+        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta, priors=priors)
         plans[name] = replace(plan, delta=together(epsilon, plan.cost()))
     costs = [plan.cost() for plan in plans.values() if isinstance(plan, WeightedPlan)]
     reached = together(epsilon, *costs)

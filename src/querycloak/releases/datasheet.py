@@ -86,6 +86,11 @@ def _counts(release: Release) -> str:
         "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
         "the count that you see. Counts are right on average given that a row is here, and some lie below the "
         "threshold. A row that is missing is not a zero: it is a count that did not pass.",
+        "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
+        f"count, zeros included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is "
+        "the one you see. So **counts near the threshold are too high on average, and about one row of each table was "
+        "asked for by nobody**. A row that is missing is not a zero: it is a count that did not pass, or one that is "
+        "in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
         "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "

@@ -38,7 +38,7 @@ class Exponents(Randomness):
 
 def chances(users: dict[int, int], epsilon: float) -> list[Decimal]:
     seen = Exponents(seed=0)
-    choose_plan(PLANS, users, epsilon, seen)
+    choose_plan([{"keys": plan} for plan in PLANS], {"keys": users}, epsilon, seen)
     with localcontext(prec=60):
         weights = [(-Decimal(x.numerator) / Decimal(x.denominator)).exp() for x in seen.asked]
         return [weight / sum(weights) for weight in weights]
@@ -86,15 +86,21 @@ def test_exponents_begin_at_zero(exponents: list[Fraction]) -> None:
         Randomness(seed=1).proportional_to_exp_minus(exponents)
 
 
+def by_hand(plans: list[TablePlan], users: dict[int, int]) -> list[Fraction]:
+    return qualities([{"keys": plan} for plan in plans], {"keys": users})
+
+
 def test_gains_by_hand() -> None:
     """What a user adds, over what a key needs: 3 keys and 100 keys, of which 1, 4, 32 or 64 count."""
     users = {3: 10, 100: 1}
-    assert qualities(ONE_DRAW, users) == [Fraction(11, 3), Fraction(34, 10), Fraction(62, 24)]
-    weighted, rounds = qualities([WEIGHTED, ROUNDS], users)
+    assert by_hand(ONE_DRAW, users) == [Fraction(11, 3), Fraction(34, 10), Fraction(62, 24)]
+    weighted, rounds = by_hand([WEIGHTED, ROUNDS], users)
     # floor(256/sqrt(3)) = 147 and floor(256/sqrt(64)) = 32; floor(256 sqrt(4/8)) = 181 and floor(256 sqrt(4/64)) = 64.
     assert weighted == Fraction(10 * 3 * 147 + 64 * 32, WEIGHTED.threshold)
     assert rounds == Fraction(10 * 3 * 181 + 64 * 64, ROUNDS.threshold)
-    assert qualities(PLANS, {}) == [0] * 5
+    assert by_hand(PLANS, {}) == [0] * 5
+    both = qualities([{"clicks": ONE_DRAW[0], "sessions": WEIGHTED}], {"clicks": users, "sessions": {100: 2}})
+    assert both == [Fraction(11, 3) + 2 * Fraction(64 * 32, WEIGHTED.threshold)]
 
 
 @given(st.floats(1e-3, 50), st.floats(1e-4, 0.9))
@@ -116,10 +122,15 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
     assert (proven.epsilon, proven.delta) == (3.0, 1e-6)
     choosing, left = method.chooser.budget
     assert (choosing, left) == (0.06, 2.94)
-    plans = method.chooser.plans()
+    plans = [candidate.plans["clicks"] for candidate in method.chooser.candidates()]
     assert [plan.per_user for plan in plans] == list(BOUNDS)
     assert all(plan.epsilon <= left and plan.delta <= 1e-6 for plan in plans)
-    assert method.parameters() == {"per_user": "auto", "per_user_choices": list(BOUNDS), "auto_share": 0.02}
+    assert method.parameters() == {
+        "per_user": "auto",
+        "per_user_choices": list(BOUNDS),
+        "auto_share": 0.02,
+        "priors": None,
+    }
     dearer = Clicks(epsilon=3, delta=1e-6, per_user="auto", auto_share=0.1)
     assert dearer.chooser.budget == (0.3, 2.7)
     assert dearer.proven().epsilon == 3.0
@@ -148,4 +159,4 @@ def test_there_is_no_plan_before_the_choice() -> None:
     with pytest.raises(ParameterError, match="per_user auto is chosen when the log is released"):
         _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plan
     with pytest.raises(ParameterError, match="at least one plan"):
-        choose_plan([], {1: 1}, 0.1, Randomness(seed=1))
+        choose_plan([], {"keys": {1: 1}}, 0.1, Randomness(seed=1))

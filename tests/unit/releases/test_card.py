@@ -161,6 +161,7 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     [
         ("one-draw", "published counts near the threshold are too high on average"),
         ("fresh-draw", "a fresh draw made the count that you see"),
+        ("public-keys", "about one row of each table was asked for by nobody"),
         ("exact", "no noise was added to them"),
         ("synthetic", "A single row, or a single user, is nobody"),
     ],
@@ -235,7 +236,7 @@ def test_a_release_checks_itself() -> None:
         a_release(method=" ")
     with pytest.raises(ParameterError, match="variant must be a text"):
         a_release(variant=None)
-    with pytest.raises(ParameterError, match="counts must be one of one-draw, fresh-draw, exact, synthetic, got 'two'"):
+    with pytest.raises(ParameterError, match=r"counts must be one of one-draw, .*, synthetic, got 'two'"):
         a_release(counts="two")
     with pytest.raises(ParameterError, match="tables must hold at least one table"):
         a_release(tables={})
