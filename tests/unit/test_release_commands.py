@@ -202,7 +202,7 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
     assert "--per-user auto chooses and pays" in private.stdout
     assert public.stdout.startswith("per user  selection")
-    assert all(len(line) <= 100 for line in private.stdout.splitlines())
+    assert all(len(line) <= 80 for line in private.stdout.splitlines())
     assert "█" in public.stdout
     told = json.loads(querycloak(*tune, "--json").stdout)
     assert (told["private"], told["method"]) == (True, "clicks")
