@@ -1,6 +1,6 @@
 """What a key's text tells about its chances, from public knowledge alone: long queries, digits and rare words have few.
 
-How a user's keys are ordered or weighed may depend on their text at no cost to anybody's privacy (privacy/selection.md).
+How a user's keys are ordered or weighed may depend on their text: it costs no privacy (privacy/selection.md).
 """
 
 from __future__ import annotations

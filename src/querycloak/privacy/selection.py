@@ -20,9 +20,18 @@ from querycloak.privacy.parameters import number_above_zero, refuse, share, whol
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
 
 __all__ = [
-    "PER_USER", "PRIORS", "SELECTIONS", "TablePlan", "TablePlans", "checked_budget", "default_selection", "parse_split", "plan_parameters",
-    "plan_tables", "together",
-]  # fmt: skip
+    "PER_USER",
+    "PRIORS",
+    "SELECTIONS",
+    "TablePlan",
+    "TablePlans",
+    "checked_budget",
+    "default_selection",
+    "parse_split",
+    "plan_parameters",
+    "plan_tables",
+    "together",
+]
 
 PRIORS = ("public",)
 """What may guide users in choosing among their keys."""
@@ -123,7 +132,13 @@ def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[s
 
 
 def _weighted_tables(
-    epsilon: float, delta: float, per_user: Mapping[str, int], parts: Mapping[str, Fraction], selection: str, *, priors: bool
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    parts: Mapping[str, Fraction],
+    selection: str,
+    *,
+    priors: bool,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))

@@ -105,7 +105,7 @@ class WeightedPlan:
         )
         return (
             f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
-            f"a key comes out if its weight with discrete Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
+            f"a key comes out if its weight with Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
             f"{self.threshold / GRID:.4g}; its count, of at most {self.counted_per_user} keys of a user, has noise of "
             f"sigma {self.counting.sigma:.4g} (privacy/selection.md)"
         )
