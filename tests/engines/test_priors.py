@@ -19,7 +19,8 @@ POINTS = {
     "weather forecast today": 4,
     "weather 2006": 6,
     "one two three four five six": MOST_POINTS,
-    "weather\tforecast": 2,
+    "2\x1fweather\x1fforecast": 2,
+    "2\x1fweather\x1f2006": 6,
 }
 
 
@@ -44,6 +45,7 @@ def test_points_follow_from_the_text(engine: Engine) -> None:
 def test_likely_keys_are_kept_first(engine: Engine) -> None:
     held = with_prior(engine, contributions(engine), "query")
     kept = engine.fetch(first_keys(held, ("query",), 3)).to_pylist()
+    # Of equal points the earlier one.
     assert {row["query"] for row in kept} == {"weather", "zzyqx", "weather forecast"}
 
 

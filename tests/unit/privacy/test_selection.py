@@ -315,6 +315,15 @@ def test_golden_plans() -> None:
     ]  # fmt: skip
 
 
+def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
+    assert default_selection(0.05, 1e-9, None) is None
+    assert default_selection(8, 1e-16, None) is None
+    with pytest.raises(ParameterError, match="raise epsilon or delta, or take another selection"):
+        plan_tables(0.05, 1e-9, {"clicks": 256}, selection="rounds")
+    with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection weighted, got 1e-16"):
+        plan_tables(8, 1e-16, {"clicks": 256}, selection="weighted")
+
+
 def test_the_default_follows_a_formula() -> None:
     """At (8, 2.25e-7) few keys per user want one draw, many want rounds; nobody's data is asked."""
     assert [default_selection(8, 2.25e-7, bound) for bound in (1, 2, 4, 16, 32, 256, None)] == [
