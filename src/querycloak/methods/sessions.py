@@ -20,7 +20,6 @@ from querycloak.privacy.selection import (
     PRIORS,
     SELECTIONS,
     TablePlan,
-    TablePlans,
     checked_budget,
     default_selection,
     parse_split,
@@ -90,36 +89,38 @@ class Sessions:
             self._set_plans(given)
 
     def _set_plans(self, given: str) -> None:
-        if given == "knobs":
-            planned = self._of_knobs()
-        else:
-            epsilon, delta = checked_budget(self.epsilon, self.delta)
-            planned = self._of_budget(epsilon, delta)
-        self._set(planned.plans, None, planned.guarantee(clicks.UNPROTECTED))
+        plans, proven = self._of_knobs() if given == "knobs" else self._of_budget()
+        self._set(plans, None, proven)
 
     def _set(self, plans: Mapping[str, TablePlan], claimed: Guarantee | None, proven: Guarantee) -> None:
         object.__setattr__(self, "plans", plans)
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
-    def _of_knobs(self) -> TablePlans:
+    def _of_knobs(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
         law = self.selection or "laplace"
         if law not in LAWS:
             raise ParameterError(f"selection {law} has many knobs: give the budget (epsilon, delta) instead")
         if self.split is not None:
             raise ParameterError("split is for a budget: noise and threshold hold for all tables alike; leave it out")
-        noise = clicks.noise_of(law, self.noise)
-        room = self._room(law)
-        return _one_histogram(price(noise, self.threshold, sum(room.values()), fresh=noise if self.two_draws else None), room)  # type: ignore[arg-type]  # noqa: E501  # fmt: skip
+        noise, room = clicks.noise_of(law, self.noise), self._room(law)
+        fresh = noise if self.two_draws else None
+        return _one_histogram(price(noise, self.threshold, sum(room.values()), fresh=fresh), room)  # type: ignore[arg-type]
 
-    def _of_budget(self, epsilon: float, delta: float) -> TablePlans:
+    def _of_budget(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
+        epsilon, delta = checked_budget(self.epsilon, self.delta)
         law = self.selection or self._default_selection(epsilon, delta)
         room = self._room(law or "gaussian")
         split = None if self.split is None else parse_split(self.split)
         if law in (None, *LAWS) and (split is None or len(room) == 1):
             together = calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws)
             return _one_histogram(together, room)
+<<<<<<< HEAD
         priors = self.priors is not None
         return plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
+=======
+        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws)
+        return planned.plans, planned.guarantee(clicks.UNPROTECTED)
+>>>>>>> pool
 
     def _default_selection(self, epsilon: float, delta: float) -> str | None:
         """By formula; a bound that was given decides what is best for it."""
@@ -267,10 +268,13 @@ def sensitivity(sessions: int, queries: int) -> int:
     return sessions * ((1 << queries) - 1 - queries)
 
 
-def _one_histogram(plan: Plan, room: Mapping[str, int]) -> TablePlans:
+def _one_histogram(plan: Plan, room: Mapping[str, int]) -> tuple[Mapping[str, TablePlan], Guarantee]:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
-    plans = {table: replace(plan, per_user=bound) for table, bound in room.items()}
-    return TablePlans(plans, plan.epsilon, plan.delta)
+    proven = plan.guarantee(clicks.UNPROTECTED)
+    if len(room) > 1:
+        shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
+        proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
+    return {table: replace(plan, per_user=bound) for table, bound in room.items()}, proven
 
 
 def _weaker(claims: list[Guarantee]) -> Guarantee:
