@@ -114,13 +114,9 @@ class Sessions:
         if law in (None, *LAWS) and (split is None or len(room) == 1):
             together = calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws)
             return _one_histogram(together, room)
-<<<<<<< HEAD
         priors = self.priors is not None
-        return plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
-=======
-        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws)
+        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
         return planned.plans, planned.guarantee(clicks.UNPROTECTED)
->>>>>>> pool
 
     def _default_selection(self, epsilon: float, delta: float) -> str | None:
         """By formula; a bound that was given decides what is best for it."""
