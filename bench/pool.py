@@ -1,4 +1,4 @@
-"""Public keys that nobody asked for: a million queries, and their million million transitions, against a draw for each."""
+"""Public keys that nobody asked for: a million queries and all their pairs, against a draw for each."""
 
 from __future__ import annotations
 

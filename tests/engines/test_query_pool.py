@@ -193,6 +193,17 @@ def test_rows_that_nobody_asked_for_may_come_out_and_no_others(engine: Engine, t
     assert "clicks" not in release.tables
 
 
+def test_nothing_may_come_out(engine: Engine, tmp_path: Path) -> None:
+    log = opened(engine, tmp_path / "log.tsv", some_rows(seed=4))
+    pool, urls = listed(tmp_path / "pool", "xyz"), listed(tmp_path / "urls", ["http://1.example/"])
+    release = QueryPool(noise=0.1, threshold=90, pool=pool, urls=urls).release(log)
+    assert {kind: release.table(kind).num_rows for kind in release.tables} == {
+        "queries": 0,
+        "clicks": 0,
+        "transitions": 0,
+    }
+
+
 def test_pairs_of_many_queries_are_never_written_down(duckdb_engine: Engine) -> None:
     names = pa.array([f"query {i}" for i in range(1_000_000)])
     public = PublicKeys({"query": names, "next_query": names}, different=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
@@ -118,6 +120,37 @@ def test_a_user_more_changes_nobody_elses_part_and_order_does_not_matter(
     changed = with_one_more.pop("new")
     assert with_one_more == without
     assert 0 < sum(changed.values()) <= sensitivity(2, 3)
+
+
+STEPS = st.tuples(st.sampled_from(["u", "v", "new"]), st.sampled_from([0, 60, GAP, GAP + 1]), st.sampled_from("abc"))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(STEPS, max_size=40), st.integers(1, 2), st.integers(2, 4), st.randoms(use_true_random=False))
+def test_laws_of_what_users_add(
+    duckdb_engine: Engine,
+    tmp_path: Path,
+    steps: list[tuple[str, int, str]],
+    most_sessions: int,
+    most_queries: int,
+    shuffling: random.Random,
+) -> None:
+    """sessions.md: bounded, one user's own affair, whatever the order of the rows."""
+    at, rows = 0, []
+    for user, pause, query in steps:
+        at += pause
+        rows.append((user, f"{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}", query, "", ""))
+    shuffled = shuffling.sample(rows, len(rows))
+    others = [row for row in shuffled if row[0] != "new"]
+    for variant in ("default", "paper"):
+        method = a_method(most_sessions, most_queries, variant=variant)
+        whole, without = (
+            counted_by(method, read(write(tmp_path / "log.tsv", aol(some)), log_format="aol", engine=duckdb_engine))
+            for some in (shuffled, others)
+        )
+        assert whole == expected(rows, most_sessions, most_queries, paper=variant == "paper")
+        assert {user: keys for user, keys in whole.items() if user != "new"} == without
+        assert all(sum(keys.values()) <= sensitivity(most_sessions, most_queries) for keys in whole.values())
 
 
 def test_a_session_of_four_queries_has_eleven_subsequences(engine: Engine, tmp_path: Path) -> None:

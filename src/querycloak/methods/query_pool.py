@@ -209,11 +209,15 @@ class QueryPool:
             "clicks_threshold": self.thresholds["clicks"] if self.clicks == "threshold" else None,
             "pairs_threshold": None if paper else "so high that one pair of count zero is expected to pass",
             "off_pool": self.off_pool,
+            "transitions": None if paper or "transitions" not in self.bounds else self._between(),
             "gap_minutes": None if paper else self.gap_minutes,
             **self.lists["pool"].describe("pool"),
             **(self.lists["urls"].describe("urls") if "urls" in self.lists else {}),
             "split": self.split,
         }
+
+    def _between(self) -> str:
+        return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
 
     def claimed(self) -> Guarantee | None:
         """What Zhang, Yang and Singh say, in the paper variant."""

@@ -18,9 +18,9 @@ from querycloak.privacy.paper_variant import paper_knobs
 from querycloak.privacy.parameters import natural, number_above_zero, whole
 from querycloak.privacy.selection import (
     PER_USER,
+    PRIORS,
     SELECTIONS,
     TablePlan,
-    TablePlans,
     checked_budget,
     default_selection,
     parse_split,
@@ -70,6 +70,7 @@ class Sessions:
     auto_share: float | None = None
     no_clicks: bool = False
     split: str | None = None
+    priors: str | None = None
     two_draws: bool = False
     force: bool = False
     variant: str = "default"
@@ -81,6 +82,8 @@ class Sessions:
         checked_choice("variant", self.variant, VARIANTS)
         if self.selection is not None:
             checked_choice("selection", self.selection, SELECTIONS)
+        if self.priors is not None:
+            checked_choice("priors", self.priors, PRIORS)
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
@@ -114,35 +117,34 @@ class Sessions:
         )
 
     def _set_plans(self, given: str) -> None:
-        if given == "knobs":
-            planned = self._of_knobs()
-        else:
-            epsilon, delta = checked_budget(self.epsilon, self.delta)
-            planned = self._of_budget(epsilon, delta)
-        self._set(planned.plans, None, planned.guarantee(clicks.UNPROTECTED))
+        plans, proven = self._of_knobs() if given == "knobs" else self._of_budget()
+        self._set(plans, None, proven)
 
     def _set(self, plans: Mapping[str, TablePlan], claimed: Guarantee | None, proven: Guarantee) -> None:
         object.__setattr__(self, "plans", plans)
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
-    def _of_knobs(self) -> TablePlans:
+    def _of_knobs(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
         law = self.selection or "laplace"
         if law not in LAWS:
             raise ParameterError(f"selection {law} has many knobs: give the budget (epsilon, delta) instead")
         if self.split is not None:
             raise ParameterError("split is for a budget: noise and threshold hold for all tables alike; leave it out")
-        noise = clicks.noise_of(law, self.noise)
-        room = self._room(law)
-        return _one_histogram(price(noise, self.threshold, sum(room.values()), fresh=noise if self.two_draws else None), room)  # type: ignore[arg-type]  # noqa: E501  # fmt: skip
+        noise, room = clicks.noise_of(law, self.noise), self._room(law)
+        fresh = noise if self.two_draws else None
+        return _one_histogram(price(noise, self.threshold, sum(room.values()), fresh=fresh), room)  # type: ignore[arg-type]
 
-    def _of_budget(self, epsilon: float, delta: float) -> TablePlans:
+    def _of_budget(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
+        epsilon, delta = checked_budget(self.epsilon, self.delta)
         law = self.selection or self._default_selection(epsilon, delta)
         room = self._room(law or "gaussian")
         split = None if self.split is None else parse_split(self.split)
         if law in (None, *LAWS) and (split is None or len(room) == 1):
             together = calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws)
             return _one_histogram(together, room)
-        return plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws)
+        priors = self.priors is not None
+        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
+        return planned.plans, planned.guarantee(clicks.UNPROTECTED)
 
     def _default_selection(self, epsilon: float, delta: float) -> str | None:
         """By formula; a bound that was given decides what is best for it."""
@@ -182,7 +184,7 @@ class Sessions:
         return {"clicks": checked_bound(default if self.per_user is None else self.per_user), "sessions": keys}
 
     def _set_paper_plans(self, given: str) -> None:
-        if self.selection not in (None, "laplace") or self.two_draws or self.split is not None:
+        if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise, two draws and one scale for both tables: leave those options out"
             )
@@ -227,6 +229,7 @@ class Sessions:
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "split": self.split,
+            "priors": self.priors,
         }
 
     def mechanisms(self) -> list[Mechanism]:
@@ -254,13 +257,16 @@ class Sessions:
             sessions = sequences.first_sessions(sessions, most_sessions)
         found = sequences.subsequences(sessions, most_queries, escape=not log.source.choices.normalise)
         tables = {"sessions": found if self.variant == "paper" else sequences.once_per_sequence(found)}
-        if self.no_clicks:
-            return tables
-        paper = self.variant == "paper"
-        pairs = (
-            first_records(log.clicks, self.plans["clicks"].per_user) if paper else once_per_key(log.clicks, clicks.KEY)
-        )
-        return {"clicks": pairs, **tables}
+        if not self.no_clicks:
+            paper = self.variant == "paper"
+            every = log.clicks
+            pairs = first_records(every, self.plans["clicks"].per_user) if paper else once_per_key(every, clicks.KEY)
+            tables = {"clicks": pairs, **tables}
+        if self.priors is not None:
+            from querycloak.methods.priors import with_prior
+
+            tables = {table: with_prior(log.engine, rows, KEYS[table][0]) for table, rows in tables.items()}
+        return tables
 
     def release(
         self,
@@ -304,10 +310,13 @@ def sensitivity(sessions: int, queries: int) -> int:
     return sessions * ((1 << queries) - 1 - queries)
 
 
-def _one_histogram(plan: Plan, room: Mapping[str, int]) -> TablePlans:
+def _one_histogram(plan: Plan, room: Mapping[str, int]) -> tuple[Mapping[str, TablePlan], Guarantee]:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
-    plans = {table: replace(plan, per_user=bound) for table, bound in room.items()}
-    return TablePlans(plans, plan.epsilon, plan.delta)
+    proven = plan.guarantee(clicks.UNPROTECTED)
+    if len(room) > 1:
+        shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
+        proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
+    return {table: replace(plan, per_user=bound) for table, bound in room.items()}, proven
 
 
 def _weaker(claims: list[Guarantee]) -> Guarantee:

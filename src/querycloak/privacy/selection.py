@@ -20,15 +20,26 @@ from querycloak.privacy.parameters import number_above_zero, refuse, share, whol
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
 
 __all__ = [
-    "PER_USER", "PRIORS", "SELECTIONS", "TablePlan", "TablePlans", "checked_budget", "default_selection", "parse_split", "plan_parameters",
-    "plan_tables", "together",
-]  # fmt: skip
+    "PER_USER",
+    "PRIORS",
+    "SELECTIONS",
+    "TablePlan",
+    "TablePlans",
+    "checked_budget",
+    "default_selection",
+    "parse_split",
+    "plan_parameters",
+    "plan_tables",
+    "together",
+]
 
 PRIORS = ("public",)
 """What may guide users in choosing among their keys."""
 SELECTIONS = (*LAWS, "weighted", "rounds")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
 """How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
+LEAST_DELTA = 1e-15
+"""Below this the slack of claim 1 would count."""
 COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
 OWN_KEYS = Fraction(1, 2)
@@ -85,6 +96,8 @@ def plan_tables(
         refuse("selection", f"one of {', '.join(SELECTIONS)}", selection, "or leave it out: a formula chooses")
     parts = _parts(per_user, split)
     if selection in ("weighted", "rounds"):
+        if delta < LEAST_DELTA:
+            refuse("delta", f"at least {LEAST_DELTA:g} for selection {selection}", delta, "take laplace or gaussian")
         if two_draws:
             raise ParameterError(f"selection {selection} counts with fresh noise anyway: leave two_draws out")
         return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
@@ -123,7 +136,13 @@ def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[s
 
 
 def _weighted_tables(
-    epsilon: float, delta: float, per_user: Mapping[str, int], parts: Mapping[str, Fraction], selection: str, *, priors: bool
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    parts: Mapping[str, Fraction],
+    selection: str,
+    *,
+    priors: bool,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
@@ -158,10 +177,13 @@ def default_selection(epsilon: float, delta: float, per_user: int | None, *, two
     """
     if two_draws:
         return None
+    try:
+        plan = _only(plan_tables(epsilon, delta, {"keys": per_user or PER_USER["rounds"]}, selection="rounds").plans)
+    except ParameterError:
+        return None  # a budget too small for weights
     if per_user is None:
         return "rounds"
     one_draw = calibrate(epsilon, delta, per_user)
-    plan = _only(plan_tables(epsilon, delta, {"keys": per_user}, selection="rounds").plans)
     weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
     return "rounds" if plan.threshold < one_draw.threshold * weight else None
 

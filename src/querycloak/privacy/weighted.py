@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import checked_bound, four_digits_up
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.noise import Gaussian
+from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.randomness import IntArray
 
 __all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
@@ -105,7 +106,7 @@ class WeightedPlan:
         )
         return (
             f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
-            f"a key comes out if its weight with discrete Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
+            f"a key comes out if its weight with Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
             f"{self.threshold / GRID:.4g}; its count, of at most {self.counted_per_user} keys of a user, has noise of "
             f"sigma {self.counting.sigma:.4g} (privacy/selection.md)"
         )
@@ -120,7 +121,8 @@ class WeightedPlan:
             "noise": self.noise.sigma / GRID,
             "threshold": self.threshold / GRID,
             "per_user": self.per_user,
-            "scouts": [{"noise": scout.noise.sigma / GRID, "floor": scout.floor / GRID} for scout in self.scouts],
+            "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
+            "scout_floor": [scout.floor / GRID for scout in self.scouts],
             "counting_noise": self.counting.sigma,
             "counted_per_user": self.counted_per_user,
         }
@@ -208,7 +210,13 @@ def _scout(squared: float, floor: float) -> Scout:
 
 
 def _noise(squared: float, squared_change: float) -> Gaussian:
-    return Gaussian(four_digits_up(noise_for(squared, squared_change)))
+    sigma = four_digits_up(noise_for(squared, squared_change))
+    if sigma > LARGEST_NOISE:
+        raise ParameterError(
+            f"the budget must allow weights noise of sigma {LARGEST_NOISE // GRID} at most, it needs "
+            f"{sigma / GRID:.3g}; raise epsilon or delta, or take another selection"
+        )
+    return Gaussian(sigma)
 
 
 def _least_threshold(noise: Gaussian, per_user: int, most: float, *, equal: bool) -> int:

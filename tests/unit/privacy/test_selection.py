@@ -27,7 +27,7 @@ from querycloak.privacy.selection import (
     plan_tables,
     together,
 )
-from querycloak.privacy.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys, plan_weighted
+from querycloak.privacy.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
 
 BUDGETS = [(8.0, 2.25e-7), (1.0, 1e-6), (3.0, math.exp(-10)), (0.2, 1e-5), (30.0, 1e-9)]
 
@@ -73,7 +73,7 @@ def test_the_largest_loss_is_the_largest(epsilon: float, delta: float) -> None:
 
 
 def test_noise_too_small_for_claim_1_is_refused() -> None:
-    with pytest.raises(ParameterError, match="sigma must be above 1.73"):
+    with pytest.raises(ParameterError, match=r"sigma must be above 1\.73"):
         squared_loss(Gaussian(1.7), 1)
     with pytest.raises(ParameterError, match="delta must be above 1e-18"):
         largest_loss(1.0, 1e-19)
@@ -96,9 +96,7 @@ def test_no_weights_of_one_user_beat_the_bound_on_own_keys(sigma: float, thresho
     bound = own_keys(noise, threshold, 3, equal=False)
     assert worst <= bound <= 2 * worst
     equal = own_keys(noise, threshold, 3, equal=True)
-    by_number = max(
-        chance_of_own_keys(noise, threshold, [math.isqrt(GRID**2 // n)] * n) for n in (1, 2, 3)
-    )
+    by_number = max(chance_of_own_keys(noise, threshold, [math.isqrt(GRID**2 // n)] * n) for n in (1, 2, 3))
     assert by_number * (1 - 1e-6) <= equal <= min(bound, by_number * (1 + 1e-6))
 
 
@@ -293,10 +291,14 @@ def test_tables_share_one_budget_better_than_two_budgets_add_up() -> None:
     alone = plan_tables(8, 1.13e-7 / 2, {"clicks": 256}, selection="rounds")
     assert both.delta <= 1.13e-7
     assert both.plans["clicks"].threshold < 0.85 * alone.plans["clicks"].threshold
-    uneven = plan_tables(16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds", split={"clicks": 1, "sessions": 3})
+    uneven = plan_tables(
+        16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds", split={"clicks": 1, "sessions": 3}
+    )
     assert uneven.delta <= 1.13e-7
     assert uneven.plans["sessions"].threshold < both.plans["sessions"].threshold < uneven.plans["clicks"].threshold
-    laplace = plan_tables(16, 1.13e-7, {"clicks": 1, "sessions": 4}, selection="laplace", split={"clicks": 1, "sessions": 3})
+    laplace = plan_tables(
+        16, 1.13e-7, {"clicks": 1, "sessions": 4}, selection="laplace", split={"clicks": 1, "sessions": 3}
+    )
     assert (laplace.epsilon, laplace.plans["clicks"].epsilon, laplace.plans["sessions"].epsilon) == (16, 4, 12)
     assert laplace.delta <= 1.13e-7
 
@@ -313,6 +315,15 @@ def test_golden_plans() -> None:
     assert [round(solved["rounds"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
         1.107, 6.895, 6.494,
     ]  # fmt: skip
+
+
+def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
+    assert default_selection(0.05, 1e-9, None) is None
+    assert default_selection(8, 1e-16, None) is None
+    with pytest.raises(ParameterError, match="raise epsilon or delta, or take another selection"):
+        plan_tables(0.05, 1e-9, {"clicks": 256}, selection="rounds")
+    with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection weighted, got 1e-16"):
+        plan_tables(8, 1e-16, {"clicks": 256}, selection="weighted")
 
 
 def test_the_default_follows_a_formula() -> None:
