@@ -21,8 +21,18 @@ from querycloak.privacy.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.hockeystick import hockey_stick
 from querycloak.privacy.losses import Losses
-from querycloak.privacy.mechanisms import Anything, Histogram, Mechanism, PublicCounts, losses_of, mechanism_of
+from querycloak.privacy.mechanisms import (
+    Anything,
+    GaussianRounds,
+    Histogram,
+    Mechanism,
+    PublicCounts,
+    losses_of,
+    mechanism_of,
+)
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.selection import plan_tables, together
+from querycloak.privacy.weighted import WeightedPlan
 from tests.unit.privacy.privacy_oracles import divergence, one_key, one_key_two_draws, values_for
 
 NOISES: list[Noise] = [Laplace(0.5), Laplace(2.0), Laplace(10.0), Gaussian(0.6), Gaussian(1.4), Gaussian(3.9)]
@@ -136,11 +146,24 @@ def test_the_same_on_dp_accounting(together: Losses, at: float, peer: float, com
     assert peer - compositions * 1e-5 <= found <= peer * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 2.25e-7), (1.0, 1e-6), (0.5, 1e-8)])
+@pytest.mark.parametrize("selection", ["weighted", "rounds"])
+def test_rounds_of_gaussian_noise_cost_what_selection_says(epsilon: float, delta: float, selection: str) -> None:
+    """Claim 4: mu^2 and own keys add up as selection.md, claim 4, has it; the grid adds a little."""
+    plan = plan_tables(epsilon, delta, {"clicks": 64}, selection=selection).plans["clicks"]
+    assert isinstance(plan, WeightedPlan)
+    for n in (1, 5):
+        exact = together(epsilon * n, *[plan.cost()] * n)
+        bound = (mechanism_of(plan).losses() * n).delta_at(epsilon * n)
+        assert exact * (1 - 1e-6) <= bound <= exact * 1.02
+
+
 def mechanisms() -> st.SearchStrategy[Mechanism]:
     noises = st.sampled_from([Laplace(2.0), Laplace(5.5), Gaussian(3.0), Gaussian(17.25)])
     histograms = st.builds(Histogram, noises, st.integers(60, 90), st.integers(1, 5), st.none() | noises)
     counts = st.builds(PublicCounts, noises, st.integers(1, 5))
-    return histograms | counts | st.builds(Anything, st.floats(0.01, 1), st.sampled_from([0.0, 1e-9, 1e-7]))
+    rounds = st.builds(GaussianRounds, st.floats(1e-3, 0.5), st.floats(1e-12, 1e-6))
+    return histograms | counts | rounds | st.builds(Anything, st.floats(0.01, 1), st.sampled_from([0.0, 1e-9, 1e-7]))
 
 
 @given(mechanisms(), st.integers(1, 9))
