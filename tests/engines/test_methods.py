@@ -32,6 +32,11 @@ from tests.logs import Row, aol, write
 POOL, URLS = (str(FIXTURES / name) for name in ("pool.txt", "urls.txt"))
 METHODS: dict[str, Method] = {
     "clicks": Clicks(epsilon=4, delta=1e-3),
+    "clicks gaussian": Clicks(epsilon=4, delta=1e-3, selection="gaussian"),
+    "clicks weighted": Clicks(epsilon=4, delta=1e-3, selection="weighted", per_user=40),
+    "clicks rounds": Clicks(epsilon=9, delta=1e-3, selection="rounds", per_user=40),
+    "clicks priors": Clicks(epsilon=9, delta=1e-3, selection="rounds", per_user=40, priors="public"),
+    "clicks gaussian priors": Clicks(epsilon=4, delta=1e-3, selection="gaussian", priors="public"),
     "clicks laplace": Clicks(epsilon=4, delta=1e-3, selection="laplace"),
     "clicks two draws": Clicks(epsilon=8, delta=1e-3, per_user=2, two_draws=True),
     "clicks knobs": Clicks(noise=0.5, threshold=4, per_user=2),
@@ -272,7 +277,11 @@ def test_a_streamed_release_must_be_saved_while_the_log_is_open(log_file: Path, 
         ({"noise": 9, "threshold": 0, "per_user": 99}, "threshold must be high enough for delta to stay below 1"),
         ({"noise": 1, "threshold": 3, "variant": "paper"}, "threshold must be high enough"),
         ({"noise": 1, "threshold": 9, "variant": "new"}, "variant must be one of default, paper; it is 'new'"),
-        ({"noise": 1, "threshold": 9, "selection": "uniform"}, "selection must be one of laplace, gaussian"),
+        ({"noise": 1, "threshold": 9, "selection": "uniform"}, "selection must be one of laplace, gaussian, weighted"),
+        ({"noise": 1, "threshold": 9, "priors": "private"}, "priors must be one of public; it is 'private'"),
+        ({"noise": 1, "threshold": 9, "variant": "paper", "priors": "public"}, "leave those options out"),
+        ({"noise": 1, "threshold": 9, "selection": "rounds"}, "has many knobs: give the budget"),
+        ({"epsilon": 1, "delta": 1e-6, "selection": "weighted", "two_draws": True}, "counts with fresh noise anyway"),
         ({"noise": 1, "threshold": 9, "per_user": 0}, "per_user must be at least 1, got 0"),
         ({"noise": 1, "threshold": 9, "variant": "paper", "two_draws": True}, "two draws of its own"),
     ],
@@ -314,5 +323,8 @@ def test_golden_guarantees() -> None:
         (32, "gaussian", None, 23),
     ):
         solved = Clicks(epsilon=8, delta=2.25e-7, per_user=per_user).parameters()
+        if per_user == 32:  # the formula prefers rounds there; of one draw per key it would still be this
+            assert solved["selection"] == "rounds"
+            solved = Clicks(epsilon=8, delta=2.25e-7, per_user=per_user, selection=law).parameters()
         assert (solved["selection"], solved["threshold"]) == (law, threshold)
         assert noise is None or solved["noise"] == noise

@@ -13,6 +13,7 @@ from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.paper_variant import paper_knobs
 from querycloak.privacy.selection import (
     PER_USER,
+    PRIORS,
     SELECTIONS,
     TablePlan,
     checked_budget,
@@ -52,6 +53,7 @@ class Clicks:
     noise: float | None = None
     threshold: int | None = None
     selection: str | None = None
+    priors: str | None = None
     per_user: int | None = None
     two_draws: bool = False
     variant: str = "default"
@@ -62,6 +64,8 @@ class Clicks:
         checked_choice("variant", self.variant, VARIANTS)
         if self.selection is not None:
             checked_choice("selection", self.selection, SELECTIONS)
+        if self.priors is not None:
+            checked_choice("priors", self.priors, PRIORS)
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
@@ -84,7 +88,9 @@ class Clicks:
             epsilon, delta = checked_budget(self.epsilon, self.delta)
             law = self.selection or default_selection(epsilon, delta, self.per_user, two_draws=self.two_draws)
             bound = {"clicks": self._bound(law or "gaussian")}
-            return plan_tables(epsilon, delta, bound, selection=law, two_draws=self.two_draws).plans["clicks"]
+            return plan_tables(
+                epsilon, delta, bound, selection=law, two_draws=self.two_draws, priors=self.priors is not None
+            ).plans["clicks"]
         if self.selection in ("weighted", "rounds"):
             raise ParameterError(f"selection {self.selection} has many knobs: give the budget (epsilon, delta) instead")
         noise = noise_of(self.selection or "laplace", self.noise)
@@ -92,7 +98,7 @@ class Clicks:
         return price(noise, self.threshold, self._bound(self.selection or "laplace"), fresh=fresh)  # type: ignore[arg-type]
 
     def _paper_plan(self, given: str) -> tuple[Plan, Guarantee, Guarantee]:
-        if self.selection not in (None, "laplace") or self.two_draws:
+        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise and two draws of its own: leave those options out"
             )
@@ -107,7 +113,7 @@ class Clicks:
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
-        return plan_parameters(self.plan)
+        return {**plan_parameters(self.plan), "priors": self.priors}
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -123,7 +129,12 @@ class Clicks:
 
         if self.variant == "paper":
             return first_records(log.clicks, self.plan.per_user)
-        return once_per_key(log.clicks, KEY)
+        keys = once_per_key(log.clicks, KEY)
+        if self.priors is None:
+            return keys
+        from querycloak.methods.priors import with_prior
+
+        return with_prior(log.engine, keys, "query")
 
     def release(
         self,

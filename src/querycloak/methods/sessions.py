@@ -17,6 +17,7 @@ from querycloak.privacy.paper_variant import paper_knobs
 from querycloak.privacy.parameters import natural, number_above_zero, whole
 from querycloak.privacy.selection import (
     PER_USER,
+    PRIORS,
     SELECTIONS,
     TablePlan,
     checked_budget,
@@ -64,6 +65,7 @@ class Sessions:
     per_user: int | None = None
     no_clicks: bool = False
     split: str | None = None
+    priors: str | None = None
     two_draws: bool = False
     force: bool = False
     variant: str = "default"
@@ -75,6 +77,8 @@ class Sessions:
         checked_choice("variant", self.variant, VARIANTS)
         if self.selection is not None:
             checked_choice("selection", self.selection, SELECTIONS)
+        if self.priors is not None:
+            checked_choice("priors", self.priors, PRIORS)
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
@@ -110,7 +114,8 @@ class Sessions:
         if law in (None, *LAWS) and (split is None or len(room) == 1):
             together = calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws)
             return _one_histogram(together, room)
-        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws)
+        priors = self.priors is not None
+        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
         return planned.plans, planned.guarantee(clicks.UNPROTECTED)
 
     def _default_selection(self, epsilon: float, delta: float) -> str | None:
@@ -151,7 +156,7 @@ class Sessions:
         return {"clicks": checked_bound(default if self.per_user is None else self.per_user), "sessions": keys}
 
     def _set_paper_plans(self, given: str) -> None:
-        if self.selection not in (None, "laplace") or self.two_draws or self.split is not None:
+        if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise, two draws and one scale for both tables: leave those options out"
             )
@@ -189,6 +194,7 @@ class Sessions:
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "split": self.split,
+            "priors": self.priors,
         }
 
     def claimed(self) -> Guarantee | None:
@@ -214,6 +220,10 @@ class Sessions:
             bound = self.plans["clicks"].per_user
             paper = self.variant == "paper"
             tables["clicks"] = first_records(log.clicks, bound) if paper else once_per_key(log.clicks, clicks.KEY)
+        if self.priors is not None:
+            from querycloak.methods.priors import with_prior
+
+            tables = {table: with_prior(log.engine, rows, KEYS[table][0]) for table, rows in tables.items()}
         return {table: tables[table] for table in self.plans}
 
     def release(

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.logs.bounding import first_keys
+from querycloak.methods.priors import MOST_POINTS
 from querycloak.methods.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
-from querycloak.privacy.randomness import IntArray, Randomness
-from querycloak.privacy.weighted import ENOUGH, FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan
+from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
 
 BUCKET_DIGITS = 6
 
@@ -42,11 +43,11 @@ class Weighing:
 
     def release(self, randomness: Randomness) -> ReleasedKeys:
         """Scout, decide, count."""
-        weighed = _weighed(self.held.mutate(interest=ibis.literal(1, "int64")))
+        weighed = _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
         draws = 0
         for scout in self.plan.scouts:
-            interests, drawn = self._scouted(weighed, scout, randomness)
-            weighed = _weighed(self.held.inner_join(self.engine.upload(interests), "bucket"))
+            known, drawn = self._scouted(weighed, scout, randomness)
+            weighed = _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
             draws += drawn
         weights = weighed.group_by(list(self.key)).agg(n=weighed.weight.sum().cast("int64"))
         counts = KeyCounts(self.engine, self.engine.stage(weights), self.key)
@@ -55,13 +56,14 @@ class Weighing:
 
     def _scouted(self, weighed: ir.Table, scout: Scout, randomness: Randomness) -> tuple[pa.Table, int]:
         """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
-        sums = weighed.group_by(["bucket", "interest"]).agg(n=weighed.weight.sum().cast("int64"))
+        # What is known of a bucket is the same for all of its rows.
+        sums = weighed.group_by("bucket").agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
         loads = self.engine.fetch(sums).sort_by("bucket")
         noisy = loads["n"].to_numpy() + randomness.many(scout.noise, loads.num_rows)
         passed = noisy > scout.floor
-        interest = interest_of(loads["interest"].to_numpy()[passed], noisy[passed], self.plan)
+        known = interest_of(loads["known"].to_numpy()[passed], noisy[passed], self.plan)
         buckets = loads["bucket"].filter(pa.array(passed))
-        return pa.table({"bucket": buckets, "interest": interest}), loads.num_rows
+        return pa.table({"bucket": buckets, "known": known}), loads.num_rows
 
     def _counted(self, chosen: ReleasedKeys, randomness: Randomness) -> pa.Table:
         """The chosen keys with fresh noisy counts of the users who hold them, each user's first so many."""
@@ -77,14 +79,6 @@ class Weighing:
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
 
 
-def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
-    """How much a key counts when users share out weight: all the same, but less for what is heavy anyway."""
-    enough = int(plan.threshold * ENOUGH)
-    whole = np.where(before == 1, FULL_INTEREST, before)
-    interest: IntArray = np.maximum(np.minimum(whole, whole * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
-    return interest
-
-
 def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:
     """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
     joined = ibis.literal("\t").join([held[name] for name in key])
@@ -97,6 +91,7 @@ def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:
 
 def _weighed(rows: ir.Table) -> ir.Table:
     """Each row with its weight: GRID x interest / the length of the user's interests, rounded down."""
+    rows = rows.mutate(interest=_interest(rows))
     squares = (rows.interest * rows.interest).sum().over(ibis.window(group_by=rows.user)).cast("int64")
     rows = rows.mutate(length=squares)
     near = (rows.interest * GRID / rows.length.cast("float64").sqrt()).floor().cast("int64")
@@ -104,4 +99,19 @@ def _weighed(rows: ir.Table) -> ir.Table:
     # Floats may land on the next whole number: integers say whether they did.
     above = rows.near * rows.near * rows.length > rows.interest * rows.interest * (GRID * GRID)
     weighed = rows.mutate(weight=rows.near - above.cast("int64"))
-    return weighed.filter(weighed.weight > 0).drop("near", "length")
+    return weighed.filter(weighed.weight > 0).drop("near", "length", "interest")
+
+
+def _interest(rows: ir.Table) -> ir.Value:
+    """What the scouts found, or half as much for every two points of a key's prior."""
+    if "prior" not in rows.columns:
+        return rows.known
+    levels = [int(FULL_INTEREST / 2 ** (points / 2)) for points in range(MOST_POINTS + 1)]
+    cases = [(points, _long(level)) for points, level in enumerate(levels)]
+    level = rows.prior.cases(*cases, else_=_long(levels[-1]))
+    return ibis.greatest((rows.known * level).floordiv(_long(FULL_INTEREST)), _long(LEAST_INTEREST))
+
+
+def _long(number: int) -> ir.Value:
+    """A number of 64 bits: a bare literal gets the narrowest type that holds it, and products overflow that."""
+    return ibis.literal(number, "int32").cast("int64")

@@ -20,14 +20,27 @@ from querycloak.privacy.parameters import number_above_zero, refuse, share, whol
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
 
 __all__ = [
-    "PER_USER", "SELECTIONS", "TablePlan", "TablePlans", "checked_budget", "default_selection", "parse_split", "plan_parameters",
-    "plan_tables", "together",
-]  # fmt: skip
+    "PER_USER",
+    "PRIORS",
+    "SELECTIONS",
+    "TablePlan",
+    "TablePlans",
+    "checked_budget",
+    "default_selection",
+    "parse_split",
+    "plan_parameters",
+    "plan_tables",
+    "together",
+]
 
+PRIORS = ("public",)
+"""What may guide users in choosing among their keys."""
 SELECTIONS = (*LAWS, "weighted", "rounds")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
 """How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
-COUNTED_PER_USER = 32
+LEAST_DELTA = 1e-15
+"""Below this the slack of claim 1 would count."""
+COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
 OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
@@ -71,19 +84,23 @@ def plan_tables(
     selection: str | None = None,
     split: Mapping[str, int] | None = None,
     two_draws: bool = False,
+    priors: bool = False,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
     split: how many parts of the budget each table gets; equal parts if not given.
+    priors: whether users prefer keys by public knowledge.
     """
     epsilon, delta = checked_budget(epsilon, delta)
     if selection not in (None, *SELECTIONS):
         refuse("selection", f"one of {', '.join(SELECTIONS)}", selection, "or leave it out: a formula chooses")
     parts = _parts(per_user, split)
     if selection in ("weighted", "rounds"):
+        if delta < LEAST_DELTA:
+            refuse("delta", f"at least {LEAST_DELTA:g} for selection {selection}", delta, "take laplace or gaussian")
         if two_draws:
             raise ParameterError(f"selection {selection} counts with fresh noise anyway: leave two_draws out")
-        return _weighted_tables(epsilon, delta, per_user, parts, selection)
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
     plans = {
         name: calibrate(
             _down(stated(epsilon) * parts[name]),
@@ -119,7 +136,13 @@ def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[s
 
 
 def _weighted_tables(
-    epsilon: float, delta: float, per_user: Mapping[str, int], parts: Mapping[str, Fraction], selection: str
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    parts: Mapping[str, Fraction],
+    selection: str,
+    *,
+    priors: bool,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
@@ -127,8 +150,8 @@ def _weighted_tables(
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
-        counted = min(COUNTED_PER_USER, bound)
-        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta)
+        counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
+        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta, priors=priors)
         plans[name] = replace(plan, delta=together(epsilon, plan.cost()))
     costs = [plan.cost() for plan in plans.values() if isinstance(plan, WeightedPlan)]
     reached = together(epsilon, *costs)
@@ -154,10 +177,13 @@ def default_selection(epsilon: float, delta: float, per_user: int | None, *, two
     """
     if two_draws:
         return None
+    try:
+        plan = _only(plan_tables(epsilon, delta, {"keys": per_user or PER_USER["rounds"]}, selection="rounds").plans)
+    except ParameterError:
+        return None  # a budget too small for weights
     if per_user is None:
         return "rounds"
     one_draw = calibrate(epsilon, delta, per_user)
-    plan = _only(plan_tables(epsilon, delta, {"keys": per_user}, selection="rounds").plans)
     weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
     return "rounds" if plan.threshold < one_draw.threshold * weight else None
 

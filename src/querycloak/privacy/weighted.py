@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import checked_bound, four_digits_up
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.noise import Gaussian
+from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
+from querycloak.privacy.randomness import IntArray
 
-__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "plan_weighted"]
+__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
 
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
-"""How much a key that is not known to be heavy counts when a user shares out weight in a later round."""
+"""How much a key counts that is not known to be heavy when a user shares out weight."""
 LEAST_INTEREST = 64
 """How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
 ENOUGH = Fraction(7, 10)
@@ -55,7 +57,7 @@ class Shares:
 
 
 WEIGHTED = Shares((), 0.2)
-ROUNDS = Shares(((0.12, 0.75), (0.18, 1.5)), 0.2)
+ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,21 @@ class WeightedPlan:
     counted_per_user: int
     epsilon: float
     delta: float
+    priors: bool = False
+    """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
 
     def cost(self) -> Cost:
         """Return what this table adds to a release, rounded up (claims 2 and 3)."""
         weighed = [scout.noise for scout in self.scouts] + [self.noise]
         squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
         squared += squared_loss(self.counting, self.counted_per_user)
-        own = own_keys(self.noise, self.threshold, self.per_user, equal=not self.scouts)
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
         return Cost(squared * (1 + FLOAT_SLACK), own)
+
+    @property
+    def equal_weights(self) -> bool:
+        """Whether a user's keys all have the same weight."""
+        return not self.scouts and not self.priors
 
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of this table alone."""
@@ -97,7 +106,7 @@ class WeightedPlan:
         )
         return (
             f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
-            f"a key comes out if its weight with discrete Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
+            f"a key comes out if its weight with Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
             f"{self.threshold / GRID:.4g}; its count, of at most {self.counted_per_user} keys of a user, has noise of "
             f"sigma {self.counting.sigma:.4g} (privacy/selection.md)"
         )
@@ -112,7 +121,8 @@ class WeightedPlan:
             "noise": self.noise.sigma / GRID,
             "threshold": self.threshold / GRID,
             "per_user": self.per_user,
-            "scouts": [{"noise": scout.noise.sigma / GRID, "floor": scout.floor / GRID} for scout in self.scouts],
+            "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
+            "scout_floor": [scout.floor / GRID for scout in self.scouts],
             "counting_noise": self.counting.sigma,
             "counted_per_user": self.counted_per_user,
         }
@@ -130,6 +140,13 @@ class WeightedPlan:
                 "own_keys": cost.own_keys,
             }
         ]
+
+
+def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
+    """Return how much keys count when users share out weight: all the same, but less what is heavy anyway."""
+    enough = int(plan.threshold * ENOUGH)
+    interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
+    return interest
 
 
 def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
@@ -181,7 +198,14 @@ def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
 
 
 def plan_weighted(
-    cost: Cost, per_user: int, counted_per_user: int, shares: Shares, epsilon: float, delta: float
+    cost: Cost,
+    per_user: int,
+    counted_per_user: int,
+    shares: Shares,
+    epsilon: float,
+    delta: float,
+    *,
+    priors: bool = False,
 ) -> WeightedPlan:
     """Return the plan that spends so much; epsilon and delta are what it guarantees alone."""
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
@@ -189,9 +213,9 @@ def plan_weighted(
     scouts = tuple(_scout(cost.squared_loss * share, floor) for share, floor in shares.scouts)
     noise = _noise(cost.squared_loss * deciding, GRID**2)
     counting = _noise(cost.squared_loss * shares.counting, counted)
-    equal = not scouts
+    equal = not scouts and not priors
     threshold = _least_threshold(noise, per_user, cost.own_keys, equal=equal)
-    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta)
+    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors)
 
 
 def _scout(squared: float, floor: float) -> Scout:
@@ -200,7 +224,13 @@ def _scout(squared: float, floor: float) -> Scout:
 
 
 def _noise(squared: float, squared_change: float) -> Gaussian:
-    return Gaussian(four_digits_up(noise_for(squared, squared_change)))
+    sigma = four_digits_up(noise_for(squared, squared_change))
+    if sigma > LARGEST_NOISE:
+        raise ParameterError(
+            f"the budget must allow weights noise of sigma {LARGEST_NOISE // GRID} at most, it needs "
+            f"{sigma / GRID:.3g}; raise epsilon or delta, or take another selection"
+        )
+    return Gaussian(sigma)
 
 
 def _least_threshold(noise: Gaussian, per_user: int, most: float, *, equal: bool) -> int:

@@ -86,6 +86,11 @@ def _counts(release: Release) -> str:
         "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
         "the count that you see. Counts are right on average given that a row is here, and some lie below the "
         "threshold. A row that is missing is not a zero: it is a count that did not pass.",
+        "weighed": "Users shared out weight among their rows, and noise on the weights decided which rows are here. "
+        "The count that you see was taken afterwards, with fresh noise of its own (`counting_noise` in card.json is "
+        "its standard deviation): right on average, but never below 1, and a user is counted for the first few only "
+        "of the rows that are here (`counted_per_user`). So **differences of a few counts mean nothing**, and counts "
+        "of what busy people ask are somewhat low. A row that is missing is not a zero: it is one that did not pass.",
         "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
         f"count, zeros included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is "
         "the one you see. So **counts near the threshold are too high on average, and about one row of each table was "

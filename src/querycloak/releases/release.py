@@ -26,6 +26,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
     {
         "one-draw": "one draw of noise decides whether a row is released and is its count",
         "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
+        "weighed": "noisy weights decide whether a row is released, a fresh draw of noise makes its count",
         "public-keys": "one draw of noise for every row of public lists, asked for or not, decides and is its count",
         "exact": "counts as they are in the log, without noise",
         "synthetic": "counts of rows that were made up to resemble the log",
