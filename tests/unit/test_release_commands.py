@@ -164,7 +164,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["release", "clicks", "{log}", *BUDGET], "out must be given"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{log}"], "the output must not exist yet"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/no/such"], "must lie in a folder that exists"),
-        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "population must"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "go together"),
         (["release", "clicks", "{folder}/no.tsv", *BUDGET, "--out", "{folder}/x"], "no such file or folder"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--never-release", "{folder}/n"], "be read"),
         (["release", "clicks", "{bad}", *BUDGET, "--out", "{folder}/x"], "rows are bad"),

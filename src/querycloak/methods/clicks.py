@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
+from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
 from querycloak.privacy.guarantee import Guarantee
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
 
@@ -54,10 +57,11 @@ class Clicks:
     threshold: int | None = None
     selection: str | None = None
     priors: str | None = None
-    per_user: int | None = None
+    per_user: int | str | None = None
+    auto_share: float | None = None
     two_draws: bool = False
     variant: str = "default"
-    plan: TablePlan = field(init=False, repr=False)
+    _plan: TablePlan | None = field(init=False, repr=False)
     _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -70,23 +74,48 @@ class Clicks:
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
         claimed: Guarantee | None = None
-        plan: TablePlan
-        if self.variant == "paper":
+        plan: TablePlan | None = None
+        check_auto(self.per_user, self.auto_share, given, self.variant)
+        if self.per_user == AUTO:
+            proven = self.chooser.guarantee(UNPROTECTED)
+        elif self.variant == "paper":
             plan, claimed, proven = self._paper_plan(given)
         else:
-            plan = self._plan(given)
+            plan = self._solved_plan(given)
             proven = plan.guarantee(UNPROTECTED)
-        object.__setattr__(self, "plan", plan)
+        object.__setattr__(self, "_plan", plan)
         object.__setattr__(self, "_guarantees", (claimed, proven))
+
+    @property
+    def plan(self) -> TablePlan:
+        """Noise, threshold and bound, where they are known before the data."""
+        if self._plan is None:
+            raise ParameterError("per_user auto is chosen when the log is released: there is no plan before that")
+        return self._plan
+
+    @property
+    def plans(self) -> Mapping[str, TablePlan]:
+        """The plan of its one table."""
+        return {"clicks": self.plan}
+
+    @property
+    def chooser(self) -> BoundChooser:
+        """How `auto` finds its bound."""
+        return BoundChooser(self.epsilon, self.delta, self.auto_share, self.at_bound)  # type: ignore[arg-type]
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Clicks:
+        """The same method at this bound, perhaps with another epsilon."""
+        return replace(self, per_user=bound, auto_share=None, epsilon=epsilon or self.epsilon)
 
     def _bound(self, law: str) -> int:
         default = PAPER_PER_USER if law == "paper" else PER_USER[law]
         return checked_bound(self.per_user if self.per_user is not None else default)
 
-    def _plan(self, given: str) -> TablePlan:
+    def _solved_plan(self, given: str) -> TablePlan:
         if given == "budget":
             epsilon, delta = checked_budget(self.epsilon, self.delta)
-            law = self.selection or default_selection(epsilon, delta, self.per_user, two_draws=self.two_draws)
+            known = None if self.per_user is None else checked_bound(self.per_user)
+            law = self.selection or default_selection(epsilon, delta, known, two_draws=self.two_draws)
             bound = {"clicks": self._bound(law or "gaussian")}
             return plan_tables(
                 epsilon, delta, bound, selection=law, two_draws=self.two_draws, priors=self.priors is not None
@@ -113,7 +142,14 @@ class Clicks:
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
-        return {**plan_parameters(self.plan), "priors": self.priors}
+        solved = self.chooser.parameters() if self.per_user == AUTO else plan_parameters(self.plan)
+        return {**solved, "priors": self.priors}
+
+    def mechanisms(self) -> list[Mechanism]:
+        """What is drawn, for whoever adds up."""
+        from querycloak.privacy.mechanisms import mechanism_of
+
+        return self.chooser.mechanisms() if self.per_user == AUTO else [mechanism_of(self.plan)]
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -150,6 +186,11 @@ class Clicks:
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
+        if self.per_user == AUTO:
+            from querycloak.methods.choosing import release_at_chosen_bound
+
+            keys = {"clicks": self.contributions(log)}
+            return release_at_chosen_bound(self, log, keys, {"clicks": KEY}, ledger, population, randomness)
         counting = count_records if self.variant == "paper" else count
         counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
@@ -159,7 +200,6 @@ class Clicks:
             log,
             lambda: {"clicks": counted.release(drawing).table},
             counts=counts_of(self.plan),
-            plans=[self.plan],
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from querycloak.errors import ParameterError
@@ -11,6 +11,7 @@ from querycloak.privacy.guarantee import Guarantee
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
 
@@ -61,6 +62,17 @@ def describe(method: Method) -> dict[str, Any]:
         "claimed": claimed and claimed.to_json(),
         "proven": method.proven().to_json(),
     }
+
+
+def mechanisms_of(method: Method) -> list[dict[str, Any]]:
+    """What a method will draw, as its charge records it; empty where nothing but its guarantee may be used.
+
+    That is so for papers' variants: they may count a user several times for one key.
+    """
+    if method.variant == "paper":
+        return []
+    drawn: Iterable[Mechanism] = getattr(method, "mechanisms", tuple)()
+    return [each.to_json() for each in drawn]
 
 
 def checked_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:

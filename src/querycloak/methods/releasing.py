@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.method import Method
+from querycloak.methods.method import Method, mechanisms_of
 from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.selection import TablePlan
-from querycloak.releases.accounting import charge, mechanisms
+from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
 
 
 def require_budget(method: Method, ledger: Ledger | None, population: str | None) -> None:
     """Refuse before anything is read what the ledger would refuse later."""
-    if (ledger is None) != (population is None):
-        raise ParameterError("a ledger and a population go together: --ledger FILE --population NAME")
-    if ledger is not None and population is not None:
-        ledger.check(population, method.proven())
+    accounting.require_budget(ledger, population, method.proven())
 
 
 def make_release(
@@ -28,17 +23,14 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
-    plans: Sequence[TablePlan] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
 ) -> Release:
     """Charge, and only then draw."""
     parameters = method.parameters()
-    laws = [law for plan in plans for law in mechanisms(plan)]
-    paid = charge(
-        ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": laws}
-    )
+    recorded = {**parameters, "mechanisms": mechanisms_of(method)}
+    paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
     return Release(
         method=method.name,
         variant=method.variant,

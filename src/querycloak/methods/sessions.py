@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods import clicks
+from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
 from querycloak.privacy.calibration import LAWS, calibrate
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
@@ -43,6 +45,8 @@ BOUNDS = {"laplace": (1, 2), "gaussian": (8, 3), "weighted": (32, 3), "rounds": 
 GAP_MINUTES = 30
 LONGEST_SESSION = 10
 MOST_KEYS = 250
+QUERIES_IF_CHOSEN = 3
+"""How many queries of a session count where the other bounds are chosen on the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,8 @@ class Sessions:
     sessions_per_user: int | None = None
     queries_per_session: int | None = None
     gap_minutes: float = GAP_MINUTES
-    per_user: int | None = None
+    per_user: int | str | None = None
+    auto_share: float | None = None
     no_clicks: bool = False
     split: str | None = None
     priors: str | None = None
@@ -83,10 +88,33 @@ class Sessions:
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
-        if self.variant == "paper":
+        check_auto(self.per_user, self.auto_share, given, self.variant)
+        if self.per_user == AUTO:
+            if self.sessions_per_user is not None:
+                raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
+            object.__setattr__(self, "_bounds", self.at_bound(1)._bounds)
+            self._set({}, None, self.chooser.guarantee(clicks.UNPROTECTED))
+        elif self.variant == "paper":
             self._set_paper_plans(given)
         else:
             self._set_plans(given)
+
+    @property
+    def chooser(self) -> BoundChooser:
+        """How `auto` finds its bounds."""
+        return BoundChooser(self.epsilon, self.delta, self.auto_share, self.at_bound)  # type: ignore[arg-type]
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Sessions:
+        """The same method with room for so many keys of a user in each table, perhaps with another epsilon."""
+        queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
+        return replace(
+            self,
+            per_user=bound,
+            sessions_per_user=max(1, bound // max(1, sensitivity(1, queries))),
+            queries_per_session=queries,
+            auto_share=None,
+            epsilon=epsilon or self.epsilon,
+        )
 
     def _set_plans(self, given: str) -> None:
         plans, proven = self._of_knobs() if given == "knobs" else self._of_budget()
@@ -179,6 +207,8 @@ class Sessions:
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
+        if self.per_user == AUTO:
+            return {**self.chooser.parameters(), **self._cutting()}
         said = {table: plan_parameters(plan) for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in said.items()}
         first = said["sessions"]
@@ -189,13 +219,24 @@ class Sessions:
             **{table: parameters for table, parameters in apart.items() if parameters},
             "per_user": bounds.get("clicks"),
             "sessions_per_user": self._bounds[0],
-            "queries_per_session": self._bounds[1],
             "sequences_per_user": bounds["sessions"],
+            **self._cutting(),
+        }
+
+    def _cutting(self) -> dict[str, Any]:
+        return {
+            "queries_per_session": self._bounds[1],
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "split": self.split,
             "priors": self.priors,
         }
+
+    def mechanisms(self) -> list[Mechanism]:
+        """What is drawn, for whoever adds up."""
+        from querycloak.privacy.mechanisms import mechanism_of
+
+        return self.chooser.mechanisms() if self.per_user == AUTO else [mechanism_of(p) for p in self.plans.values()]
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -216,15 +257,19 @@ class Sessions:
             sessions = sequences.first_sessions(sessions, most_sessions)
         found = sequences.subsequences(sessions, most_queries, escape=not log.source.choices.normalise)
         tables = {"sessions": found if self.variant == "paper" else sequences.once_per_sequence(found)}
-        if "clicks" in self.plans:
-            bound = self.plans["clicks"].per_user
+        if not self.no_clicks:
             paper = self.variant == "paper"
-            tables["clicks"] = first_records(log.clicks, bound) if paper else once_per_key(log.clicks, clicks.KEY)
+            pairs = (
+                first_records(log.clicks, self.plans["clicks"].per_user)
+                if paper
+                else once_per_key(log.clicks, clicks.KEY)
+            )
+            tables = {"clicks": pairs, **tables}
         if self.priors is not None:
             from querycloak.methods.priors import with_prior
 
             tables = {table: with_prior(log.engine, rows, KEYS[table][0]) for table, rows in tables.items()}
-        return {table: tables[table] for table in self.plans}
+        return tables
 
     def release(
         self,
@@ -240,6 +285,11 @@ class Sessions:
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
+        if self.per_user == AUTO:
+            from querycloak.methods.choosing import release_at_chosen_bound
+
+            found = self.contributions(log)
+            return release_at_chosen_bound(self, log, found, KEYS, ledger, population, randomness, published=_published)
         counting = count_records if self.variant == "paper" else count
         counted = {
             table: counting(log.engine, rows, KEYS[table], self.plans[table])
@@ -252,7 +302,6 @@ class Sessions:
             log,
             lambda: {table: _published(table, each.release(drawing).table) for table, each in counted.items()},
             counts=counts_of(self.plans["sessions"]),
-            plans=list(self.plans.values()),
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,18 +16,37 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 
 if TYPE_CHECKING:
+    from querycloak.methods.method import Method
+    from querycloak.privacy.composition import Composed
     from querycloak.privacy.guarantee import Guarantee
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _bound(text: object) -> int | str:
+    """A bound as it is typed: a number, or a word that the method knows."""
+    try:
+        return int(str(text))
+    except ValueError:
+        return str(text)
+
 
 OPTIONS: dict[str, Any] = {
     "epsilon": Annotated[float | None, typer.Option(help="Budget: the most that a release may tell about one user.")],
     "delta": Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")],
     "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
-    "selection": Annotated[str | None, typer.Option(help="laplace, gaussian, weighted or rounds; else by formula.")],
-    "priors": Annotated[str | None, typer.Option(help="public: users prefer keys that a word list makes likely.")],
-    "per_user": Annotated[int | None, typer.Option(help="How many keys one user may add to.")],
+    "selection": Annotated[
+        str | None, typer.Option(help="laplace, gaussian, weighted or rounds; by formula if not given.")
+    ],
+    "priors": Annotated[
+        str | None, typer.Option(help="public: users prefer keys that a public word list makes likely.")
+    ],
+    "per_user": Annotated[
+        Any,
+        typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs."),
+    ],
+    "auto_share": Annotated[float | None, typer.Option(help="Part of epsilon by which auto chooses; 0.02.")],
     "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
     "variant": Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")],
     "sessions_per_user": Annotated[int | None, typer.Option(help="Room for so many sessions of one user.")],
@@ -122,6 +141,24 @@ def foreign_option(error: Exception) -> str | None:
     return (
         f"{name} does not go with {context.info_name}; querycloak guarantee {context.info_name} --help shows what does"
     )
+
+
+def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
+    """What so many releases by this method come to, by sums and by privacy-loss distributions."""
+    from querycloak.methods.method import mechanisms_of
+    from querycloak.privacy.composition import ONE_RELEASE, composed
+    from querycloak.privacy.exact import stated
+    from querycloak.privacy.mechanisms import losses_of
+    from querycloak.privacy.parameters import natural
+
+    natural("releases", releases, "say how many releases there will be")
+    proven = method.proven()
+    if proven.kind == "syntactic":
+        raise ParameterError(f"{method.name} bounds nobody's belief, so there is nothing to add up")
+    losses = losses_of(proven, mechanisms_of(method)) * releases
+    total = [releases * stated(number or 0.0) for number in (proven.epsilon, proven.delta)]
+    found = composed(losses, total[0], total[1], at_delta)
+    return found if releases > 1 else replace(found, condition=ONE_RELEASE)
 
 
 def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:

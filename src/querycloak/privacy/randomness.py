@@ -4,7 +4,8 @@ Nothing here rounds: every draw has exactly the law that it names (proofs in his
 """
 
 import os
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
-from querycloak.privacy.exact import Bounds, Chance
+from querycloak.privacy.exact import Bounds, Chance, exp_minus
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import refuse, whole
 from querycloak.privacy.rare_events import RareEvents, share_out
@@ -136,6 +137,18 @@ class Randomness:
         """Return whether an event of that chance happens."""
         return self.binomial(1, chance) == 1
 
+    def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
+        """Return an index i with a chance proportional to e^-exponents[i], the smallest of which is 0.
+
+        Drawn uniformly, accepted with chance e^-exponent, else drawn again (bound_choice.md).
+        """
+        if not exponents or min(exponents) != 0:
+            refuse("exponents", "at least one, the smallest of them 0", "others", "subtract the smallest first")
+        while True:
+            i = int(self.below(len(exponents), 1)[0])
+            if exponents[i] == 0 or self.bernoulli(_exp_minus(exponents[i])):
+                return i
+
     def below(self, bound: int, size: int) -> IntArray:
         """Return independent uniform integers from 0 to bound - 1."""
         whole("bound", bound, "a draw needs at least one outcome", least=1, most=2**63)
@@ -175,6 +188,11 @@ class Randomness:
         if rest:
             ones += (self._bytes(1)[0] & (1 << rest) - 1).bit_count()
         return ones
+
+
+def _exp_minus(exponent: Fraction) -> Chance:
+    # Irrational for every rational exponent but 0, so its digits settle.
+    return Chance(lambda bits: exp_minus(exponent, bits))
 
 
 def _popcount(block: bytes) -> int:

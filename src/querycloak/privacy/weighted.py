@@ -127,20 +127,6 @@ class WeightedPlan:
             "counted_per_user": self.counted_per_user,
         }
 
-    def mechanisms(self) -> list[dict[str, Any]]:
-        """Return what an accountant needs: one Gaussian release of sensitivity 1, and a chance that it fails."""
-        cost = self.cost()
-        return [
-            {
-                "noise": "gaussian",
-                "sigma": 1 / math.sqrt(cost.squared_loss) * (1 - FLOAT_SLACK),
-                "continuous": True,
-                "per_user": 1,
-                "threshold": None,
-                "own_keys": cost.own_keys,
-            }
-        ]
-
 
 def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
     """Return how much keys count when users share out weight: all the same, but less what is heavy anyway."""

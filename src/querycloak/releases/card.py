@@ -79,6 +79,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "warnings": contents.warnings,
         "seeded": release.seeded,
         "accounting": release.accounting.to_json(),
+        **({"composition": dict(release.composition)} if release.composition else {}),
         "counts": release.counts,
         "log": dict(release.log),
         "last_look": look.to_json() if look is not None else {"applied": False},

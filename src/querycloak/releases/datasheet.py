@@ -108,7 +108,17 @@ def _guarantee(release: Release) -> str:
     parts = ["## What is promised to the people behind it", _side_by_side(release)]
     if release.seeded:
         parts.append("**None of this holds here: this release was drawn with a known seed, for a test.**")
-    return "\n\n".join([*parts, explain(release.proven)])
+    return "\n\n".join([*parts, explain(release.proven), *_composed(release)])
+
+
+def _composed(release: Release) -> list[str]:
+    tighter = release.composition.get("privacy_loss_distribution", {})
+    if not tighter.get("below_the_sum"):
+        return []
+    return [
+        f"Composed by privacy-loss distributions, the same release is also within epsilon {tighter['epsilon']:g} at "
+        f"delta {tighter['delta']:.3g}."
+    ]
 
 
 def _side_by_side(release: Release) -> str:

@@ -52,6 +52,7 @@ class Release:
     seeded: bool = False
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
+    composition: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
@@ -67,7 +68,7 @@ class Release:
             if isinstance(table, Iterator):  # read a second time it would be empty, and nobody would notice
                 raise ParameterError(f"table {kind} must be readable again and again; wrap it in a Stream")
         object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
-        for name in ("parameters", "log", "versions"):
+        for name in ("parameters", "log", "composition", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
 
     def table(self, kind: str) -> pa.Table:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from querycloak.errors import ParameterError
 from querycloak.privacy.composed_gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
 from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
+from querycloak.privacy.mechanisms import GaussianRounds, mechanism_of
 from querycloak.privacy.noise import Gaussian
 from querycloak.privacy.randomness import Randomness
 from querycloak.privacy.selection import (
@@ -280,8 +281,9 @@ def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float,
     assert isinstance(plan, WeightedPlan)
     assert 0.95 * delta < together(epsilon, plan.cost()) == plans.delta <= delta
     assert plan_parameters(plan)["selection"] == selection
-    (law,) = plan.mechanisms()
-    assert gaussian_delta(1 / law["sigma"] ** 2, epsilon) + law["own_keys"] <= delta
+    drawn = mechanism_of(plan)
+    assert isinstance(drawn, GaussianRounds)
+    assert gaussian_delta(drawn.squared_loss, epsilon) + drawn.own_keys <= delta
 
 
 def test_tables_share_one_budget_better_than_two_budgets_add_up() -> None:
