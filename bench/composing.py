@@ -15,8 +15,9 @@ DELTA, WIDTH = 1e-5, 1e-5
 SCRIPT = """
 import json, sys, time
 from dp_accounting.pld import privacy_loss_distribution as pld
-makers = {"gaussian": lambda size: pld.from_discrete_gaussian_mechanism(size, sensitivity=1, value_discretization_interval=WIDTH),
-          "laplace": lambda size: pld.from_discrete_laplace_mechanism(1 / size, sensitivity=1, value_discretization_interval=WIDTH)}
+grid = {"sensitivity": 1, "value_discretization_interval": WIDTH}
+makers = {"gaussian": lambda size: pld.from_discrete_gaussian_mechanism(size, **grid),
+          "laplace": lambda size: pld.from_discrete_laplace_mechanism(1 / size, **grid)}
 start = time.perf_counter()
 together = None
 for law, size, counts in json.loads(sys.argv[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -140,6 +141,80 @@ def test_a_killed_release_is_whole_or_none_and_never_uncharged(
         assert list(tmp.iterdir()) == []  # what the killed run spilled is gone too
 
 
+def test_a_release_that_outlived_its_process_is_found_by_ledger_show(log: Path, tmp_path: Path, tmp: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
+    command = ("release", "clicks", log, *BUDGET, "--out", tmp_path / "out", *ledger, "--population", "people")
+    assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT="after rename").returncode == -9
+    assert "released" in querycloak("ledger", "show", *ledger).stdout
+    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    digest = hashlib.sha256((tmp_path / "out" / "card.json").read_bytes()).hexdigest()
+    assert account["charges"][0]["releases"] == [digest]
+
+
+def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
+    yearly = ("guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "32", "--selection", "gaussian")
+    told = json.loads(querycloak(*yearly, "--releases", "12", "--composition", "pld", "--json").stdout)
+    assert list(told)[-1] == "composition"
+    both = told["composition"]
+    assert (both["releases"], both["sum"]["epsilon"]) == (12, 12.0)
+    assert both["privacy_loss_distribution"]["epsilon"] == 3.441  # as test_composition.py has it
+    shown = querycloak(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
+    assert "12 such: epsilon 12, delta 1.2e-05 by the sum." in shown
+    assert "at delta 0.0001" in shown
+    assert "fixed beforehand" in " ".join(shown.split())
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "privacy-loss" not in querycloak(*yearly, "--releases", "12").stdout
+
+
+def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tmp: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
+    assert "By" not in querycloak("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
+    budget = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "8", "--selection", "gaussian")
+    for number in range(3):
+        paid = (*ledger, "--population", "people", "--composition", "pld", "--quiet")
+        done = querycloak("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
+        assert (done.returncode, done.stderr) == (0, "")
+    card = json.loads((tmp_path / "0" / "card.json").read_text())
+    assert card["composition"]["sum"]["epsilon"] == 4
+    assert card["composition"]["privacy_loss_distribution"]["condition"].startswith("holds: everything in one release")
+    assert load(tmp_path / "0").composition == card["composition"]
+    assert "privacy-loss distributions" in (tmp_path / "0" / "README.md").read_text()
+    (account,) = json.loads(querycloak("ledger", "show", "--json", "--composition", "pld", *ledger).stdout)
+    tighter = account["composition"]["privacy_loss_distribution"]
+    assert tighter["epsilon"] < 8 < account["spent"]["epsilon"] == account["composition"]["sum"]["epsilon"] == 12
+    text = querycloak("ledger", "show", "people", "--composition", "pld", *ledger).stdout
+    assert f"epsilon {tighter['epsilon']:g}" in " ".join(text.split())
+    assert text.rstrip().endswith("The limit counts sums.")
+    assert "composition" not in json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)[0]
+
+
+def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
+    auto = ("--epsilon", "8", "--delta", "1e-3", "--per-user", "auto")
+    done = querycloak("release", "clicks", log, *auto, "--out", tmp_path / "out")
+    assert done.returncode == 0
+    chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
+    assert f"chosen for this log: --per-user {chosen}, " in done.stdout
+    plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
+    assert json.loads(querycloak("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
+
+
+def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None:
+    tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3")
+    private, public = querycloak(*tune), querycloak(*tune, "--public")
+    assert (private.returncode, public.returncode) == (0, 0)
+    assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
+    assert "--per-user auto chooses and pays" in private.stdout
+    assert public.stdout.startswith("per user  selection")
+    assert all(len(line) <= 80 for line in private.stdout.splitlines())
+    assert "█" in public.stdout
+    told = json.loads(querycloak(*tune, "--json").stdout)
+    assert (told["private"], told["method"]) == (True, "clicks")
+    assert [each["per_user"] for each in told["yields"]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert told["yields"][0]["keys"] >= 2
+
+
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
     done = querycloak("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
@@ -169,6 +244,14 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--never-release", "{folder}/n"], "be read"),
         (["release", "clicks", "{bad}", *BUDGET, "--out", "{folder}/x"], "rows are bad"),
         (["ledger", "show", "--ledger", "{log}"], "ledger"),
+        (["ledger", "show", "--at-delta", "1e-6"], "--at-delta goes with --composition pld"),
+        (["guarantee", "clicks", *BUDGET, "--releases", "0"], "releases must be at least 1, got 0"),
+        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "at_delta must be a number above 0"),
+        (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
+        (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
+        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "log must be given"),
+        (["tune", "clicks", *BUDGET, "--log", "{log}"], "tune tries every bound: leave --per-user out"),
+        (["tune", "k-anonymity", "--min-users", "5", "--log", "{log}"], "has no bound to tune"),
         (["ledger", "set", "people", "--epsilon", "0", "--delta", "0"], "epsilon must be a finite number above 0"),
     ],
 )  # fmt: skip

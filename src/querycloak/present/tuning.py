@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
 
 LEAKS = (
-    "PRIVATE OUTPUT: yields on this log. To choose a bound by them, if the log is private, is a release\n"
-    "that nobody pays for: --per-user auto chooses and pays. If the log is public or made up, say --public."
+    "PRIVATE OUTPUT: yields on this log. If it is private, a bound chosen by them is\n"
+    "a release that nobody pays for: --per-user auto chooses and pays.\n"
+    "If the log is public or made up, say --public."
 )
-_BAR = 26
+_BAR = 24
 
 
 def show_yields(method: Tunable, log: SearchLog, *, public: bool, as_json: bool) -> None:
@@ -32,7 +33,7 @@ def show_yields(method: Tunable, log: SearchLog, *, public: bool, as_json: bool)
     lines = ["per user  selection   threshold      keys      volume", *(_line(each, most) for each in listed)]
     if listed and most:
         best = max(listed, key=lambda each: each.keys)
-        lines += ["", f"most keys at --per-user {best.bound}; one draw of noise for each line, so close ones may swap"]
+        lines += ["", f"most keys at --per-user {best.bound}; each line is one draw, so close ones may swap"]
     elif listed:
         lines += ["", "nothing passed the threshold at any bound: the log is small for this budget"]
     sys.stdout.write("\n".join(lines) + "\n")
