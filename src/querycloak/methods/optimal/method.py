@@ -1,0 +1,207 @@
+"""Releases in the log's own schema (proof: optimal.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from querycloak.errors import InputError, ParameterError
+from querycloak.methods.method import VARIANTS, checked_choice
+from querycloak.methods.optimal.budget import Budget, plan_budget
+from querycloak.privacy.exact import exp_minus, rounded_up, stated
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.holdings import Holdings
+    from querycloak.methods.optimal.solving import Solution
+    from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.randomness import Randomness
+    from querycloak.releases.release import Release
+    from querycloak.releases.tables import Table
+
+OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
+WEIGHTS = ("size", "diversity", "frequent")
+PER_USER, LINKED_PER_USER = 16, 6
+_MOST_PER_USER = 1000
+UNPROTECTED = (
+    "the parameters of the release",
+    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
+)
+_UNPROTECTED_BY_SAMPLING = (
+    "how often each pair comes out, and which pairs: computed from the log without noise",
+    "what users who are drawn did: all rows of a drawn user stand under one name",
+    "that nothing could be released, or not as much as was asked: an error tells whoever runs it",
+)
+_BITS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimal:
+    """Release rows of user, query, url and count, with counts that are best for an objective.
+
+    The default makes synthetic users from noisy pairs, associations and numbers of pairs per user. The paper variant
+    draws real users for output counts that a program optimises under every user's constraint.
+    """
+
+    name: ClassVar[str] = "optimal"
+
+    epsilon: float | None = None
+    delta: float | None = None
+    objective: str = "size"
+    support: float | None = None
+    output_size: int | None = None
+    weights: str | None = None
+    per_user: int | None = None
+    linked_per_user: int | None = None
+    variant: str = "default"
+    budget: Budget | None = field(init=False, repr=False)
+    weighting: Mapping[str, float] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checked_choice("variant", self.variant, VARIANTS)
+        checked_choice("objective", self.objective, OBJECTIVES)
+        if self.epsilon is None or self.delta is None:
+            raise ParameterError("epsilon and delta must be given: the budget, such as epsilon 8 and delta 1e-7")
+        number_above_zero("epsilon", self.epsilon, "give a number such as 1")
+        share("delta", self.delta, "give a number such as 1e-7, far below one divided by the number of users")
+        self._check_objective()
+        object.__setattr__(self, "weighting", _weighting(self.weights) if self.objective == "joint" else {})
+        object.__setattr__(self, "budget", self._budget())
+
+    def _check_objective(self) -> None:
+        distant = self.objective in ("frequent", "joint")
+        if self.output_size is not None:
+            natural("output_size", self.output_size, "say how many rows to release, counting each as its count")
+        elif distant:
+            raise ParameterError(f"output_size must be given with objective {self.objective}: how many rows to release")
+        if distant and self.support is None:
+            raise ParameterError(
+                f"support must be given with objective {self.objective}: from which share of all clicks on a pair is "
+                "frequent, such as 0.002"
+            )
+        if self.support is not None:
+            share("support", self.support, "give the share of all clicks that makes a pair frequent, such as 0.002")
+            if not distant:
+                refuse("support", "left out", self.support, "it goes with the objectives frequent and joint")
+        if self.weights is not None and self.objective != "joint":
+            refuse("weights", "left out", self.weights, "they go with the objective joint")
+
+    def _budget(self) -> Budget | None:
+        given = {"per_user": self.per_user, "linked_per_user": self.linked_per_user}
+        if self.variant == "paper":
+            for name, value in given.items():
+                if value is not None:
+                    refuse(name, "left out in the paper variant", value, "it bounds nobody's contribution")
+            return None
+        per_user = PER_USER if self.per_user is None else self.per_user
+        linked = LINKED_PER_USER if self.linked_per_user is None else self.linked_per_user
+        natural("per_user", per_user, "say how many pairs one user may add to", most=_MOST_PER_USER)
+        natural("linked_per_user", linked, "say how many of a user's pairs are linked", most=_MOST_PER_USER)
+        return plan_budget(float(self.epsilon or 0), float(self.delta or 0), per_user, linked)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given and what was solved for."""
+        given = {
+            "objective": self.objective,
+            "support": self.support,
+            "output_size": self.output_size,
+            "weights": dict(self.weighting) or None,
+        }
+        if self.budget is None:
+            return {"epsilon": self.epsilon, "delta": self.delta, **given}
+        return {
+            **given,
+            "per_user": self.budget.per_user,
+            "linked_per_user": self.budget.linked_per_user,
+            "noise": self.budget.pair_noise.sigma,
+            "threshold": self.budget.pair_threshold,
+            "link_noise": self.budget.link_noise and self.budget.link_noise.sigma,
+            "link_threshold": self.budget.link_threshold,
+            "size_noise": self.budget.size_noise.sigma,
+        }
+
+    def claimed(self) -> Guarantee | None:
+        """What Hong, Vaidya, Lu and Wu say, in the paper variant."""
+        if self.variant != "paper":
+            return None
+        return Guarantee(
+            kind="approximate-dp",
+            unit="user",
+            neighbours="add-remove-user",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            because="as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)",
+        )
+
+    def proven(self) -> Guarantee:
+        """What optimal.md proves."""
+        if self.budget is None:
+            return self._proven_of_sampling()
+        return Guarantee(
+            kind="approximate-dp",
+            unit="user",
+            neighbours="add-remove-user",
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            unprotected=UNPROTECTED,
+            because=self._because(self.budget),
+        )
+
+    def _because(self, budget: Budget) -> str:
+        linked = ""
+        if budget.link_noise is not None:
+            linked = (
+                f"; two of a user's first {budget.linked_per_user} released pairs are an association, noise of sigma "
+                f"{budget.link_noise.sigma:g}, out above {budget.link_threshold}"
+            )
+        return (
+            f"each user adds to at most {budget.per_user} pairs, discrete Gaussian noise of sigma "
+            f"{budget.pair_noise.sigma:g}, out above {budget.pair_threshold}{linked}; numbers of pairs per user with noise "
+            f"of sigma {budget.size_noise.sigma:g}; together (epsilon, delta); users are made up from these "
+            "(methods/optimal/optimal.md)"
+        )
+
+    def _proven_of_sampling(self) -> Guarantee:
+        return Guarantee(
+            kind="sampling-only",
+            unit="user",
+            neighbours="add-remove-user",
+            epsilon=0.0,
+            delta=_chance_to_appear(float(self.epsilon or 0), float(self.delta or 0)),
+            unprotected=UNPROTECTED + _UNPROTECTED_BY_SAMPLING,
+            because="given how often each pair comes out, which is computed from the log, delta is the largest chance "
+            "that a user of the log is drawn and appears under a made-up name; unless it is far below one divided by "
+            "the number of users, it protects nobody (methods/optimal/optimal.md)",
+        )
+
+    def release(
+        self,
+        log: SearchLog,
+        *,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> Release:
+        """Count, charge, draw."""
+        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.privacy.randomness import Randomness
+
+        require_budget(self, ledger, population)
+        drawing = randomness or Randomness()
+        draw = self._synthetic(log, drawing) if self.budget is not None else self._sampled(log, drawing)
+        log.checked()
+        return make_release(
+            self,
+            log,
+            draw,
+            counts="synthetic" if self.budget is not None else "sampled",
+            noises=self.budget.noises() if self.budget is not None else (),
+            ledger=ledger,
+            population=population,
+            seeded=not drawing.private,
+        )
