@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
@@ -29,15 +30,17 @@ def make_release(
     *,
     counts: str,
     plans: Sequence[Plan] = (),
+    laws: Sequence[Mapping[str, Any]] = (),
+    remarks: Sequence[str] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
 ) -> Release:
     """Charge, and only then draw."""
     parameters = method.parameters()
-    laws = [law for plan in plans for law in mechanisms(plan)]
+    drawn = [*laws, *(law for plan in plans for law in mechanisms(plan))]
     paid = charge(
-        ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": laws}
+        ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": drawn}
     )
     return Release(
         method=method.name,
@@ -49,5 +52,6 @@ def make_release(
         counts=counts,
         seeded=seeded,
         accounting=paid,
+        remarks=tuple(remarks),
         log={"format": log.format, **describe_log(log.source.choices)},
     )

@@ -119,7 +119,7 @@ class Randomness:
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """Return one uniform integer from 0 to bound - 1 for each bound, all independent."""
-        if bounds.size and not 1 <= int(bounds.min()):
+        if bounds.size and int(bounds.min()) < 1:
             refuse("bounds", "at least 1 each", "one below", "a draw needs at least one outcome")
         # As many digits as the bound has, again where they make a number that is too large.
         shift = (WORD - np.maximum(1, np.ceil(np.log2(bounds.astype(np.float64))) + 1)).astype(np.uint64)

@@ -27,6 +27,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
         "one-draw": "one draw of noise decides whether a row is released and is its count",
         "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
         "exact": "counts as they are in the log, without noise",
+        "sampled": "how often a user was drawn for a row, so many times as was computed from the log",
         "synthetic": "counts of rows that were made up to resemble the log",
     }
 )
@@ -51,6 +52,8 @@ class Release:
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
+    # For whoever runs it, and nobody else: private output, never written.
+    remarks: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("method", "variant"):

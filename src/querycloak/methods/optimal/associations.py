@@ -79,7 +79,8 @@ def _sizes(engine: Engine, held: ir.Table, budget: Budget, randomness: Randomnes
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
     true = np.zeros(budget.per_user, dtype=np.int64)
     true[counted["size"].to_numpy() - 1] = counted["users"].to_numpy()
-    return noisy_counts(true, budget.size_noise, randomness)[0]
+    noisy: IntArray = noisy_counts(true, budget.size_noise, randomness)[0]
+    return noisy
 
 
 def _links(engine: Engine, held: ir.Table, most: int) -> ir.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import four_digits_up
@@ -39,6 +40,19 @@ class Budget:
         """How many associations one user may add to."""
         return self.linked_per_user * (self.linked_per_user - 1) // 2
 
+    def laws(self) -> tuple[dict[str, Any], ...]:
+        """What an accountant of privacy-loss distributions needs; sizes have public keys and so no threshold."""
+        tables: list[tuple[Gaussian | None, int | None, int]] = [
+            (self.pair_noise, self.pair_threshold, self.per_user),
+            (self.link_noise, self.link_threshold, self.links_per_user),
+            (self.size_noise, None, 1),
+        ]
+        return tuple(
+            {"noise": "gaussian", "sigma": noise.sigma, "threshold": threshold, "per_user": keys}
+            for noise, threshold, keys in tables
+            if noise is not None
+        )
+
 
 def plan_budget(epsilon: float, delta: float, per_user: int, linked_per_user: int) -> Budget:
     """The least noise, in fixed proportions, whose three tables stay within (epsilon, delta) together."""
@@ -65,7 +79,9 @@ def joint_delta(budget: Budget) -> float:
         own += any_passes(passes, keys)
         loss -= keys * math.log1p(-passes)
         rho += keys / (2 * noise.sigma**2)
-    return min(1.0, (own + zcdp_delta(rho * (1 + _ROUNDING), budget.epsilon - loss * (1 + _ROUNDING))) * (1 + _ROUNDING))
+    return min(
+        1.0, (own + zcdp_delta(rho * (1 + _ROUNDING), budget.epsilon - loss * (1 + _ROUNDING))) * (1 + _ROUNDING)
+    )
 
 
 def _with_loss(rho: float, epsilon: float, delta: float, per_user: int, linked: int) -> Budget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,7 +16,10 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.associations import NoisyTables
     from querycloak.methods.optimal.holdings import Holdings
     from querycloak.methods.optimal.solving import Solution
     from querycloak.privacy.ledger import Ledger
@@ -37,6 +40,7 @@ _UNPROTECTED_BY_SAMPLING = (
     "what users who are drawn did: all rows of a drawn user stand under one name",
     "that nothing could be released, or not as much as was asked: an error tells whoever runs it",
 )
+PRIVATE = "private, not for publication:"
 _BITS = 128
 
 
@@ -161,8 +165,8 @@ class Optimal:
             )
         return (
             f"each user adds to at most {budget.per_user} pairs, discrete Gaussian noise of sigma "
-            f"{budget.pair_noise.sigma:g}, out above {budget.pair_threshold}{linked}; numbers of pairs per user with noise "
-            f"of sigma {budget.size_noise.sigma:g}; together (epsilon, delta); users are made up from these "
+            f"{budget.pair_noise.sigma:g}, out above {budget.pair_threshold}{linked}; numbers of pairs per user with "
+            f"noise of sigma {budget.size_noise.sigma:g}; together (epsilon, delta); users are made up from these "
             "(methods/optimal/optimal.md)"
         )
 
@@ -193,15 +197,133 @@ class Optimal:
 
         require_budget(self, ledger, population)
         drawing = randomness or Randomness()
-        draw = self._synthetic(log, drawing) if self.budget is not None else self._sampled(log, drawing)
-        log.checked()
+        if self.budget is not None:
+            draw, remarks = self._synthetic(log, drawing), list[str]()
+        else:
+            draw, remarks = self._sampled(log, drawing)
         return make_release(
             self,
             log,
             draw,
-            counts="synthetic" if self.budget is not None else "sampled",
-            noises=self.budget.noises() if self.budget is not None else (),
+            counts="sampled" if self.budget is None else "synthetic",
+            laws=() if self.budget is None else self.budget.laws(),
+            remarks=remarks,
             ledger=ledger,
             population=population,
             seeded=not drawing.private,
         )
+
+    def _synthetic(self, log: SearchLog, randomness: Randomness) -> Callable[[], Mapping[str, Table]]:
+        """Bound the log; what is returned draws the noisy tables, and reads the log no more after that."""
+        from querycloak.methods.optimal.associations import bounded, draw_tables
+
+        budget = self._planned()
+        contributions = bounded(log, budget.per_user)
+        log.checked()
+
+        def draw() -> dict[str, Table]:
+            tables = draw_tables(log.engine, contributions, budget, randomness)
+            return {"log": self.made_up(tables, randomness)}
+
+        return draw
+
+    def made_up(self, tables: NoisyTables, randomness: Randomness) -> pa.Table:
+        """The rows of synthetic users: post-processing of the noisy tables."""
+        import numpy as np
+
+        from querycloak.methods.optimal.objectives import free_objective
+        from querycloak.methods.optimal.reconciling import reconcile
+        from querycloak.methods.optimal.sampling import log_table, named
+        from querycloak.methods.optimal.synthesis import deal
+
+        query = tables.pairs["query"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        wanted = free_objective(
+            self.objective,
+            tables.count,
+            query,
+            support=self.support,
+            output_size=self.output_size,
+            weights=self.weighting,
+        )
+        user, pair = deal(reconcile(tables.count, tables.sizes, wanted), tables, randomness)
+        return log_table(tables.pairs, pair, named(user, randomness), np.ones(pair.size, dtype=np.int64))
+
+    def _sampled(self, log: SearchLog, randomness: Randomness) -> tuple[Callable[[], Mapping[str, Table]], list[str]]:
+        """Solve for the output counts; what is returned draws users for them."""
+        from querycloak.methods.optimal.holdings import of_log
+        from querycloak.methods.optimal.sampling import log_table, named, sample
+
+        held = of_log(log)
+        log.checked()
+        solution = self.solve(held)
+
+        def draw() -> dict[str, Table]:
+            pair, user, count = sample(held, solution.counts, randomness)
+            return {"log": log_table(held.keys, pair, named(user, randomness), count)}
+
+        return draw, [solution.remark(self.objective)]
+
+    def solve(self, held: Holdings) -> Solution:
+        """The output counts of the paper variant; they, and every error here, are private output."""
+        from querycloak.methods.optimal.objectives import objective
+        from querycloak.methods.optimal.packing import least_delta, limit, packing
+        from querycloak.methods.optimal.solving import largest_output, solve
+
+        bound = limit(float(self.epsilon or 0), float(self.delta or 0))
+        goal = objective(
+            self.objective, held.totals, support=self.support, output_size=self.output_size, weights=self.weighting
+        )
+        rows = packing(held, bound, goal)
+        if not rows.most.any():
+            least = least_delta(held)
+            raise InputError(
+                f"{PRIVATE} with this budget no pair at all can be released; that needs at least delta {least:.4g} and "
+                f"epsilon {-math.log1p(-least):.4g}"
+            )
+        if self.support is not None and not (goal.goal >= 0).any():
+            raise InputError(f"{PRIVATE} no pair reaches support {self.support:g}; the largest is {_largest(held):.4g}")
+        if not goal.total_exact:
+            return solve(rows, goal)
+        largest = largest_output(held, bound)
+        if largest.value < (self.output_size or 0):
+            raise InputError(
+                f"{PRIVATE} output_size {self.output_size:,} is above what the constraints allow: the largest output "
+                f"found has {int(largest.value):,} rows, and none has more than {int(largest.bound):,}"
+            )
+        return solve(rows, goal, begun=largest.counts)
+
+    def _planned(self) -> Budget:
+        if self.budget is None:
+            raise TypeError("the paper variant has no noise to plan")
+        return self.budget
+
+
+def _largest(held: Holdings) -> float:
+    return float(held.totals.max()) / held.size
+
+
+def _chance_to_appear(epsilon: float, delta: float) -> float:
+    """1 - exp(-min(epsilon, log(1/(1-delta)))), rounded up."""
+    low, _ = exp_minus(stated(epsilon), _BITS)
+    return min(delta, rounded_up(1 - Fraction(low, 1 << _BITS)))
+
+
+def _weighting(text: str | None) -> dict[str, float]:
+    """Size=1,diversity=0.5,frequent=2 as numbers; those left out are 0, and without any all are 1."""
+    if text is None:
+        return dict.fromkeys(WEIGHTS, 1.0)
+    rule, way_out = "such as size=1,diversity=0.5,frequent=2", "name weights of size, diversity or frequent"
+    found: dict[str, float] = {}
+    for part in str(text).split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        if name not in WEIGHTS or name in found:
+            refuse("weights", rule, text, way_out)
+        try:
+            found[name] = float(number)
+        except ValueError:
+            refuse("weights", rule, text, way_out)
+        if not 0 <= found[name] < math.inf:
+            refuse("weights", "finite numbers of at least 0", text, way_out)
+    if not any(found.values()):
+        refuse("weights", "above 0 for one of them at least", text, way_out)
+    return found

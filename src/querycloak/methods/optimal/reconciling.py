@@ -56,7 +56,8 @@ def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:
 def _gain(objective: Objective, count: IntArray) -> FloatArray:
     towards = np.where(objective.goal >= 0, np.abs(count - objective.goal) - np.abs(count + 1 - objective.goal), 0.0)
     # Rounded, so that equal gains are equal numbers.
-    return np.round(objective.size + objective.diversity * (count == 0) + objective.distance * towards, 12)
+    gain: FloatArray = objective.size + objective.diversity * (count == 0) + objective.distance * towards
+    return np.round(gain, 12)
 
 
 def apportion(number: int, share: FloatArray, most: IntArray) -> IntArray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.methods.optimal.packing import Packing
+from querycloak.privacy.randomness import IntArray
 
 TOLERANCE = 1e-4
 SECONDS = 100.0
@@ -29,17 +30,19 @@ def relax(packing: Packing, objective: Objective, *, whole: bool, tolerance: flo
     """Solve the relaxation; `whole` lets no count exceed what a whole number could be, which the paper does not do."""
     reach = packing.most.astype(np.float64) if whole else _reach(packing, objective)
     shares = packing.weight / packing.capacity[packing.row]
-    owner = np.repeat(np.arange(packing.pairs), np.diff(packing.starts))
+    owner = np.repeat(np.arange(packing.pairs, dtype=np.int64), np.diff(packing.starts))
+    counts: FloatArray
     pair, width, slope = _pieces(objective, reach)
     if pair.size == 0:
         dual = np.zeros(packing.capacity.size + 1)
         counts = np.zeros(packing.pairs)
     else:
         pieces, dual = _pdlp(packing, objective, shares, owner, (pair, width, slope), tolerance)
-        counts = np.bincount(pair, pieces, minlength=packing.pairs)
+        counts = np.bincount(pair, pieces, minlength=packing.pairs).astype(np.float64)
         counts = _within(packing, objective, shares, owner, np.minimum(counts, reach))
-    price = np.bincount(owner, shares * dual[packing.row], minlength=packing.pairs)
-    price += dual[-1] / objective.total if objective.total else 0.0
+    price: FloatArray = np.bincount(owner, shares * dual[packing.row], minlength=packing.pairs).astype(np.float64)
+    if objective.total:
+        price = price + dual[-1] / objective.total
     bound = _bound(objective, price, float(dual.sum()), reach, whole=whole)
     return Relaxation(counts, price, _relaxed_value(objective, counts), bound)
 
@@ -52,7 +55,7 @@ def _reach(packing: Packing, objective: Objective) -> FloatArray:
     return np.minimum(alone, np.inf if objective.most is None else float(objective.most))
 
 
-def _pieces(objective: Objective, reach: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _pieces(objective: Objective, reach: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Pair, width and slope of the straight pieces of every pair's concave value, in ascending order."""
     first = np.where(objective.diversity > 0, np.minimum(1.0, reach), reach)
     second = np.where(objective.goal >= 0, np.minimum(objective.goal, reach), reach)
@@ -61,7 +64,7 @@ def _pieces(objective: Objective, reach: FloatArray) -> tuple[FloatArray, FloatA
     middle, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges, axis=0)
     towards = np.where(objective.goal >= 0, np.where(middle < objective.goal, 1.0, -1.0), 0.0)
     slope = objective.size + objective.diversity * (middle < 1) + objective.distance * towards
-    pair = np.broadcast_to(np.arange(reach.size), width.shape)
+    pair = np.broadcast_to(np.arange(reach.size, dtype=np.int64), width.shape)
     kept = width > 0
     return pair[kept], width[kept], slope[kept]
 
@@ -70,8 +73,8 @@ def _pdlp(
     packing: Packing,
     objective: Objective,
     shares: FloatArray,
-    owner: FloatArray,
-    pieces: tuple[FloatArray, FloatArray, FloatArray],
+    owner: IntArray,
+    pieces: tuple[IntArray, FloatArray, FloatArray],
     tolerance: float,
 ) -> tuple[FloatArray, FloatArray]:
     """What PDLP returns: pieces within their widths, and for every row a dual that is not negative."""
@@ -108,7 +111,7 @@ def _pdlp(
 
 
 def _within(
-    packing: Packing, objective: Objective, shares: FloatArray, owner: FloatArray, counts: FloatArray
+    packing: Packing, objective: Objective, shares: FloatArray, owner: IntArray, counts: FloatArray
 ) -> FloatArray:
     """The counts, shrunk by the little that a solver's tolerance may have overloaded rows."""
     loads = np.bincount(packing.row, shares * counts[owner], minlength=packing.capacity.size)
@@ -125,7 +128,9 @@ def _bound(objective: Objective, price: FloatArray, dual_sum: float, reach: Floa
     """
     goal = np.maximum(objective.goal, 0.0)
     points = [np.zeros_like(reach), np.minimum(1.0, reach), reach]
-    points += [np.minimum(np.floor(goal), reach), np.minimum(np.ceil(goal), reach)] if whole else [np.minimum(goal, reach)]
+    points += (
+        [np.minimum(np.floor(goal), reach), np.minimum(np.ceil(goal), reach)] if whole else [np.minimum(goal, reach)]
+    )
     best = np.full(reach.size, -np.inf)
     for point in points:
         best = np.maximum(best, _each(objective, point) - price * point)

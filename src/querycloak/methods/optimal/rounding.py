@@ -5,15 +5,37 @@ Nothing here can break a constraint: a unit is added only where every row has ro
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.methods.optimal.packing import Packing
+from querycloak.methods.optimal.steering import below
 from querycloak.privacy.randomness import IntArray
 
 NO_TOTAL = 1 << 62
 _TRIES = 24
+
+
+class Rows(NamedTuple):
+    """A packing as compiled code takes it."""
+
+    starts: IntArray
+    row: IntArray
+    weight: IntArray
+    capacity: IntArray
+    most: IntArray
+
+
+class Worth(NamedTuple):
+    """An objective as compiled code takes it."""
+
+    size: float
+    diversity: FloatArray
+    distance: float
+    goal: FloatArray
 
 
 def heaviest(packing: Packing) -> IntArray:
@@ -28,8 +50,7 @@ def eliminate(packing: Packing) -> IntArray:
     The t never change, so this is the longest beginning, lightest pairs first, that fits.
     """
     counts = np.zeros(packing.pairs, dtype=np.int64)
-    order = np.argsort(heaviest(packing), kind="stable")
-    _fill_until_full(order, counts, packing.starts, packing.row, packing.weight, packing.capacity)
+    _fill_until_full(np.argsort(heaviest(packing), kind="stable"), counts, _rows(packing))
     return counts
 
 
@@ -37,7 +58,7 @@ def fill(packing: Packing, objective: Objective, order: IntArray, begun: IntArra
     """Add units pair after pair while they fit and, if `gainful`, while each is worth something."""
     counts = begun.copy()
     least = 0.0 if gainful else -np.inf
-    _fill(order, counts, packing.loads(counts), _total(objective), least, *_rows(packing), *_worth(objective))
+    _fill(order, counts, packing.loads(counts), _total(objective), least, _rows(packing), _worth(objective))
     return counts
 
 
@@ -52,13 +73,12 @@ def exchange(packing: Packing, objective: Objective, begun: IntArray, rounds: in
     _exchange(
         counts,
         packing.loads(counts),
-        _total(objective),
+        _total(objective) - int(counts.sum()),
         objective.total_exact,
         rounds,
-        row_starts,
-        owner,
-        *_rows(packing),
-        *_worth(objective),
+        (row_starts, owner),
+        _rows(packing),
+        _worth(objective),
     )
     return counts
 
@@ -67,133 +87,128 @@ def _total(objective: Objective) -> int:
     return NO_TOTAL if objective.total is None else objective.total
 
 
-def _rows(packing: Packing) -> tuple[IntArray, ...]:
-    return packing.starts, packing.row, packing.weight, packing.capacity, packing.most
+def _rows(packing: Packing) -> Rows:
+    return Rows(packing.starts, packing.row, packing.weight, packing.capacity, packing.most)
 
 
-def _worth(objective: Objective) -> tuple[float, FloatArray, float, FloatArray]:
-    return objective.size, objective.diversity, objective.distance, objective.goal
+def _worth(objective: Objective) -> Worth:
+    return Worth(objective.size, objective.diversity, objective.distance, objective.goal)
 
 
-@njit(cache=True, nogil=True)
-def _gain(count, size, diversity, distance, goal):  # type: ignore[no-untyped-def]
-    """What one unit more than `count` is worth."""
-    gain = size
+@njit(cache=True, nogil=True, inline="always")
+def _gain(pair, count, worth):  # type: ignore[no-untyped-def]
+    """What one unit more than `count` of a pair is worth."""
+    gain = worth.size
     if count == 0:
-        gain += diversity
+        gain += worth.diversity[pair]
+    goal = worth.goal[pair]
     if goal >= 0:
-        gain += distance * (abs(count - goal) - abs(count + 1 - goal))
+        gain += worth.distance * (abs(count - goal) - abs(count + 1 - goal))
     return gain
 
 
-@njit(cache=True, nogil=True)
-def _fits(pair, load, starts, row, weight, capacity):  # type: ignore[no-untyped-def]
-    for i in range(starts[pair], starts[pair + 1]):
-        if load[row[i]] + weight[i] > capacity[row[i]]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _put(pair, sign, counts, load, starts, row, weight):  # type: ignore[no-untyped-def]
-    counts[pair] += sign
-    for i in range(starts[pair], starts[pair + 1]):
-        load[row[i]] += sign * weight[i]
-
-
-@njit(cache=True, nogil=True)
-def _fill_until_full(order, counts, starts, row, weight, capacity):  # type: ignore[no-untyped-def]
-    load = np.zeros(capacity.size, np.int64)
-    for pair in order:
-        if not _fits(pair, load, starts, row, weight, capacity):
+@njit(cache=True, nogil=True, inline="always")
+def _fits(pair, load, rows):  # type: ignore[no-untyped-def]
+    fitting = True
+    for i in range(rows.starts[pair], rows.starts[pair + 1]):
+        if load[rows.row[i]] + rows.weight[i] > rows.capacity[rows.row[i]]:
+            fitting = False
             break
-        _put(pair, 1, counts, load, starts, row, weight)
+    return fitting
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put(pair, sign, counts, load, rows):  # type: ignore[no-untyped-def]
+    counts[pair] += sign
+    for i in range(rows.starts[pair], rows.starts[pair + 1]):
+        load[rows.row[i]] += sign * rows.weight[i]
 
 
 @njit(cache=True, nogil=True)
-def _fill(order, counts, load, total, least, starts, row, weight, capacity, most, size, diversity, distance, goal):  # type: ignore[no-untyped-def]
+def _fill_until_full(order, counts, rows):  # type: ignore[no-untyped-def]
+    load = np.zeros(rows.capacity.size, np.int64)
+    for pair in order:
+        if not _fits(pair, load, rows):
+            break
+        _put(pair, 1, counts, load, rows)
+
+
+@njit(cache=True, nogil=True)
+def _fill(order, counts, load, total, least, rows, worth):  # type: ignore[no-untyped-def]
     left = total - counts.sum()
     for pair in order:
-        while left > 0 and counts[pair] < most[pair]:
-            if _gain(counts[pair], size, diversity[pair], distance, goal[pair]) <= least:
+        while left > 0 and counts[pair] < rows.most[pair]:
+            if _gain(pair, counts[pair], worth) <= least or not _fits(pair, load, rows):
                 break
-            if not _fits(pair, load, starts, row, weight, capacity):
-                break
-            _put(pair, 1, counts, load, starts, row, weight)
+            _put(pair, 1, counts, load, rows)
             left -= 1
 
 
 @njit(cache=True, nogil=True)
-def _next(state):  # type: ignore[no-untyped-def]
-    """One step of SplitMix64, which only steers a search: nothing private hangs on it."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    word = state[0]
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (word ^ (word >> np.uint64(31))) >> np.uint64(1)
-
-
-@njit(cache=True, nogil=True)
-def _below(state, bound):  # type: ignore[no-untyped-def]
-    return np.int64(_next(state) % np.uint64(bound))
-
-
-@njit(cache=True, nogil=True)
-def _exchange(
-    counts, load, total, exact, rounds, row_starts, owner,
-    starts, row, weight, capacity, most, size, diversity, distance, goal,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+def _exchange(counts, load, left, exact, rounds, by_row, rows, worth):  # type: ignore[no-untyped-def]
     state = np.array([np.uint64(1)], np.uint64)
-    chosen = np.flatnonzero(counts)
-    held = chosen.size
-    chosen = np.concatenate((chosen, np.zeros(counts.size - held, np.int64)))
-    place = np.full(counts.size, -1, np.int64)
-    for i in range(held):
-        place[chosen[i]] = i
-    left = total - counts.sum()
+    chosen, place = np.empty(counts.size, np.int64), np.full(counts.size, -1, np.int64)
+    held = 0
+    for pair in np.flatnonzero(counts):
+        held = _enter(pair, chosen, place, held)
     added = np.empty(_TRIES + 1, np.int64)
     for _ in range(rounds):
-        out = chosen[_below(state, held)]
-        change = -_gain(counts[out] - 1, size, diversity[out], distance, goal[out])
-        _put(out, -1, counts, load, starts, row, weight)
-        left += 1
-        number = 0
-        for attempt in range(_TRIES + 1):
-            # Only who shares a row with the unit taken out has gained room; its own pair comes last.
-            pair = out
-            if attempt < _TRIES:
-                one = row[starts[out] + _below(state, starts[out + 1] - starts[out])]
-                pair = owner[row_starts[one] + _below(state, row_starts[one + 1] - row_starts[one])]
-                if pair == out:
-                    continue
-            if left <= 0 or counts[pair] >= most[pair]:
-                continue
-            gain = _gain(counts[pair], size, diversity[pair], distance, goal[pair])
-            if gain <= 0 and not exact:
-                continue
-            if exact and attempt < _TRIES and change + gain < 0:
-                continue
-            if _fits(pair, load, starts, row, weight, capacity):
-                _put(pair, 1, counts, load, starts, row, weight)
-                change += gain
-                left -= 1
-                added[number] = pair
-                number += 1
-        if change < 0 or (exact and left > 0):
+        out = chosen[below(state, held)]
+        lost = _gain(out, counts[out] - 1, worth)
+        _put(out, -1, counts, load, rows)
+        number, won = _refill(out, lost, left + 1, exact, state, added, counts, load, by_row, rows, worth)
+        if won < lost or (exact and number < left + 1):
             for i in range(number):
-                _put(added[i], -1, counts, load, starts, row, weight)
-            left += number - 1
-            _put(out, 1, counts, load, starts, row, weight)
+                _put(added[i], -1, counts, load, rows)
+            _put(out, 1, counts, load, rows)
             continue
+        left += 1 - number
         for i in range(number):
-            pair = added[i]
-            if place[pair] < 0:
-                place[pair] = held
-                chosen[held] = pair
-                held += 1
-        if counts[out] == 0 and place[out] >= 0:
-            held -= 1
-            last = chosen[held]
-            chosen[place[out]] = last
-            place[last] = place[out]
-            place[out] = -1
+            held = _enter(added[i], chosen, place, held)
+        if counts[out] == 0:
+            held = _leave(out, chosen, place, held)
+
+
+@njit(cache=True, nogil=True)
+def _refill(out, lost, room, exact, state, added, counts, load, by_row, rows, worth):  # type: ignore[no-untyped-def]
+    """Put in what fits now that a unit of `out` is gone: how many units, and what they are worth together."""
+    row_starts, owner = by_row
+    number, won = 0, 0.0
+    for attempt in range(_TRIES + 1):
+        # Only who shares a row with the unit taken out has gained room; its own pair comes last.
+        pair = out
+        if attempt < _TRIES:
+            one = rows.row[rows.starts[out] + below(state, rows.starts[out + 1] - rows.starts[out])]
+            pair = owner[row_starts[one] + below(state, row_starts[one + 1] - row_starts[one])]
+            if pair == out:
+                continue
+        if number >= room or counts[pair] >= rows.most[pair]:
+            continue
+        gain = _gain(pair, counts[pair], worth)
+        # Where the total is exact, one unit replaces one: it must be worth as much.
+        worthwhile = gain > 0 if not exact else pair == out or gain >= lost
+        if worthwhile and _fits(pair, load, rows):
+            _put(pair, 1, counts, load, rows)
+            won += gain
+            added[number] = pair
+            number += 1
+    return number, won
+
+
+@njit(cache=True, nogil=True)
+def _enter(pair, chosen, place, held):  # type: ignore[no-untyped-def]
+    """Put a pair on the list of those with a count, unless it is there; how long the list is."""
+    if place[pair] >= 0:
+        return held
+    place[pair] = held
+    chosen[held] = pair
+    return held + 1
+
+
+@njit(cache=True, nogil=True)
+def _leave(pair, chosen, place, held):  # type: ignore[no-untyped-def]
+    last = chosen[held - 1]
+    chosen[place[pair]] = last
+    place[last] = place[pair]
+    place[pair] = -1
+    return held - 1

@@ -9,7 +9,6 @@ from querycloak.methods.optimal.holdings import Holdings
 from querycloak.privacy.randomness import IntArray, Randomness
 
 
-
 def sample(holdings: Holdings, counts: IntArray, randomness: Randomness) -> tuple[IntArray, IntArray, IntArray]:
     """Pair, user and count after drawing x_ij users for each pair, each with probability c_ijk / c_ij."""
     pair = np.repeat(np.arange(holdings.pairs), counts)

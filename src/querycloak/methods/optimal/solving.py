@@ -39,6 +39,15 @@ class Solution:
         missing = max(0.0, self.bound - self.value)
         return missing / self.bound if self.bound > 0 else missing
 
+    def remark(self, name: str) -> str:
+        """One line for whoever runs it."""
+        what = {"size": "rows", "diversity": "distinct pairs", "queries": "distinct queries"}.get(name)
+        if what is not None:
+            return f"{self.value:,.0f} {what}; no choice has more than {self.bound:,.0f} (gap {self.gap:.1%})"
+        if name == "frequent":
+            return f"sum of support distances {-self.value:.4f}; no choice has less than {max(0.0, -self.bound):.4f}"
+        return f"value {self.value:.4f}; no choice has more than {self.bound:.4f}"
+
 
 def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> Solution:
     """The best counts that we find: never worth less than the floored relaxation, nor than SPE where it applies."""

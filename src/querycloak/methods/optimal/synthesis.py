@@ -5,17 +5,47 @@ All of it reads noisy tables only. A slot is one pair of one user; dealing decid
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from querycloak.methods.optimal.associations import NoisyTables
 from querycloak.methods.optimal.reconciling import Degrees
-from querycloak.methods.optimal.rounding import _below
+from querycloak.methods.optimal.steering import below
 from querycloak.privacy.randomness import IntArray, Randomness
 
 _ROUNDS_PER_LINK = 30
 _MOST_ROUNDS = 20_000_000
 _REPAIRS = 200
+_MIXES = 20
+
+
+class Dealt(NamedTuple):
+    """The pair and the user of every slot; user u has those from starts[u] to starts[u + 1]."""
+
+    pair: IntArray
+    user: IntArray
+    starts: IntArray
+
+
+class Holders(NamedTuple):
+    """The slots of every pair, pair after pair."""
+
+    starts: IntArray
+    slot: IntArray
+
+
+class Links(NamedTuple):
+    """Associations with how many users should have them, and for every pair its partners in ascending order."""
+
+    first: IntArray
+    second: IntArray
+    target: IntArray
+    starts: IntArray
+    other: IntArray
+    link: IntArray
 
 
 def deal(degrees: Degrees, tables: NoisyTables, randomness: Randomness) -> tuple[IntArray, IntArray]:
@@ -24,45 +54,45 @@ def deal(degrees: Degrees, tables: NoisyTables, randomness: Randomness) -> tuple
     slots = np.repeat(np.arange(degrees.pairs.size), degrees.pairs)
     pair = slots[np.argsort(randomness.below(1 << 63, slots.size), kind="stable")]
     user = np.repeat(np.arange(degrees.users.size), degrees.users)
-    seed = randomness.below(1 << 62, 1).astype(np.uint64)
-    if not _part_equals(pair, user, starts, seed, _REPAIRS):
+    state = randomness.below(1 << 62, 1).astype(np.uint64)
+    if not _part_equals(pair, user, starts, state, _REPAIRS):
         pair = _nested(degrees)
-        _mix(pair, user, starts, seed, 20 * pair.size)
-    _associate(pair, user, starts, degrees, tables, seed)
+        _mix(pair, user, starts, state, _MIXES * pair.size)
+    _associate(Dealt(pair, user, starts), degrees, tables, state)
     return user, pair
 
 
-def _associate(
-    pair: IntArray, user: IntArray, starts: IntArray, degrees: Degrees, tables: NoisyTables, seed: IntArray
-) -> None:
+def _associate(dealt: Dealt, degrees: Degrees, tables: NoisyTables, state: NDArray[np.uint64]) -> None:
     """Exchange pairs between users until as many hold two of them together as the noisy associations say."""
-    if tables.link_count.size == 0 or pair.size == 0:
+    if tables.link_count.size == 0 or dealt.pair.size == 0:
         return
-    # An output that keeps part of the rows keeps as large a part of the associations.
-    share = pair.size / int(tables.count.sum())
-    both = np.minimum(degrees.pairs[tables.first], degrees.pairs[tables.second])
-    target = np.minimum(np.round(tables.link_count * share).astype(np.int64), both)
-    link = np.arange(target.size)
-    ends = np.concatenate([tables.first, tables.second])
-    order = np.lexsort((np.concatenate([tables.second, tables.first]), ends))
-    other = np.concatenate([tables.second, tables.first])[order]
-    link_starts = np.searchsorted(ends[order], np.arange(degrees.pairs.size + 1))
-    rounds = min(_ROUNDS_PER_LINK * int(target.sum()), _MOST_ROUNDS)
-    holders = np.argsort(pair, kind="stable")
-    holder_starts = np.concatenate([[0], np.cumsum(degrees.pairs)])
-    _fit(
-        pair, user, starts, holders, holder_starts, tables.first, tables.second, target,
-        link_starts, other, np.concatenate([link, link])[order], rounds, seed,
-    )  # fmt: skip
+    links = _links(tables, degrees, dealt.pair.size / int(tables.count.sum()))
+    holders = Holders(np.concatenate([[0], np.cumsum(degrees.pairs)]), np.argsort(dealt.pair, kind="stable"))
+    rounds = min(_ROUNDS_PER_LINK * int(links.target.sum()), _MOST_ROUNDS)
+    _fit(dealt, holders, links, rounds, state)
+
+
+def _links(tables: NoisyTables, degrees: Degrees, part: float) -> Links:
+    """The links with their targets: an output that keeps part of the rows keeps as large a part of the associations."""
+    held = (degrees.pairs[tables.first] > 0) & (degrees.pairs[tables.second] > 0)
+    first, second, count = tables.first[held], tables.second[held], tables.link_count[held]
+    both = np.minimum(degrees.pairs[first], degrees.pairs[second])
+    target = np.minimum(np.round(count * part).astype(np.int64), both)
+    ends, others = np.concatenate([first, second]), np.concatenate([second, first])
+    order = np.lexsort((others, ends))
+    starts = np.searchsorted(ends[order], np.arange(degrees.pairs.size + 1))
+    return Links(first, second, target, starts, others[order], np.tile(np.arange(target.size), 2)[order])
 
 
 @njit(cache=True, nogil=True)
 def _holds(pair, starts, one, wanted):  # type: ignore[no-untyped-def]
     """Whether a user holds a pair."""
+    found = False
     for i in range(starts[one], starts[one + 1]):
         if pair[i] == wanted:
-            return True
-    return False
+            found = True
+            break
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -79,7 +109,7 @@ def _part_equals(pair, user, starts, state, tries):  # type: ignore[no-untyped-d
     for slot in range(pair.size):
         attempt = 0
         while _times(pair, starts, user[slot], pair[slot]) > 1:
-            other = _below(state, pair.size)
+            other = below(state, pair.size)
             attempt += 1
             if attempt > tries:
                 return False
@@ -90,7 +120,7 @@ def _part_equals(pair, user, starts, state, tries):  # type: ignore[no-untyped-d
 
 
 def _nested(degrees: Degrees) -> IntArray:
-    """A dealing that exists whenever any does: each pair, the most frequent first, to the users with most slots left."""
+    """A dealing that exists whenever any does: each pair, most frequent first, to the users with most slots left."""
     starts = np.concatenate([[0], np.cumsum(degrees.users)])
     pair = np.empty(int(degrees.pairs.sum()), dtype=np.int64)
     most_first = np.argsort(-degrees.pairs, kind="stable")
@@ -120,97 +150,105 @@ def _deal_nested(order, counts, people, sizes, starts, pair):  # type: ignore[no
 def _mix(pair, user, starts, state, rounds):  # type: ignore[no-untyped-def]
     """Exchange the pairs of two slots wherever both users may have them."""
     for _ in range(rounds):
-        one, two = _below(state, pair.size), _below(state, pair.size)
+        one, two = below(state, pair.size), below(state, pair.size)
         if _holds(pair, starts, user[one], pair[two]) or _holds(pair, starts, user[two], pair[one]):
             continue
         pair[one], pair[two] = pair[two], pair[one]
 
 
 @njit(cache=True, nogil=True)
-def _link_of(one, two, link_starts, other, link):  # type: ignore[no-untyped-def]
+def _link_of(one, two, links):  # type: ignore[no-untyped-def]
     """The link between two pairs, or -1."""
-    if link_starts[one + 1] - link_starts[one] > link_starts[two + 1] - link_starts[two]:
+    if links.starts[one + 1] - links.starts[one] > links.starts[two + 1] - links.starts[two]:
         one, two = two, one
-    low, high = link_starts[one], link_starts[one + 1]
+    low, high = links.starts[one], links.starts[one + 1]
     while low < high:
         middle = (low + high) // 2
-        if other[middle] < two:
+        if links.other[middle] < two:
             low = middle + 1
         else:
             high = middle
-    if low < link_starts[one + 1] and other[low] == two:
-        return link[low]
+    if low < links.starts[one + 1] and links.other[low] == two:
+        return links.link[low]
     return -1
 
 
 @njit(cache=True, nogil=True)
-def _shift(slot, moving, sign, pair, user, starts, current, target, link_starts, other, link):  # type: ignore[no-untyped-def]
+def _shift(slot, moving, sign, dealt, current, links):  # type: ignore[no-untyped-def]
     """Add or take away the links of `moving` with the other pairs of the slot's user; how the error changes."""
-    if link_starts[moving + 1] == link_starts[moving]:
+    if links.starts[moving + 1] == links.starts[moving]:
         return 0
     change = 0
-    one = user[slot]
-    for i in range(starts[one], starts[one + 1]):
+    one = dealt.user[slot]
+    for i in range(dealt.starts[one], dealt.starts[one + 1]):
         if i == slot:
             continue
-        found = _link_of(moving, pair[i], link_starts, other, link)
+        found = _link_of(moving, dealt.pair[i], links)
         if found >= 0:
-            change -= abs(current[found] - target[found])
+            change -= abs(current[found] - links.target[found])
             current[found] += sign
-            change += abs(current[found] - target[found])
+            change += abs(current[found] - links.target[found])
     return change
 
 
 @njit(cache=True, nogil=True)
-def _fit(
-    pair, user, starts, holders, holder_starts, first, second, target, link_starts, other, link, rounds, state
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Bring two pairs together, or apart, where their link is short of its target, or beyond it."""
-    current = np.zeros(target.size, np.int64)
-    for slot in range(pair.size):
-        for i in range(slot + 1, starts[user[slot] + 1]):
-            found = _link_of(pair[slot], pair[i], link_starts, other, link)
+def _swap(mine, theirs, dealt, current, links):  # type: ignore[no-untyped-def]
+    """Exchange the pairs of two slots; how the error changes."""
+    given, taken = dealt.pair[mine], dealt.pair[theirs]
+    change = _shift(mine, given, -1, dealt, current, links) + _shift(theirs, taken, -1, dealt, current, links)
+    dealt.pair[mine], dealt.pair[theirs] = taken, given
+    return change + _shift(mine, taken, 1, dealt, current, links) + _shift(theirs, given, 1, dealt, current, links)
+
+
+@njit(cache=True, nogil=True)
+def _present(dealt, links):  # type: ignore[no-untyped-def]
+    """How many users hold the two pairs of each link."""
+    current = np.zeros(links.target.size, np.int64)
+    for slot in range(dealt.pair.size):
+        for i in range(slot + 1, dealt.starts[dealt.user[slot] + 1]):
+            found = _link_of(dealt.pair[slot], dealt.pair[i], links)
             if found >= 0:
                 current[found] += 1
+    return current
+
+
+@njit(cache=True, nogil=True)
+def _proposed(wanted, short, dealt, holders, links, state):  # type: ignore[no-untyped-def]
+    """Two slots whose exchange brings a link's pairs together, or apart; the same slot twice if none was found."""
+    one, two = links.first[wanted], links.second[wanted]
+    if below(state, 2):
+        one, two = two, one
+    anchor = holders.slot[holders.starts[one] + below(state, holders.starts[one + 1] - holders.starts[one])]
+    who = dealt.user[anchor]
+    if _holds(dealt.pair, dealt.starts, who, two) == short:
+        return anchor, anchor
+    if not short:
+        return anchor, below(state, dealt.pair.size)
+    # `two` comes to a user who holds `one`, and something else of that user's goes the other way.
+    mine = dealt.starts[who] + below(state, dealt.starts[who + 1] - dealt.starts[who])
+    theirs = holders.slot[holders.starts[two] + below(state, holders.starts[two + 1] - holders.starts[two])]
+    return (anchor, anchor) if mine == anchor else (mine, theirs)
+
+
+@njit(cache=True, nogil=True)
+def _fit(dealt, holders, links, rounds, state):  # type: ignore[no-untyped-def]
+    """Exchange slots where a link is short of its target or beyond it, and keep what does not add to the error."""
+    pair, starts, user = dealt.pair, dealt.starts, dealt.user
+    current = _present(dealt, links)
     place = np.empty(pair.size, np.int64)
-    for i in range(holders.size):
-        place[holders[i]] = i
+    for i in range(pair.size):
+        place[holders.slot[i]] = i
     for _ in range(rounds):
-        wanted = _below(state, target.size)
-        if current[wanted] == target[wanted]:
+        wanted = below(state, links.target.size)
+        if current[wanted] == links.target[wanted]:
             continue
-        one, two = first[wanted], second[wanted]
-        if _below(state, 2):
-            one, two = two, one
-        anchor = holders[holder_starts[one] + _below(state, holder_starts[one + 1] - holder_starts[one])]
-        together = _holds(pair, starts, user[anchor], two)
-        if current[wanted] < target[wanted]:
-            # `two` comes to a user who holds `one`, and something else of that user's goes the other way.
-            if together:
-                continue
-            mine = starts[user[anchor]] + _below(state, starts[user[anchor] + 1] - starts[user[anchor]])
-            theirs = holders[holder_starts[two] + _below(state, holder_starts[two + 1] - holder_starts[two])]
-            if mine == anchor:
-                continue
-        else:
-            if not together:
-                continue
-            mine, theirs = anchor, _below(state, pair.size)
-        taken, given = pair[theirs], pair[mine]
-        if _holds(pair, starts, user[theirs], given) or _holds(pair, starts, user[mine], taken):
+        short = current[wanted] < links.target[wanted]
+        mine, theirs = _proposed(wanted, short, dealt, holders, links, state)
+        if _holds(pair, starts, user[theirs], pair[mine]) or _holds(pair, starts, user[mine], pair[theirs]):
             continue
-        change = _shift(mine, given, -1, pair, user, starts, current, target, link_starts, other, link)
-        change += _shift(theirs, taken, -1, pair, user, starts, current, target, link_starts, other, link)
-        pair[mine], pair[theirs] = taken, given
-        change += _shift(mine, taken, 1, pair, user, starts, current, target, link_starts, other, link)
-        change += _shift(theirs, given, 1, pair, user, starts, current, target, link_starts, other, link)
-        if change > 0:
-            _shift(mine, taken, -1, pair, user, starts, current, target, link_starts, other, link)
-            _shift(theirs, given, -1, pair, user, starts, current, target, link_starts, other, link)
-            pair[mine], pair[theirs] = given, taken
-            _shift(mine, given, 1, pair, user, starts, current, target, link_starts, other, link)
-            _shift(theirs, taken, 1, pair, user, starts, current, target, link_starts, other, link)
+        if _swap(mine, theirs, dealt, current, links) > 0:
+            _swap(mine, theirs, dealt, current, links)
             continue
         # The lists of holders follow the exchange.
         place[mine], place[theirs] = place[theirs], place[mine]
-        holders[place[mine]], holders[place[theirs]] = mine, theirs
+        holders.slot[place[mine]], holders.slot[place[theirs]] = mine, theirs
