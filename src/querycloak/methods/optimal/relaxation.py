@@ -12,6 +12,7 @@ from querycloak.privacy.randomness import IntArray
 
 TOLERANCE = 1e-4
 SECONDS = 100.0
+_WORTH_A_THREAD = 100_000
 _ROUNDING = 1e-9
 """More than what float sums over millions of terms lose; bounds are widened by it."""
 
@@ -97,7 +98,7 @@ def _pdlp(
         lower[-1] = 1.0
     program.constraint_lower_bounds, program.constraint_upper_bounds = lower, np.ones(rows)
     program.variable_lower_bounds, program.variable_upper_bounds = np.zeros(pair.size), width
-    settings = solvers_pb2.PrimalDualHybridGradientParams(num_threads=2)
+    settings = solvers_pb2.PrimalDualHybridGradientParams(num_threads=2 if shares.size > _WORTH_A_THREAD else 1)
     wanted = settings.termination_criteria.simple_optimality_criteria
     wanted.eps_optimal_relative = wanted.eps_optimal_absolute = tolerance
     settings.termination_criteria.time_sec_limit = SECONDS

@@ -16,7 +16,8 @@ from querycloak.methods.optimal.steering import below
 from querycloak.privacy.randomness import IntArray
 
 NO_TOTAL = 1 << 62
-_TRIES = 24
+_TRIES, _MOST_OUT = 24, 3
+_NO_LOSS = 1e-12
 
 
 class Rows(NamedTuple):
@@ -151,42 +152,61 @@ def _exchange(counts, load, left, exact, rounds, by_row, rows, worth):  # type: 
     held = 0
     for pair in np.flatnonzero(counts):
         held = _enter(pair, chosen, place, held)
-    added = np.empty(_TRIES + 1, np.int64)
+    out, added = np.empty(_MOST_OUT, np.int64), np.empty(_TRIES + _MOST_OUT, np.int64)
     for _ in range(rounds):
-        out = chosen[below(state, held)]
-        lost = _gain(out, counts[out] - 1, worth)
-        _put(out, -1, counts, load, rows)
-        number, won = _refill(out, lost, left + 1, exact, state, added, counts, load, by_row, rows, worth)
-        if won < lost or (exact and number < left + 1):
+        taken, lost = _take_out(out, chosen, held, state, counts, load, by_row, rows, worth)
+        room = left + taken
+        number, won = _refill(out[:taken], lost / taken, room, exact, state, added, counts, load, by_row, rows, worth)
+        if won < lost - _NO_LOSS or (exact and number < room):
             for i in range(number):
                 _put(added[i], -1, counts, load, rows)
-            _put(out, 1, counts, load, rows)
+            for i in range(taken):
+                _put(out[i], 1, counts, load, rows)
             continue
-        left += 1 - number
+        left = room - number
         for i in range(number):
             held = _enter(added[i], chosen, place, held)
-        if counts[out] == 0:
-            held = _leave(out, chosen, place, held)
+        for i in range(taken):
+            if counts[out[i]] == 0:
+                held = _leave(out[i], chosen, place, held)
+
+
+@njit(cache=True, nogil=True)
+def _near(pair, state, by_row, rows):  # type: ignore[no-untyped-def]
+    """Any pair that shares a row with this one."""
+    row_starts, owner = by_row
+    one = rows.row[rows.starts[pair] + below(state, rows.starts[pair + 1] - rows.starts[pair])]
+    return owner[row_starts[one] + below(state, row_starts[one + 1] - row_starts[one])]
+
+
+@njit(cache=True, nogil=True)
+def _take_out(out, chosen, held, state, counts, load, by_row, rows, worth):  # type: ignore[no-untyped-def]
+    """Take out one unit, and perhaps others near it: how many, and what they were worth together."""
+    taken, lost = 0, 0.0
+    for attempt in range(1 + below(state, _MOST_OUT)):
+        pair = chosen[below(state, held)] if attempt == 0 else _near(out[0], state, by_row, rows)
+        if counts[pair] == 0:
+            continue
+        lost += _gain(pair, counts[pair] - 1, worth)
+        _put(pair, -1, counts, load, rows)
+        out[taken] = pair
+        taken += 1
+    return taken, lost
 
 
 @njit(cache=True, nogil=True)
 def _refill(out, lost, room, exact, state, added, counts, load, by_row, rows, worth):  # type: ignore[no-untyped-def]
-    """Put in what fits now that a unit of `out` is gone: how many units, and what they are worth together."""
-    row_starts, owner = by_row
+    """Put in what fits now that units are gone: how many, and what they are worth together."""
     number, won = 0, 0.0
-    for attempt in range(_TRIES + 1):
-        # Only who shares a row with the unit taken out has gained room; its own pair comes last.
-        pair = out
-        if attempt < _TRIES:
-            one = rows.row[rows.starts[out] + below(state, rows.starts[out + 1] - rows.starts[out])]
-            pair = owner[row_starts[one] + below(state, row_starts[one + 1] - row_starts[one])]
-            if pair == out:
-                continue
+    for attempt in range(_TRIES + out.size):
+        # Only who shares a row with a unit taken out has gained room; those themselves come last.
+        last = attempt >= _TRIES
+        pair = out[attempt - _TRIES] if last else _near(out[below(state, out.size)], state, by_row, rows)
         if number >= room or counts[pair] >= rows.most[pair]:
             continue
         gain = _gain(pair, counts[pair], worth)
-        # Where the total is exact, one unit replaces one: it must be worth as much.
-        worthwhile = gain > 0 if not exact else pair == out or gain >= lost
+        # Where the total is exact, as many units must come in as went out: none that is worth less, if it can be.
+        worthwhile = gain > 0 if not exact else last or gain >= lost
         if worthwhile and _fits(pair, load, rows):
             _put(pair, 1, counts, load, rows)
             won += gain
@@ -207,6 +227,9 @@ def _enter(pair, chosen, place, held):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _leave(pair, chosen, place, held):  # type: ignore[no-untyped-def]
+    """Strike a pair off that list, unless it is off already; how long the list is."""
+    if place[pair] < 0:
+        return held
     last = chosen[held - 1]
     chosen[place[pair]] = last
     place[last] = place[pair]

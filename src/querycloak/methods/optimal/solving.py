@@ -16,7 +16,7 @@ from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heavi
 from querycloak.privacy.randomness import IntArray
 
 _NEARLY_WHOLE = 1e-4
-_ROUNDS_PER_UNIT, _FEWEST_ROUNDS, _MOST_ROUNDS = 300, 200_000, 3_000_000
+_ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _MOST_ROUNDS = 300, 5, 3_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     if goal.total_exact:
         found = [counts for counts in found if int(counts.sum()) == goal.total]
     best = max(found, key=goal.value)
-    rounds = min(max(_ROUNDS_PER_UNIT * int(best.sum()), _FEWEST_ROUNDS), _MOST_ROUNDS)
+    rounds = min(_ROUNDS_PER_UNIT * int(best.sum()) + _ROUNDS_PER_ENTRY * rows.row.size, _MOST_ROUNDS)
     best = exchange(rows, goal, best, rounds)
     bound = min(relaxed.bound, tight.bound)
     if goal.size == 1.0:  # a number of rows or pairs: whole
