@@ -30,7 +30,7 @@ def our_release(path: str, spill: str) -> Any:
         drawn.append(release_keys(*arguments, **more))
         return drawn[-1]
 
-    selecting.release_keys = watched
+    selecting.release_keys = watched  # type: ignore[attr-defined]
     with (
         tempfile.TemporaryDirectory(dir=spill) as folder,
         read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log,
