@@ -16,8 +16,8 @@ from querycloak.methods.optimal.reconciling import Degrees
 from querycloak.methods.optimal.steering import below
 from querycloak.privacy.randomness import IntArray, Randomness
 
-_ROUNDS_PER_LINK = 30
-_MOST_ROUNDS = 20_000_000
+_ROUNDS_PER_LINK = 300
+_MOST_ROUNDS = 30_000_000
 _REPAIRS = 200
 _MIXES = 20
 
@@ -238,7 +238,10 @@ def _fit(dealt, holders, links, rounds, state):  # type: ignore[no-untyped-def]
     place = np.empty(pair.size, np.int64)
     for i in range(pair.size):
         place[holders.slot[i]] = i
+    error = np.abs(current - links.target).sum()
     for _ in range(rounds):
+        if error == 0:
+            break
         wanted = below(state, links.target.size)
         if current[wanted] == links.target[wanted]:
             continue
@@ -246,9 +249,11 @@ def _fit(dealt, holders, links, rounds, state):  # type: ignore[no-untyped-def]
         mine, theirs = _proposed(wanted, short, dealt, holders, links, state)
         if _holds(pair, starts, user[theirs], pair[mine]) or _holds(pair, starts, user[mine], pair[theirs]):
             continue
-        if _swap(mine, theirs, dealt, current, links) > 0:
+        change = _swap(mine, theirs, dealt, current, links)
+        if change > 0:
             _swap(mine, theirs, dealt, current, links)
             continue
+        error += change
         # The lists of holders follow the exchange.
         place[mine], place[theirs] = place[theirs], place[mine]
         holders.slot[place[mine]], holders.slot[place[theirs]] = mine, theirs
