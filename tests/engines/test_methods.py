@@ -18,6 +18,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks import Clicks
 from querycloak.methods.k_anonymity import KAnonymity
 from querycloak.methods.method import Method, describe
+from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.thresholded import KeyCounts, least_likely_count, release_keys
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import Ledger
@@ -32,6 +33,12 @@ METHODS: dict[str, Method] = {
     "clicks two draws": Clicks(epsilon=8, delta=1e-3, per_user=2, two_draws=True),
     "clicks knobs": Clicks(noise=0.5, threshold=4, per_user=2),
     "clicks paper": Clicks(noise=1, threshold=8, variant="paper"),
+    "optimal": Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
+    "optimal frequent": Optimal(epsilon=8, delta=1e-2, per_user=4, objective="frequent", support=0.01, output_size=50),
+    "optimal paper": Optimal(epsilon=0.7, delta=0.5, variant="paper"),
+    "optimal paper joint": Optimal(
+        epsilon=2, delta=0.6, variant="paper", objective="joint", support=0.01, output_size=20
+    ),
     "k queries": KAnonymity(min_users=3, keys="queries"),
     "k clicks": KAnonymity(min_users=3),
     "k log": KAnonymity(min_users=3, keys="log"),
