@@ -31,7 +31,7 @@ from querycloak.experiments.optimal_printed import (
 from querycloak.methods.optimal.exact import by_cp_sat, by_scip
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import objective
-from querycloak.methods.optimal.packing import UNIT, limit, packing
+from querycloak.methods.optimal.packing import UNIT, Limit, limit, packing
 from querycloak.methods.optimal.rounding import eliminate
 from querycloak.methods.optimal.sampling import sample
 from querycloak.methods.optimal.solving import Solution, largest_output, solve
@@ -71,8 +71,8 @@ class OptimalTables:
         rows = []
         for exp_epsilon, printed in zip(EXP_EPSILONS, TABLE_4, strict=True):
             for delta, claimed in zip(DELTAS, printed, strict=True):
-                bound = limit(math.log(exp_epsilon), delta)
-                most = PAPER_USERS * bound / UNIT
+                bound = _limit(exp_epsilon, delta)
+                most = PAPER_USERS * bound.units / UNIT
                 found = self.largest(bound)
                 rows.append(
                     {
@@ -81,7 +81,7 @@ class OptimalTables:
                         "claimed": claimed,
                         "claimed_at_most": most,
                         "claimed_feasible": claimed <= most,
-                        "users_times_limit": self.held.users * bound / UNIT,
+                        "users_times_limit": self.held.users * bound.units / UNIT,
                         "relaxed": found.relaxed.value,
                         "relaxed_at_most": found.relaxed.bound,
                         "relaxed_floored": int(found.floored.sum()),
@@ -96,7 +96,7 @@ class OptimalTables:
 
         The printed output sizes cannot be had, so each becomes the same share of what can.
         """
-        bound = limit(math.log(2.0), 0.5)
+        bound = _limit(2.0, 0.5)
         largest = self.largest(bound)
         rows = []
         for i, support in enumerate(SUPPORTS):
@@ -108,7 +108,7 @@ class OptimalTables:
                         "claimed_size": printed_size,
                         "claimed_recall": TABLE_5[i][j],
                         "claimed_distance": TABLE_6[i][j],
-                        "claimed_at_most": PAPER_USERS * bound / UNIT,
+                        "claimed_at_most": PAPER_USERS * bound.units / UNIT,
                         **self._frequent(bound, support, size),
                     }
                 )
@@ -120,8 +120,8 @@ class OptimalTables:
         points += [(exp_epsilon, 0.1, share) for exp_epsilon, share in TABLE_7B.items() if exp_epsilon != 2.0]
         rows = []
         for exp_epsilon, delta, share in points:
-            bound = limit(math.log(exp_epsilon), delta)
-            most = PAPER_USERS * bound / UNIT
+            bound = _limit(exp_epsilon, delta)
+            most = PAPER_USERS * bound.units / UNIT
             claimed = share * PAPER_PAIRS
             rows.append(
                 {
@@ -139,12 +139,12 @@ class OptimalTables:
 
     def figure_3(self) -> list[dict[str, Any]]:
         """Recall and sum of support distances over (epsilon, delta), at one output size; none where it is too large."""
-        size = max(1, round(SIZES[0] / LARGEST * self.largest(limit(math.log(2.0), 0.5)).value))
+        size = max(1, round(SIZES[0] / LARGEST * self.largest(_limit(2.0, 0.5)).value))
         return [
             {
                 "exp_epsilon": exp_epsilon,
                 "delta": delta,
-                **self._frequent(limit(math.log(exp_epsilon), delta), 1 / 500, size),
+                **self._frequent(_limit(exp_epsilon, delta), 1 / 500, size),
             }
             for exp_epsilon in EXP_EPSILONS
             for delta in DELTAS
@@ -155,7 +155,7 @@ class OptimalTables:
         rows = []
         for exp_epsilon in EXP_EPSILONS:
             for delta in DELTAS:
-                bound = limit(math.log(exp_epsilon), delta)
+                bound = _limit(exp_epsilon, delta)
                 goal = objective("diversity", self.held.totals)
                 found = self._most_diverse(bound)
                 rows.append(
@@ -174,7 +174,7 @@ class OptimalTables:
         rows = []
         for exp_epsilon, delta in ((1.7, 1e-3), (2.0, 0.5)):
             goal = objective("diversity", self.held.totals)
-            constraints = packing(self.held, limit(math.log(exp_epsilon), delta), goal)
+            constraints = packing(self.held, _limit(exp_epsilon, delta), goal)
             works: dict[str, Callable[[], IntArray]] = {
                 "spe": lambda c=constraints: eliminate(c),  # type: ignore[misc]
                 "ours": lambda c=constraints, g=goal: solve(c, g).counts,  # type: ignore[misc]
@@ -199,7 +199,7 @@ class OptimalTables:
 
     def figure_6(self, randomness: Randomness, runs: int = 10) -> list[dict[str, Any]]:
         """Triplets of user and frequent pair by how far their share is off: the mean of ten outputs, users kept."""
-        bound = limit(math.log(2.0), 0.5)
+        bound = _limit(2.0, 0.5)
         largest = self.largest(bound)
         frequent = (self.held.totals / self.held.size >= 1 / 500)[self.held.pair]
         before = self.held.count / self.held.size
@@ -217,11 +217,11 @@ class OptimalTables:
             rows.append({"claimed_size": printed_size, "size": size, "triplets_by_tenths": histogram.tolist()})
         return rows
 
-    def largest(self, bound: int) -> Solution:
+    def largest(self, bound: Limit) -> Solution:
         """O-UMP at this limit."""
         return self._solve(("size", bound), lambda: largest_output(self.held, bound))
 
-    def _most_diverse(self, bound: int) -> Solution:
+    def _most_diverse(self, bound: Limit) -> Solution:
         goal = objective("diversity", self.held.totals)
         return self._solve(("diversity", bound), lambda: solve(packing(self.held, bound, goal), goal))
 
@@ -230,7 +230,7 @@ class OptimalTables:
             self._solved[key] = work()
         return self._solved[key]
 
-    def _fump(self, bound: int, support: float, size: int) -> Solution | None:
+    def _fump(self, bound: Limit, support: float, size: int) -> Solution | None:
         largest = self.largest(bound)
         if largest.value < size:
             return None
@@ -241,7 +241,7 @@ class OptimalTables:
 
         return self._solve(("frequent", bound, support, size), work)
 
-    def _frequent(self, bound: int, support: float, size: int) -> dict[str, Any]:
+    def _frequent(self, bound: Limit, support: float, size: int) -> dict[str, Any]:
         found = self._fump(bound, support, size)
         frequent = self.held.totals / self.held.size >= support
         number = int(frequent.sum())
@@ -257,7 +257,7 @@ class OptimalTables:
             "average_distance": -found.value / number,
         }
 
-    def _diverse(self, bound: int) -> dict[str, Any]:
+    def _diverse(self, bound: Limit) -> dict[str, Any]:
         goal = objective("diversity", self.held.totals)
         constraints = packing(self.held, bound, goal)
         ours = self._most_diverse(bound)
@@ -269,3 +269,8 @@ class OptimalTables:
             "ours": int(ours.value),
             "at_most": int(min(ours.bound, math.floor(exact.bound + 1e-6))),
         }
+
+
+def _limit(exp_epsilon: float, delta: float) -> Limit:
+    """B where e^epsilon is given: the next float, for a logarithm that is rounded down would miss it."""
+    return limit(math.nextafter(math.log(exp_epsilon), math.inf), delta)

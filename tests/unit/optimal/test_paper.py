@@ -16,7 +16,7 @@ from querycloak.methods.optimal.exact import by_cp_sat, by_scip
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
-from querycloak.methods.optimal.packing import UNIT, Packing, least_delta, limit, packing, weights
+from querycloak.methods.optimal.packing import UNIT, Limit, Packing, least_delta, limit, packing, weights
 from querycloak.methods.optimal.relaxation import relax
 from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heaviest
 from querycloak.methods.optimal.sampling import named, sample
@@ -25,13 +25,13 @@ from querycloak.privacy.exact import exp_minus
 from querycloak.privacy.randomness import Randomness
 from tests.unit.optimal.instances import TOY, of_matrix, random_holdings, toy
 
-LOG2 = math.log(2)
+LOG2 = math.nextafter(math.log(2), 1)  # not below the logarithm
 small = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 seeds = st.integers(0, 10**6)
 names = ("size", "diversity", "queries")
 
 
-def solved(held: Holdings, bound: int, name: str = "size", **more: float) -> tuple[Packing, Objective, Solution]:
+def solved(held: Holdings, bound: Limit, name: str = "size", **more: float) -> tuple[Packing, Objective, Solution]:
     goal = objective(name, held.totals, **more)  # type: ignore[arg-type]
     rows = packing(held, bound, goal)
     return rows, goal, solve(rows, goal)
@@ -72,10 +72,10 @@ def test_weights_are_not_below_the_logarithms_and_limits_not_above() -> None:
         assert Fraction(high, 1 << 120) <= Fraction(total - count, total)
         assert weight <= math.log(total / (total - count)) * UNIT * (1 + 1e-12) + 2
     for epsilon, delta in ((8.0, 1e-7), (LOG2, 0.5), (0.001, 0.9), (3.0, 0.95)):
-        low = Fraction(exp_minus(Fraction(limit(epsilon, delta), UNIT), 120)[0], 1 << 120)
+        low = Fraction(exp_minus(Fraction(limit(epsilon, delta).units, UNIT), 120)[0], 1 << 120)
         assert low >= 1 - Fraction(repr(delta))
-        assert Fraction(limit(epsilon, delta), UNIT) <= Fraction(repr(epsilon))
-        assert limit(epsilon, delta) >= min(epsilon, -math.log1p(-delta)) * UNIT * (1 - 1e-12) - 2
+        assert Fraction(limit(epsilon, delta).units, UNIT) <= Fraction(repr(epsilon))
+        assert limit(epsilon, delta).units >= min(epsilon, -math.log1p(-delta)) * UNIT * (1 - 1e-12) - 2
 
 
 @small
@@ -86,7 +86,7 @@ def test_no_output_is_larger_than_users_times_the_limit(seed: int, delta: float)
     bound = limit(10.0, delta)
     goal = objective("size", held.totals)
     rows = packing(held, bound, goal)
-    most = held.users * bound / UNIT
+    most = held.users * bound.units / UNIT
     assert relax(rows, goal, whole=False).value <= most
     assert solve(rows, goal).value <= most
 
@@ -97,7 +97,7 @@ def test_the_relaxed_optimum_is_proportional_to_the_limit(seed: int, share: floa
     held = random_holdings(20, 10, seed)
     goal = objective("size", held.totals)
     one, other = (
-        relax(packing(held, round(share * each * UNIT), goal), goal, whole=False, tolerance=1e-7)
+        relax(packing(held, Limit(round(share * each * UNIT)), goal), goal, whole=False, tolerance=1e-7)
         for each in (1.0, factor)
     )
     assert other.value == pytest.approx(factor * one.value, rel=1e-3)
@@ -190,7 +190,8 @@ def test_elimination_is_the_paper_s_algorithm_2() -> None:
 def test_more_budget_never_allows_less(seed: int, epsilon: float, delta: float) -> None:
     """Monotone in both parameters: what fits a smaller limit fits a larger one."""
     held = random_holdings(12, 8, seed)
-    assert limit(epsilon, delta) <= min(limit(epsilon * 1.5, delta), limit(epsilon, min(0.99, delta * 1.1)))
+    assert limit(epsilon, delta).units <= limit(epsilon * 1.5, delta).units
+    assert limit(epsilon, delta).units <= limit(epsilon, min(0.99, delta * 1.1)).units
     _, _, less = solved(held, limit(epsilon, delta))
     rows, goal, more = solved(held, limit(epsilon * 1.5, min(0.99, delta * 1.1)))
     assert rows.holds(less.counts)
@@ -255,6 +256,17 @@ def test_names_are_fresh_and_tell_users_apart() -> None:
     # In no order: of 200 users, names that ascend with users would be one case in 200!.
     names = named(np.arange(200), Randomness(seed=1)).to_pylist()
     assert names != sorted(names)
+
+
+def test_a_share_that_just_fits_is_no_matter_of_rounding() -> None:
+    """Two users with half of a pair each: either appears with a chance of exactly 1/2."""
+    halves = of_matrix(np.array([[3, 3, 0, 0], [0, 0, 5, 5], [0, 1, 1, 0]]))
+    goal = objective("size", halves.totals)
+    for epsilon, delta, found in ((LOG2, 0.5, 2), (1.0, 0.5, 2), (math.log(2), 0.5, 0), (1.0, 0.4999999999999999, 0)):
+        rows = packing(halves, limit(epsilon, delta), goal)
+        assert solve(rows, goal).value == found
+    tenths = of_matrix(np.ones((1, 10), dtype=np.int64))
+    assert solve(packing(tenths, limit(1.0, 0.1), goal), objective("size", tenths.totals)).value == 1
 
 
 def test_a_pair_needs_one_over_delta_users() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import FloatArray, Objective, objective
-from querycloak.methods.optimal.packing import Packing, packing
+from querycloak.methods.optimal.packing import Limit, Packing, packing
 from querycloak.methods.optimal.relaxation import Relaxation, relax
 from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heaviest
 from querycloak.privacy.randomness import IntArray
@@ -122,7 +122,7 @@ def _first_units(counts: IntArray, number: int) -> IntArray:
     return kept
 
 
-def largest_output(holdings: Holdings, bound: int) -> Solution:
+def largest_output(holdings: Holdings, bound: Limit) -> Solution:
     """O-UMP: the most rows that can come out."""
     goal = objective("size", holdings.totals)
     return solve(packing(holdings, bound, goal), goal)
