@@ -47,9 +47,17 @@ def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[
     held = instance(pairs, users)
     goal = objective(kind, held.totals)
     rows = packing(held, limit(EPSILON, DELTA), goal)
-    works = {"pdlp": _pdlp, "glop": _glop, "highs": _highs, "ours": _ours, "spe": _spe, "highs-milp": _highs_milp}
+    works: dict[str, Any] = {
+        "pdlp": _pdlp,
+        "glop": _glop,
+        "highs": _highs,
+        "ours": _ours,
+        "spe": _spe,
+        "highs-milp": _highs_milp,
+    }
     work = works.get(solver, _exact)
-    _ours(instance(40, 20), kind=kind) if solver == "ours" else None  # compiled code is there after the first release
+    if solver == "ours":  # compiled code is there after the first release
+        _ours(instance(40, 20), kind=kind)
     start = time.perf_counter()
     found = work(held, kind=kind, rows=rows, goal=goal, seconds=seconds, solver=solver)
     taken = time.perf_counter() - start

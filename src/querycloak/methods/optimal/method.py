@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
 WEIGHTS = ("size", "diversity", "frequent")
-PER_USER, LINKED_PER_USER = 16, 6
+PER_USER, LINKED_PER_USER = 64, 4
+"""What keeps most of the synthetic standard log at (8, 1e-7); fewer per user suit logs of people who search little."""
 _MOST_PER_USER = 1000
 UNPROTECTED = (
     "the parameters of the release",

@@ -16,7 +16,7 @@ from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heavi
 from querycloak.privacy.randomness import IntArray
 
 _NEARLY_WHOLE = 1e-4
-_ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _MOST_ROUNDS = 300, 5, 3_000_000
+_ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _MOST_ROUNDS = 200, 5, 3_000_000
 
 
 @dataclass(frozen=True, eq=False)
