@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.clicks import Clicks
     from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.optimal.method import Optimal
     from querycloak.methods.query_pool import QueryPool
     from querycloak.methods.sessions import Sessions
     from querycloak.privacy.guarantee import Guarantee
@@ -25,6 +26,7 @@ _HOMES = {
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity",
     "Ledger": "querycloak.privacy.ledger",
+    "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
     "QueryPool": "querycloak.methods.query_pool",
     "Release": "querycloak.releases.release",
@@ -43,6 +45,7 @@ __all__ = [
     "Guarantee",
     "KAnonymity",
     "Ledger",
+    "Optimal",
     "Profile",
     "QueryPool",
     "Release",

@@ -18,6 +18,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks import Clicks
 from querycloak.methods.k_anonymity import KAnonymity
 from querycloak.methods.method import Method, describe
+from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool import QueryPool
 from querycloak.methods.sessions import Sessions
 from querycloak.methods.thresholded import KeyCounts, least_likely_count, release_keys
@@ -51,6 +52,12 @@ METHODS: dict[str, Method] = {
     "pool urls": QueryPool(epsilon=12, pool=POOL, urls=URLS),
     "pool threshold": QueryPool(epsilon=12, delta=1e-3, off_pool=True, clicks="threshold"),
     "pool paper": QueryPool(noise=1, threshold=10, pool=POOL, variant="paper"),
+    "optimal": Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
+    "optimal frequent": Optimal(epsilon=8, delta=1e-2, per_user=4, objective="frequent", support=0.01, output_size=50),
+    "optimal paper": Optimal(epsilon=0.7, delta=0.5, variant="paper"),
+    "optimal paper joint": Optimal(
+        epsilon=2, delta=0.6, variant="paper", objective="joint", support=0.01, output_size=20
+    ),
     "k queries": KAnonymity(min_users=3, keys="queries"),
     "k clicks": KAnonymity(min_users=3),
     "k log": KAnonymity(min_users=3, keys="log"),

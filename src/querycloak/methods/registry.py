@@ -31,6 +31,11 @@ METHODS: dict[str, Entry] = {
         "KAnonymity",
         "What at least k users share; a baseline.",
     ),
+    "optimal": Entry(
+        "querycloak.methods.optimal.method",
+        "Optimal",
+        "Rows in the log's own schema, with counts that are best for an objective.",
+    ),
 }
 
 

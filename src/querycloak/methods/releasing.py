@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method, mechanisms_of
@@ -23,6 +23,7 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
+    remarks: Sequence[str] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
@@ -41,5 +42,6 @@ def make_release(
         counts=counts,
         seeded=seeded,
         accounting=paid,
+        remarks=tuple(remarks),
         log={"format": log.format, **describe_log(log.source.choices)},
     )

@@ -63,6 +63,11 @@ OPTIONS: dict[str, Any] = {
     "clicks_per_user": Annotated[int | None, typer.Option(help="How many clicks of one user count.")],
     "min_users": Annotated[int | None, typer.Option(help="How many users must share a key.")],
     "keys": Annotated[str | None, typer.Option(help="queries, clicks or log.")],
+    "objective": Annotated[str | None, typer.Option(help="size, frequent, diversity, queries or joint.")],
+    "support": Annotated[float | None, typer.Option(help="The share of all clicks that makes a pair frequent.")],
+    "output_size": Annotated[int | None, typer.Option(help="How many rows to release, each as often as its count.")],
+    "weights": Annotated[str | None, typer.Option(help="Of a joint objective: size=1,diversity=0.5,frequent=2.")],
+    "linked_per_user": Annotated[int | None, typer.Option(help="How many released pairs of a user are associated.")],
     "preset": Annotated[str | None, typer.Option(help="dma (30 users a query, 5 a query and url).")],
 }
 """The options of methods by the name of the field that they fill; a method has those that it has fields for."""

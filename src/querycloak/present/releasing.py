@@ -83,7 +83,12 @@ def make_and_save(
         release = replace(release, composition=together.to_json())
     saved = release.save(out, table_format, last_look=last_look)
     card = json.loads((saved.folder / "card.json").read_text())
-    return {"folder": str(saved.folder), "card": card, "dropped": dict(saved.dropped)}
+    return {
+        "folder": str(saved.folder),
+        "card": card,
+        "dropped": dict(saved.dropped),
+        "remarks": release.remarks,
+    }
 
 
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
@@ -104,6 +109,8 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
+    for remark in made["remarks"] if not quiet else ():
+        sys.stderr.write(f"querycloak: private, not for publication: {remark}\n")
     if made["dropped"] and not quiet:
         what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
         sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")

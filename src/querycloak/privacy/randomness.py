@@ -160,6 +160,21 @@ class Randomness:
             drawn = np.concatenate([drawn, fitting.astype(np.int64)])
         return drawn
 
+    def below_each(self, bounds: IntArray) -> IntArray:
+        """Return one uniform integer from 0 to bound - 1 for each bound, all independent."""
+        if bounds.size and int(bounds.min()) < 1:
+            refuse("bounds", "at least 1 each", "one below", "a draw needs at least one outcome")
+        # As many digits as the bound has, again where they make a number that is too large.
+        shift = (WORD - np.maximum(1, np.ceil(np.log2(bounds.astype(np.float64))) + 1)).astype(np.uint64)
+        drawn = np.empty(bounds.size, dtype=np.int64)
+        waiting = np.arange(bounds.size)
+        while waiting.size:
+            words = self._words(waiting.size) >> shift[waiting]
+            fitting = words < bounds[waiting].astype(np.uint64)
+            drawn[waiting[fitting]] = words[fitting].astype(np.int64)
+            waiting = waiting[~fitting]
+        return drawn
+
     def choose(self, n: int, k: int) -> IntArray:
         """Return k different integers below n in ascending order, every such set equally likely."""
         if not 0 <= k <= n:

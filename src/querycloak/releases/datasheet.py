@@ -98,6 +98,9 @@ def _counts(release: Release) -> str:
         "in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
+        "sampled": "How often each pair comes out in all was computed from the log, without noise. So many times a "
+        "user was drawn among those who had it, as likely as their share of it; a count is how often one was. Users "
+        "are real, their names are not: what stands under one name was done by one person.",
         "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
         "and distributions, not rows.",
     }
