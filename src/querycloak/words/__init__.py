@@ -1,1 +1,1 @@
-"""Text: spans of bytes, normalisation."""
+"""Text: spans of bytes, normalisation; taxonomies and the forms of words."""
