@@ -17,6 +17,11 @@ class Entry(NamedTuple):
 
 
 METHODS: dict[str, Entry] = {
+    "affinity": Entry(
+        "querycloak.methods.affinity.method",
+        "Affinity",
+        "Queries that k users asked, or queries like them.",
+    ),
     "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
     "k-anonymity": Entry(
         "querycloak.methods.k_anonymity",

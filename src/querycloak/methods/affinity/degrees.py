@@ -14,7 +14,8 @@ from querycloak.methods.affinity.concepts import Concepts, mine_concepts
 from querycloak.methods.affinity.cores import core_degrees
 from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
-from querycloak.methods.affinity.graph import build_graph, symmetric
+from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
+from querycloak.methods.affinity.rows import Rows
 
 OnStep = Callable[[str, float], None]
 
@@ -42,40 +43,68 @@ def words_of(log: SearchLog, uses: ir.Table) -> ir.Table:
     return uses.mutate(query=single)
 
 
-def expand_log(log: SearchLog, uses: ir.Table, concept_users: float, min_word_users: int) -> Expansion:
+def expand_log(
+    log: SearchLog, uses: ir.Table, concept_users: float, min_word_users: int, progress: OnStep = lambda *_: None
+) -> Expansion:
     """Find the concepts and expand every query."""
+    progress("counting phrases", 0.0)
     concepts = mine_concepts(log.engine, words_of(log, uses), concept_users, min_word_users)
+    progress("expanding queries", 0.0)
     pairs = uses.select("query", "user").order_by(["query", "user"])
     return Expansion(concepts, expand(log.engine.stream(pairs), concepts))
 
 
+@dataclass(frozen=True)
+class Cores:
+    """The degree of each vertex, up to `most`, in the order of the index."""
+
+    index: Index
+    users: Rows
+    degrees: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls,
+        expanded: Expanded,
+        weights: NDArray[np.int64],
+        theta: int,
+        most: int,
+        *,
+        max_neighbours: int | None = None,
+        threads: int | None = None,
+        progress: OnShare = lambda _: None,
+    ) -> Cores:
+        """Compare, and peel."""
+        index = Index.of(expanded.concepts, weights, theta)
+        users = expanded.users.take(index.order)
+        graph = build_graph(
+            index,
+            users,
+            expanded.number_of_users,
+            most,
+            max_neighbours=max_neighbours,
+            threads=threads,
+            progress=progress,
+        )
+        whole = graph if max_neighbours is None else symmetric(graph)
+        return cls(index, users, core_degrees(whole, expanded.number_of_users, most))
+
+    def of_queries(self, expanded: Expanded) -> NDArray[np.int32]:
+        """Each query's degree: 0 for queries that are dropped, their own users for those without concepts."""
+        of_vertex = np.zeros(len(self.index), np.int32)
+        of_vertex[self.index.order] = self.degrees
+        degrees = np.where(expanded.vertex == UNEXPANDABLE, expanded.own_users, 0).astype(np.int32)
+        has_vertex = expanded.vertex >= 0
+        degrees[has_vertex] = of_vertex[expanded.vertex[has_vertex]]
+        return degrees
+
+
 def degrees_at(
-    expansion: Expansion,
-    theta: int,
-    most: int,
-    *,
-    max_neighbours: int | None = None,
-    threads: int | None = None,
-    progress: Callable[[float], None] = lambda _: None,
+    expansion: Expansion, theta: int, most: int, *, max_neighbours: int | None = None, progress: OnShare = lambda _: None
 ) -> NDArray[np.int32]:
-    """Each query's degree, those of expandable ones counted up to `most`; 0 for queries that are dropped."""
-    expanded = expansion.expanded
-    index = Index.of(expanded.concepts, expansion.concepts.weights, theta)
-    users = expanded.users.take(index.order)
-    graph = build_graph(
-        index,
-        users,
-        expanded.number_of_users,
-        most,
-        max_neighbours=max_neighbours,
-        threads=threads,
-        progress=progress,
+    """Each query's degree, those of expandable ones counted up to `most`."""
+    weights = expansion.concepts.weights
+    cores = Cores.of(
+        expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, progress=progress
     )
-    in_order = core_degrees(graph if max_neighbours is None else symmetric(graph), expanded.number_of_users, most)
-    of_vertex = np.empty(len(index) + 2, np.int32)
-    of_vertex[index.order] = in_order
-    degrees = of_vertex[expanded.vertex]
-    degrees[expanded.vertex < 0] = 0
-    alone = expanded.vertex == UNEXPANDABLE
-    degrees[alone] = expanded.own_users[alone]
-    return degrees
+    return cores.of_queries(expansion.expanded)
