@@ -16,6 +16,7 @@ _HOMES = {
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
+    "synthesize": "querycloak.synthetic.writing",
 }
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "profile",
     "read",
+    "synthesize",
 ]
 
 

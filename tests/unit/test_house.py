@@ -60,7 +60,7 @@ def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
         "Choices", "Clicks", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release", "SearchLog", "connect", "load",
-        "profile", "read",
+        "profile", "read", "synthesize",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None
