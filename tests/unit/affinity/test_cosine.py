@@ -38,7 +38,7 @@ def joined(sets: list[list[int]], weights: list[int], theta: int) -> list[set[in
     return lists
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(vectors(), THETAS)
 @example(([[0], [0, 1]], [3, 4]), 600_000)  # cosine 9 / (3 * 5) = 0.6 exactly
 @example(([[0], [0, 1]], [3, 4]), 600_001)
@@ -56,7 +56,7 @@ def test_a_tie_at_theta_is_in(theta: int) -> None:
     assert joined([[0], [0, 1]], [3, 4], theta)[0] == ({1} if theta <= 600_000 else set())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**43), st.integers(1, 2**43), st.integers(1, 2**43), st.integers(1, MILLION))
 def test_128_bits_compare_as_whole_numbers_do(shared: int, norm: int, other: int, theta: int) -> None:
     # Also right at the edge, where floating point cannot tell: the least product that is affine, and one below it.

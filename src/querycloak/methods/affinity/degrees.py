@@ -16,6 +16,7 @@ from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
 from querycloak.methods.affinity.rows import Rows
+from querycloak.methods.uses import sorted_uses
 
 OnStep = Callable[[str, float], None]
 
@@ -26,13 +27,6 @@ class Expansion:
 
     concepts: Concepts
     expanded: Expanded
-
-
-def uses_of(log: SearchLog) -> ir.Table:
-    """Each user's queries, once, with the number of searches; in the engine's private space."""
-    searches = log.rows.select("user", "time", "query").distinct()
-    uses = searches.group_by(["user", "query"]).agg(searches=searches.count())
-    return log.engine.stage(uses)
 
 
 def words_of(log: SearchLog, uses: ir.Table) -> ir.Table:
@@ -50,8 +44,7 @@ def expand_log(
     progress("counting phrases", 0.0)
     concepts = mine_concepts(log.engine, words_of(log, uses), concept_users, min_word_users)
     progress("expanding queries", 0.0)
-    pairs = uses.select("query", "user").order_by(["query", "user"])
-    return Expansion(concepts, expand(log.engine.stream(pairs), concepts))
+    return Expansion(concepts, expand(log.engine.stream(sorted_uses(uses)), concepts))
 
 
 @dataclass(frozen=True)

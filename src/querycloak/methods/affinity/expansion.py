@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from querycloak.methods.affinity.concepts import Concepts
 from querycloak.methods.affinity.rows import Rows, grown, sorted_sets
-from querycloak.words.lexicon import Lexicon, find, spans_of
+from querycloak.methods.distinct_queries import gather
+from querycloak.words.lexicon import find, spans_of
 from querycloak.words.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -38,63 +39,16 @@ class Expanded:
 
 def expand(uses: Iterable[pa.RecordBatch], concepts: Concepts) -> Expanded:
     """Expand queries from batches of (query, user), each pair once, sorted by query."""
-    expansion = _Expansion(concepts)
-    for batch in uses:
-        expansion.add(batch)
-    return expansion.finished()
-
-
-class _Expansion:
-    def __init__(self, concepts: Concepts) -> None:
-        self._concepts = concepts
-        self._users = Lexicon()
-        self._texts: list[pa.Array] = []
-        self._own: list[NDArray[np.int32]] = []
-        self._vertex: list[NDArray[np.int32]] = []
-        self._use_vertex: list[NDArray[np.int32]] = []
-        self._use_user: list[NDArray[np.int32]] = []
-        self._vertices = _Vertices()
-        self._last: bytes | None = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows == 0:
-            return
-        texts = Spans.of(batch.column("query"))
-        user = self._users.add(batch.column("user"))
-        begins = np.empty(len(texts), np.bool_)
-        _changes(*spans_of(texts), begins)
-        begins[0] = texts.bytes_at(0) != self._last
-        self._last = texts.bytes_at(len(texts) - 1)
-        fresh = texts.where(begins)
-        vertex = self._vertices.add(fresh, self._concepts)
-        # The first rows may still belong to the query that the batch before ended with.
-        known = np.concatenate([self._vertex[-1][-1:] if self._vertex else np.empty(0, np.int32), vertex])
-        place = np.cumsum(begins) - (0 if self._vertex else 1)
-        of_use = known[place]
-        expanded = of_use >= 0
-        self._use_vertex.append(of_use[expanded])
-        self._use_user.append(user[expanded])
-        own = np.bincount(place, minlength=len(known)).astype(np.int32)
-        if self._vertex:
-            self._own[-1][-1] += own[0]
-            own = own[1:]
-        if len(fresh):
-            self._texts.append(fresh.strings())
-            self._own.append(own)
-            self._vertex.append(vertex)
-
-    def finished(self) -> Expanded:
-        none = np.empty(0, np.int32)
-        use_vertex, use_user = (np.concatenate([none, *parts]) for parts in (self._use_vertex, self._use_user))
-        self._use_vertex, self._use_user = [], []
-        return Expanded(
-            queries=pa.chunked_array(self._texts, pa.string()),
-            own_users=np.concatenate([none, *self._own]),
-            vertex=np.concatenate([none, *self._vertex]),
-            concepts=self._vertices.rows(),
-            users=sorted_sets(use_vertex, use_user, len(self._vertices)),
-            number_of_users=len(self._users),
-        )
+    vertices = _Vertices()
+    found = gather(uses, lambda texts: vertices.add(texts, concepts))
+    return Expanded(
+        queries=found.queries,
+        own_users=found.own_users,
+        vertex=found.numbers,
+        concepts=vertices.rows(),
+        users=sorted_sets(found.use_numbers, found.use_users, len(vertices)),
+        number_of_users=found.number_of_users,
+    )
 
 
 class _Vertices:
@@ -145,19 +99,6 @@ class _Vertices:
         if 2 * most > len(self._slots):
             self._slots = np.full(1 << (2 * most).bit_length(), -1, np.int32)
             _refill(self._slots, self._data, self._ends, self._count)
-
-
-@njit(cache=True, nogil=True)
-def _changes(data, starts, ends, begins):  # type: ignore[no-untyped-def]
-    """Mark the texts that differ from the one before."""
-    for row in range(1, starts.size):
-        length = ends[row] - starts[row]
-        differs = length != ends[row - 1] - starts[row - 1]
-        for i in range(0 if differs else length):
-            if data[starts[row] + i] != data[starts[row - 1] + i]:
-                differs = True
-                break
-        begins[row] = differs
 
 
 @njit(cache=True, nogil=True)

@@ -15,8 +15,9 @@ from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.concepts import GRID
 from querycloak.methods.affinity.cosine import neighbours_of
-from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log, uses_of
+from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log
 from querycloak.methods.affinity.expansion import UNSAFE
+from querycloak.methods.uses import uses_of
 from querycloak.words.normalisation import normalise
 from querycloak.words.spans import Spans
 

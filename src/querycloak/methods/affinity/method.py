@@ -104,8 +104,8 @@ class Affinity:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count degrees and filter."""
-        from querycloak.methods.affinity.degrees import uses_of
         from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.uses import uses_of
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
