@@ -23,6 +23,11 @@ METHODS: dict[str, Entry] = {
         "Queries that k users asked, or queries like them.",
     ),
     "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
+    "generalize": Entry(
+        "querycloak.methods.generalize.method",
+        "Generalize",
+        "Queries as WordNet concepts that k users asked for; a baseline.",
+    ),
     "k-anonymity": Entry(
         "querycloak.methods.k_anonymity",
         "KAnonymity",
