@@ -4,8 +4,10 @@ from importlib import import_module
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
+    "Affinity": "querycloak.methods.affinity.method",
     "Choices": "querycloak.logs.choices",
     "Clicks": "querycloak.methods.clicks",
+    "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity",
     "Ledger": "querycloak.privacy.ledger",
@@ -20,8 +22,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "Affinity",
     "Choices",
     "Clicks",
+    "Generalize",
     "Guarantee",
     "KAnonymity",
     "Ledger",

@@ -20,7 +20,10 @@ from querycloak.methods.uses import uses_of
 from tests.logs import Row, aol, write
 from tests.unit.affinity import oracles
 
-VOCABULARY = "cell phone case nokia the of a visa card blue sky 2651 e815 bank los angeles times".split()
+VOCABULARY = (
+    "cell", "phone", "case", "nokia", "the", "of", "a", "visa", "card", "blue", "sky", "2651", "e815", "bank", "los",
+    "angeles", "times",
+)  # fmt: skip
 
 
 def random_searches(seed: int, count: int, users: int = 12) -> list[oracles.Search]:
@@ -36,7 +39,8 @@ def random_searches(seed: int, count: int, users: int = 12) -> list[oracles.Sear
 def log_of(searches: list[oracles.Search], path: Path, engine: Engine, **choices: Any) -> SearchLog:
     """Each search at a time of its own, so that repeats count."""
     rows: list[Row] = [
-        (user, f"{i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}", query, "", "") for i, (user, query) in enumerate(searches)
+        (user, f"{i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}", query, "", "")
+        for i, (user, query) in enumerate(searches)
     ]
     return read(write(path / "log.tsv", aol(rows)), engine=engine, choices=Choices(**choices))
 

@@ -59,12 +59,12 @@ def test_only_engines_know_the_engines(path: Path) -> None:
 def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
-        "Choices", "Clicks", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release", "SearchLog", "connect", "load",
-        "profile", "read", "synthesize",
+        "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release",
+        "SearchLog", "connect", "load", "profile", "read", "synthesize",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None
-    with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Choices, "):
+    with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Affinity, "):
         getattr(querycloak, "reed")  # noqa: B009
 
 

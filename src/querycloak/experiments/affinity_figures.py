@@ -124,9 +124,7 @@ def _queries_of(log: SearchLog, uses: ir.Table, queries: pa.ChunkedArray, user: 
     return np.flatnonzero(pc.is_in(queries, pc.unique(asked)).to_numpy())
 
 
-def _figure_6(
-    degrees: dict[str, NDArray[np.int32]], labels: NDArray[np.bool_], ks: Sequence[int]
-) -> dict[str, Curves]:
+def _figure_6(degrees: dict[str, NDArray[np.int32]], labels: NDArray[np.bool_], ks: Sequence[int]) -> dict[str, Curves]:
     if not labels.any():
         return {}
     return {
@@ -179,7 +177,10 @@ def _matched(queries: pa.ChunkedArray, matcher: Matcher) -> list[tuple[NDArray[n
 
 
 def _table_4(
-    queries: pa.ChunkedArray, degrees: dict[str, NDArray[np.int32]], theirs: NDArray[np.int64], labels: NDArray[np.bool_]
+    queries: pa.ChunkedArray,
+    degrees: dict[str, NDArray[np.int32]],
+    theirs: NDArray[np.int64],
+    labels: NDArray[np.bool_],
 ) -> list[dict[str, Any]]:
     """Sensitive queries of one user with a degree of 2 or more under some method, by their plain degree."""
     places = [int(p) for p in theirs if labels[p] and max(int(each[p]) for each in degrees.values()) >= 2]

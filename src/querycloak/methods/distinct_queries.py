@@ -77,8 +77,7 @@ class _Gathering:
     def finished(self) -> DistinctQueries:
         none = np.empty(0, np.int32)
         own, numbers, use_numbers, use_users = (
-            np.concatenate([none, *parts])
-            for parts in (self._own, self._numbers, self._use_numbers, self._use_users)
+            np.concatenate([none, *parts]) for parts in (self._own, self._numbers, self._use_numbers, self._use_users)
         )
         texts = pa.chunked_array(self._texts, pa.string())
         return DistinctQueries(texts, own, numbers, use_numbers, use_users, len(self._users))

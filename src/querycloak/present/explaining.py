@@ -46,8 +46,7 @@ def explanation_lines(explained: Explained) -> Iterator[str]:
     yield ""
     others = f"{explained.neighbours:,} {_plural(explained.neighbours, 'neighbour')}"
     yield (
-        f"{others} of degree {explained.degree} or more; {explained.users:,} "
-        f"{_plural(explained.users, 'user')} in all"
+        f"{others} of degree {explained.degree} or more; {explained.users:,} {_plural(explained.users, 'user')} in all"
     )
     yield from _picture(explained)
 
@@ -65,7 +64,9 @@ def _picture(explained: Explained) -> Iterator[str]:
     yield f"{'':>{len(members)}}    degree   users  cosine  query"
     for row, member in enumerate(members):
         shade = _SHADES[min(4, 4 * member.degree // max(1, highest))]
-        cells = "".join(shade if row == other else "•" if (row, other) in joined else " " for other in range(len(members)))
+        cells = "".join(
+            shade if row == other else "•" if (row, other) in joined else " " for other in range(len(members))
+        )
         same = f" (+{member.queries - 1:,} alike)" if member.queries > 1 else ""
         text = member.query if len(member.query) + len(same) <= room else member.query[: room - len(same) - 1] + "…"
         yield f"{cells}  {member.degree:>7,} {member.users:>7,}  {member.cosine:6.4f}  {text}{same}"

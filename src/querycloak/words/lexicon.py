@@ -5,6 +5,8 @@ An exact table: equal hashes are told apart by their bytes.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 from numba import njit
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from querycloak.words.spans import Spans
 
 Numbers = NDArray[np.int32]
+Kind = TypeVar("Kind", bound=np.generic)
 UNKNOWN = -1
 _FEWEST_SLOTS = 1 << 10
 
@@ -22,8 +25,10 @@ class Lexicon:
 
     def __init__(self) -> None:
         self._slots = np.full(_FEWEST_SLOTS, UNKNOWN, np.int32)
-        self._data = np.empty(1 << 12, np.uint8)
-        self._ends = np.zeros(1 << 8, np.int64)  # _ends[i] is where text i ends and text i + 1 begins, from 1 on
+        self._data: NDArray[np.uint8] = np.empty(1 << 12, np.uint8)
+        self._ends: NDArray[np.int64] = np.zeros(
+            1 << 8, np.int64
+        )  # _ends[i] is where text i ends and text i + 1 begins, from 1 on
         self._count = 0
 
     def __len__(self) -> int:
@@ -52,11 +57,8 @@ class Lexicon:
 
     def _make_room(self, texts: int, size: int) -> None:
         most = self._count + texts
-        if most + 1 > len(self._ends):
-            self._ends = _grown(self._ends, most + 1)
-        used = int(self._ends[self._count])
-        if used + size > len(self._data):
-            self._data = _grown(self._data, used + size)
+        self._ends = grown(self._ends, most + 1)
+        self._data = grown(self._data, int(self._ends[self._count]) + size)
         if 2 * most > len(self._slots):
             slots = np.full(1 << (2 * most).bit_length(), UNKNOWN, np.int32)
             _refill(slots, self._data, self._ends, self._count)
@@ -68,8 +70,11 @@ def spans_of(spans: Spans) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArra
     return spans.data, spans.starts, spans.ends
 
 
-def _grown(array: NDArray[np.generic], least: int) -> NDArray[np.generic]:
-    larger = np.zeros(max(least, 2 * len(array)), array.dtype)
+def grown(array: NDArray[Kind], least: int) -> NDArray[Kind]:
+    """The array, with room for so many."""
+    if least <= len(array):
+        return array
+    larger = np.zeros(max(least, len(array) + len(array) // 2), array.dtype)
     larger[: len(array)] = array
     return larger
 

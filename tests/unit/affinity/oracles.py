@@ -9,7 +9,7 @@ from math import log2
 
 import numpy as np
 
-from querycloak.methods.affinity.rows import Rows
+from querycloak.methods.rows import Rows
 from querycloak.words.stop_words import STOP_WORDS
 
 Sets = Sequence[Iterable[int]]
@@ -103,14 +103,14 @@ def query_degrees(searches: Sequence[Search], theta: int, least: int, word_users
             of_word[word].add(user)
     numbers = {gram: number for number, gram in enumerate(weights)}
     degrees, vertices = {}, []
-    for query in users:
+    for query, askers in users.items():
         concepts = {gram for length in (1, 2, 3) for gram in grams(query, length)} & set(weights)
         if any(len(of_word[word]) < word_users for (word,) in grams(query, 1)):
             degrees[query] = 0
         elif concepts:
             vertices.append((query, [numbers[gram] for gram in concepts]))
         else:
-            degrees[query] = len(users[query])
+            degrees[query] = len(askers)
     adjacent = neighbours([concepts for _, concepts in vertices], list(weights.values()), theta)
     numbered = {user: number for number, user in enumerate({user for user, _ in searches})}
     found = core_degrees(adjacent, [[numbered[u] for u in users[query]] for query, _ in vertices], most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import networkx as nx
+import networkx as nx  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,9 +60,7 @@ def test_with_one_user_for_each_query_it_is_core_numbers_plus_one(
 
 @settings(max_examples=100, deadline=None)
 @given(labelled_graphs(), st.integers(2, 11))
-def test_a_lower_ceiling_changes_nothing_below_it(
-    made: tuple[list[set[int]], list[list[int]], int], most: int
-) -> None:
+def test_a_lower_ceiling_changes_nothing_below_it(made: tuple[list[set[int]], list[list[int]], int], most: int) -> None:
     adjacent, users, number = made
     graph = all_open(adjacent, users)
     free = core_degrees(graph, number, 12)
@@ -82,9 +80,7 @@ def test_a_large_random_graph_at_networkx_size() -> None:
 def logs(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[list[int]], int]:
     concepts = draw(st.integers(1, 8))
     weights = draw(st.lists(st.integers(1, 4), min_size=concepts, max_size=concepts))
-    sets = draw(
-        st.lists(st.frozensets(st.integers(0, concepts - 1), min_size=1), min_size=1, max_size=30, unique=True)
-    )
+    sets = draw(st.lists(st.frozensets(st.integers(0, concepts - 1), min_size=1), min_size=1, max_size=30, unique=True))
     number = draw(st.integers(1, 12))
     users = [sorted(draw(st.frozensets(st.integers(0, number - 1), min_size=1, max_size=6))) for _ in sets]
     return [sorted(each) for each in sets], weights, users, number
@@ -100,9 +96,7 @@ def degrees_of(
     max_neighbours: int | None = None,
 ) -> list[int]:
     index = Index.of(rows(sets), np.array(weights, np.int64), theta)
-    graph = build_graph(
-        index, rows(users).take(index.order), number, most, max_neighbours=max_neighbours, threads=2
-    )
+    graph = build_graph(index, rows(users).take(index.order), number, most, max_neighbours=max_neighbours, threads=2)
     found = np.empty(len(sets), np.int32)
     found[index.order] = core_degrees(graph if max_neighbours is None else symmetric(graph), number, most)
     return found.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ibis.expr.types as ir
@@ -56,7 +57,7 @@ def least_users(concept_users: float, users: int) -> int:
 
 def word_weights(searches: Integers) -> Floats:
     """log2(N + 1), N the searches that contain the word."""
-    return np.log2(searches + 1.0)
+    return np.log2(searches.astype(np.float64) + 1)
 
 
 def pair_weights(pair: Floats, first: Floats, second: Floats) -> Floats:
@@ -64,8 +65,9 @@ def pair_weights(pair: Floats, first: Floats, second: Floats) -> Floats:
     return np.log2(pair / (first * second) + 1)
 
 
-def triple_weights(triple: Floats, x: Floats, y: Floats, z: Floats, xy: Floats, yz: Floats) -> Floats:
+def triple_weights(triple: Floats, words: Sequence[Floats], xy: Floats, yz: Floats) -> Floats:
     """Mutual information of three words in a row (Su, Hsu and Saillard, 1991), plus one inside."""
+    x, y, z = words
     return np.log2(triple / (x * y * z + x * yz + xy * z) + 1)
 
 
@@ -104,7 +106,7 @@ def _sorted(grams: pa.Table, length: int) -> pa.Table:
 
 def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.ChunkedArray) -> Concepts:
     """Weigh the n-grams, leave out those of stop words alone, and number the rest."""
-    words, pairs, triples = frequent
+    words = frequent[0]
     lexicon = Lexicon.of(words["x"])
     frequent_words = len(lexicon)
     safe_numbers = _numbers(lexicon, safe_words)
@@ -120,7 +122,7 @@ def _concepts(frequent: list[pa.Table], totals: list[int], safe_words: pa.Chunke
     weights = [
         word_weights(words["searches"].to_numpy()),
         pair_weights(p_pairs, *(p_words[places[1][name]] for name in ("x", "y"))),
-        triple_weights(p_triples, *(p_words[places[2][name]] for name in PARTS), p_pairs[xy], p_pairs[yz]),
+        triple_weights(p_triples, [p_words[places[2][name]] for name in PARTS], p_pairs[xy], p_pairs[yz]),
     ]
     stop = pc.is_in(words["x"].cast(pa.string()), pa.array(sorted(STOP_WORDS))).to_numpy()
     says_something = [~np.logical_and.reduce([stop[each] for each in of.values()]) for of in places]

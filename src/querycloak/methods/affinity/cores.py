@@ -56,7 +56,7 @@ def _peel(vertices, place, starts, neighbours, user_starts, users, seen, most): 
             _leave(i, level, head, following, before)
             # Counting far beyond the level is not needed yet; doubling keeps the number of counts small.
             enough = min(most, 2 * level + 16)
-            left[i], degree = _count(i, vertices[i], place, starts[i], left[i], neighbours, user_starts, users, removed, seen, stamp, enough)  # noqa: E501  # fmt: skip
+            left[i], degree = _count(vertices[i], place, starts[i], left[i], neighbours, user_starts, users, removed, seen, stamp, enough)  # noqa: E501  # fmt: skip
             stamp += 1
             if degree > level:
                 bound[i] = degree
@@ -77,7 +77,7 @@ def _peel(vertices, place, starts, neighbours, user_starts, users, seen, most): 
 
 
 @njit(cache=True, nogil=True)
-def _count(i, v, place, start, left, neighbours, user_starts, users, removed, seen, stamp, enough):  # type: ignore[no-untyped-def]
+def _count(v, place, start, left, neighbours, user_starts, users, removed, seen, stamp, enough):  # type: ignore[no-untyped-def]
     """Drop removed neighbours from the list; count the different users of the rest and of v, up to `enough`."""
     total = 0
     for j in range(user_starts[v], user_starts[v + 1]):

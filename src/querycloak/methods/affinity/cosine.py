@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.affinity.rows import Rows
+from querycloak.methods.rows import Rows
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000
@@ -197,5 +197,3 @@ def _shared_from(data, squares, first, at, last, other, other_last):  # type: ig
         else:
             other += 1
     return shared
-
-

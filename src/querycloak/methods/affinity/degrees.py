@@ -15,7 +15,7 @@ from querycloak.methods.affinity.cores import core_degrees
 from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
-from querycloak.methods.affinity.rows import Rows
+from querycloak.methods.rows import Rows
 from querycloak.methods.uses import sorted_uses
 
 OnStep = Callable[[str, float], None]
@@ -93,11 +93,14 @@ class Cores:
 
 
 def degrees_at(
-    expansion: Expansion, theta: int, most: int, *, max_neighbours: int | None = None, progress: OnShare = lambda _: None
+    expansion: Expansion,
+    theta: int,
+    most: int,
+    *,
+    max_neighbours: int | None = None,
+    progress: OnShare = lambda _: None,
 ) -> NDArray[np.int32]:
     """Each query's degree, those of expandable ones counted up to `most`."""
     weights = expansion.concepts.weights
-    cores = Cores.of(
-        expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, progress=progress
-    )
+    cores = Cores.of(expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, progress=progress)
     return cores.of_queries(expansion.expanded)

@@ -15,9 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.concepts import Concepts
-from querycloak.methods.affinity.rows import Rows, grown, sorted_sets
 from querycloak.methods.distinct_queries import gather
-from querycloak.words.lexicon import find, spans_of
+from querycloak.methods.rows import Rows, sorted_sets
+from querycloak.words.lexicon import find, grown, spans_of
 from querycloak.words.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -56,8 +56,8 @@ class _Vertices:
 
     def __init__(self) -> None:
         self._slots = np.full(1 << 10, -1, np.int32)
-        self._data = np.empty(1 << 12, np.int32)
-        self._ends = np.zeros(1 << 8, np.int64)
+        self._data: NDArray[np.int32] = np.empty(1 << 12, np.int32)
+        self._ends: NDArray[np.int64] = np.zeros(1 << 8, np.int64)
         self._count = 0
 
     def __len__(self) -> int:

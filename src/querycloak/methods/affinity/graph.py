@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.cosine import Index, neighbours_of
-from querycloak.methods.affinity.rows import Rows, sorted_sets
+from querycloak.methods.rows import Rows, sorted_sets
 
 _BLOCK = 2048
 _BUFFER = 1 << 20

@@ -76,9 +76,8 @@ class Affinity:
 
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
-        accounts = (
-            f"what {self.min_word_users} accounts agree to release: a secret beside a frequent word, and again by itself",
-        )
+        together = f"what {self.min_word_users} accounts agree to release"
+        accounts = (f"{together}: a secret beside a frequent word, and again by itself",)
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
             kind="syntactic",
@@ -138,13 +137,13 @@ class Affinity:
             progress=lambda share: log.progress("comparing queries", share),
         )
         log.progress("writing", 0.0)
-        enough = pa.array(degrees >= self.min_users)
+        enough = pa.array(degrees >= int(self.min_users or 0))
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
     def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
         """The searches for what passed, under names that only this release has.
 
-        They may be as many as the log's, so they are streamed when the release is saved: the log must still be open then.
+        They may be as many as the log's, so they are streamed when it is saved: the log must still be open then.
         """
         import ibis
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.affinity.rows import Rows
+from querycloak.methods.rows import Rows
 from querycloak.words.taxonomy import Taxonomy
 
 Numbers = NDArray[np.int32]
@@ -57,7 +57,8 @@ def cut(tree: Tree, concepts_of_users: Rows, least: int) -> Numbers:
     _count_users(concepts_of_users.starts, concepts_of_users.data, tree.parents, tree.root, users)
     rest = np.zeros(len(tree.parents), np.int64)
     _count_rest(concepts_of_users.starts, concepts_of_users.data, tree.parents, tree.root, users, least, rest)
-    return _reached(tree.top_down, tree.parents, tree.root, users, rest, least)
+    becomes: Numbers = _reached(tree.top_down, tree.parents, tree.root, users, rest, least)
+    return becomes
 
 
 @njit(cache=True, nogil=True)
@@ -108,9 +109,10 @@ def _reached(top_down, parents, root, users, rest, least):  # type: ignore[no-un
     kept_back = np.full(parents.size, -1, np.int32)  # of each concept the child with the fewest users, but enough
     for child in range(parents.size):
         parent = parents[child]
-        if child != root and users[child] >= least and 0 < rest[parent] < least:
-            if kept_back[parent] < 0 or users[child] < users[kept_back[parent]]:
-                kept_back[parent] = child
+        if child == root or users[child] < least or rest[parent] == 0 or rest[parent] >= least:
+            continue
+        if kept_back[parent] < 0 or users[child] < users[kept_back[parent]]:
+            kept_back[parent] = child
     for concept in top_down:
         parent = parents[concept]
         if concept == root:

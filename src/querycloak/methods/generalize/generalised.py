@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
-from querycloak.methods.affinity.rows import Rows, sorted_sets
 from querycloak.methods.distinct_queries import gather
 from querycloak.methods.generalize.clusters import Tree, cut
 from querycloak.methods.generalize.matching import UNMATCHED, Matcher
+from querycloak.methods.rows import Rows, sorted_sets
 from querycloak.methods.uses import sorted_uses
 from querycloak.words.taxonomy import Taxonomy
 

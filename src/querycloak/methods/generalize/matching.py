@@ -28,7 +28,6 @@ class Matcher:
         forms = {form: label for form, label in known.items() if label is not None and form not in STOP_WORDS}
         self._forms = Lexicon.of(pa.array(list(forms), pa.string()))
         self._concepts = np.array([taxonomy.concepts(label)[0] for label in forms.values()], np.int32)
-        self._depths = taxonomy.depths.astype(np.int32)
 
     def concepts(self, texts: Spans) -> NDArray[np.int32]:
         """The concept of each query, or UNMATCHED."""
@@ -37,7 +36,7 @@ class Matcher:
     def matches(self, texts: Spans) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """The concept of each query, how many of its words it covers, and how many words there are."""
         concepts, covered, words = (np.empty(len(texts), np.int32) for _ in range(3))
-        _match(*spans_of(texts), *self._forms.table, self._concepts, self._depths, concepts, covered, words)
+        _match(*spans_of(texts), *self._forms.table, self._concepts, concepts, covered, words)
         return concepts, covered, words
 
 
@@ -57,19 +56,19 @@ def _forms(taxonomy: Taxonomy) -> Iterator[str]:
 
 
 @njit(cache=True, nogil=True)
-def _match(data, starts, ends, slots, form_texts, form_ends, form_concepts, depths, concepts, covered, words):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _match(data, starts, ends, slots, form_texts, form_ends, form_concepts, concepts, covered, words):  # type: ignore[no-untyped-def]
     begins, finishes = np.empty(_MOST_WORDS, np.int64), np.empty(_MOST_WORDS, np.int64)
     for row in range(starts.size):
         count = _split(data, starts[row], ends[row], begins, finishes)
         concepts[row], covered[row], words[row] = UNMATCHED, 0, count
         for length in range(min(LONGEST, count), 0, -1):
-            for first in range(count - length + 1):
+            # From the right, where the head of an English phrase stands.
+            for first in range(count - length, -1, -1):
                 slot = find(data, begins[first], finishes[first + length - 1], slots, form_texts, form_ends)
                 if slots[slot] >= 0:
-                    concept = form_concepts[slots[slot]]
-                    if concepts[row] < 0 or depths[concept] > depths[concepts[row]]:
-                        concepts[row], covered[row] = concept, length
-            if concepts[row] >= 0:
+                    concepts[row], covered[row] = form_concepts[slots[slot]], length
+                    break
+            if covered[row]:
                 break
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-
-Array = TypeVar("Array", bound=NDArray[np.generic])
 
 
 @dataclass(frozen=True)
@@ -47,15 +44,6 @@ def sorted_sets(row: NDArray[np.int32], number: NDArray[np.int32], rows: int) ->
     kept = np.empty(rows + 1, np.int64)
     used = _without_repeats(starts, data, kept)
     return Rows(kept, data[:used].copy())
-
-
-def grown(array: Array, least: int) -> Array:
-    """The array, with room for so many."""
-    if least <= len(array):
-        return array
-    larger = np.zeros(max(least, len(array) + len(array) // 2), array.dtype)
-    larger[: len(array)] = array
-    return larger  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)
