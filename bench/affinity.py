@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.aol_shaped import ROWS, USERS
-from bench.measuring import MEMORY, THREADS, Run, _in_process
+from bench.measuring import MEMORY, THREADS, once
+from bench.synthetic import USERS_PER_ROW
 
 MIN_USERS, THETAS = 10, (0.9, 0.8)
 MOST = 1000  # the highest degree that figures ask for
@@ -34,13 +34,14 @@ def synthetic_log(folder: Path, rows: int) -> Path:
     """A log of about so many rows."""
     from querycloak.synthetic.writing import synthesize
 
-    path = folder / f"synthetic-{rows}.tsv"
+    users = round(rows * USERS_PER_ROW)
+    path = folder / f"synthetic-{users}.tsv"
     if not path.exists():
-        synthesize(path, max(100, rows * USERS // ROWS), truth=False)
+        synthesize(path, users, truth=False, workers=THREADS)
     return path
 
 
-def our_steps(path: str, spill: str) -> Any:
+def our_steps(path: str, _: str) -> Any:
     """Every step of a release, and all degrees up to 1,000."""
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
@@ -130,7 +131,7 @@ def environment(folder: Path) -> Path:
 
 def join_against_peer(path: Path, folder: Path) -> dict[str, Any]:
     """How long each takes for the same pairs; rounding may move a tie at 0.9 on the other's side."""
-    ours = _in_process(our_join, path, folder).result
+    ours = once(our_join, path, folder).result
     arguments = [str(environment(folder)), "-c", PEER, ours["saved"], str(ours["longest"] + 1), str(0.9 - 1e-9)]
     peer = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
     return {
@@ -146,7 +147,7 @@ def join_against_peer(path: Path, folder: Path) -> dict[str, Any]:
 def main(path: Path, rows: int, folder: Path) -> None:  # noqa: ARG001  (the other benches' log has no phrases)
     """One line of JSON for each."""
     log = synthetic_log(folder, rows)
-    run: Run = _in_process(our_steps, log, folder)
+    run = once(our_steps, log, folder)
     report = {"rows": rows, "bench": "affinity", "peak_gb": round(run.gigabytes, 2), **run.result}
     print(json.dumps(report), flush=True)
     if rows <= 10_000_000:

@@ -157,6 +157,8 @@ def test_an_explanation_shows_the_neighbourhood(engine: Engine, tmp_path: Path) 
         explained = method.explain(log, query.upper())
         assert (explained.query, explained.degree) == (query, degrees[query])
         assert explained.own_users == len(users[query])
+        words = {word: {u for u, q in searches if word in q.split()} for word in query.split()}
+        assert explained.word_users == {word: len(by) for word, by in words.items()}
         assert explained.released == (degrees[query] >= 4)
         assert explained.users >= explained.degree
         json.dumps(explained.to_json())

@@ -36,11 +36,12 @@ def explanation_lines(explained: Explained) -> Iterator[str]:
     verdict = "comes out" if explained.released else "does not come out"
     yield f"{explained.query}"
     yield f"degree {at_least}{explained.degree}: {verdict} for --min-users {explained.min_users}"
-    own = f"{explained.own_users:,} {_plural(explained.own_users, 'user')} asked exactly this"
+    yield f"{explained.own_users:,} {_plural(explained.own_users, 'user')} asked exactly this"
+    words = ", ".join(f"{word} {users:,}" for word, users in explained.word_users.items())
+    yield from _wrapped(f"users of its words: {words}")
     if not explained.members:
-        yield f"{own}; {_WHY[explained.state]}"
+        yield _WHY[explained.state]
         return
-    yield own
     concepts = ", ".join(f"{name} {weight:.2f}" for name, weight in explained.concepts.items())
     yield from _wrapped(f"concepts: {concepts}")
     yield ""

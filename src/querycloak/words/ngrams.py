@@ -6,6 +6,7 @@ A word is what stands between blanks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ibis
@@ -50,6 +51,13 @@ class WordCounts:
         users = first.group_by("x").agg(users=first.user.nunique())
         enough = users.filter(users.users >= least)
         return enough.join(likely, "x").select("x", "occurrences", "searches", "users")
+
+
+def users_of_words(uses: ir.Table, words: Sequence[str]) -> ir.Table:
+    """x and users: how many users have each of these words."""
+    every = _words(uses)
+    wanted = every.filter(every.x.isin(list(words)))
+    return wanted.group_by("x").agg(users=wanted.user.nunique())
 
 
 def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> ir.Table:

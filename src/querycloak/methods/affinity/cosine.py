@@ -33,6 +33,7 @@ class Index:
     prefixes: NDArray[np.int32]
     postings: Rows
     posted_rest: NDArray[np.float32]
+    posted_signs: NDArray[np.uint64]
     order: NDArray[np.int64]
     theta: int
 
@@ -51,8 +52,8 @@ class Index:
         ranked, norms = ranked.take(order), norms[order]
         prefixes = np.empty(len(ranked), np.int32)
         _prefixes(ranked.starts, ranked.data, squares, norms, _square_share(theta), prefixes)
-        postings, rest = _post(ranked, prefixes, squares, norms)
-        return cls(ranked, squares, norms, prefixes, postings, rest, order, theta)
+        postings, rest, signs = _post(ranked, prefixes, squares, norms)
+        return cls(ranked, squares, norms, prefixes, postings, rest, signs, order, theta)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -62,7 +63,8 @@ class Index:
         """What `neighbours_of` takes after the vector's number."""
         return (
             self.vectors.starts, self.vectors.data, self.squares, self.norms, self.prefixes,
-            self.postings.starts, self.postings.data, self.posted_rest, self.theta, _square_share(self.theta),
+            self.postings.starts, self.postings.data, self.posted_rest, self.posted_signs, self.theta,
+            _square_share(self.theta),
         )  # fmt: skip
 
 
@@ -72,13 +74,14 @@ def _square_share(theta: int) -> float:
 
 def _post(
     ranked: Rows, prefixes: NDArray[np.int32], squares: NDArray[np.int64], norms: NDArray[np.int64]
-) -> tuple[Rows, NDArray[np.float32]]:
+) -> tuple[Rows, NDArray[np.float32], NDArray[np.uint64]]:
     counts = np.zeros(len(squares) + 1, np.int64)
     _count_postings(ranked.starts, ranked.data, prefixes, counts)
     starts = np.cumsum(counts)
     data, rest = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-    _fill_postings(ranked.starts, ranked.data, prefixes, squares, norms, starts.copy(), data, rest)
-    return Rows(starts, data), rest
+    signs = np.empty(starts[-1], np.uint64)
+    _fill_postings(ranked.starts, ranked.data, prefixes, squares, norms, starts.copy(), data, rest, signs)
+    return Rows(starts, data), rest, signs
 
 
 @njit(cache=True, nogil=True)
@@ -110,15 +113,25 @@ def _count_postings(starts, data, prefixes, counts):  # type: ignore[no-untyped-
             counts[data[i] + 1] += 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _sign(concept):  # type: ignore[no-untyped-def]
+    """One of 64 bits for a concept, the same wherever it occurs."""
+    return np.uint64(1) << (np.uint64(concept) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))
+
+
 @njit(cache=True, nogil=True)
-def _fill_postings(starts, data, prefixes, squares, norms, places, posted, posted_rest):  # type: ignore[no-untyped-def]
+def _fill_postings(starts, data, prefixes, squares, norms, places, posted, posted_rest, posted_signs):  # type: ignore[no-untyped-def]
     for v in range(prefixes.size):
         rest = norms[v]
+        signs = np.uint64(0)
+        for i in range(starts[v], starts[v + 1]):
+            signs |= _sign(data[i])
         for i in range(starts[v], starts[v] + prefixes[v]):
             place = places[data[i]]
             posted[place] = v
             # Rounded up: float32 keeps 24 bits.
             posted_rest[place] = np.float32(rest) * np.float32(1.000001)
+            posted_signs[place] = signs
             places[data[i]] += 1
             rest -= squares[data[i]]
 
@@ -155,7 +168,7 @@ def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, theta, square_share, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """Write the vectors affine to v, itself left out, into `found`; how many there are."""
     count = 0
     norm, first, last = norms[v], starts[v], starts[v + 1]
@@ -171,7 +184,15 @@ def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, pos
             other = posted[at]
             if norms[other] > largest:
                 break
-            if other == v or float(posted_rest[at]) * float(posted_rest[at]) < bound * norms[other] * _ONE_LESS:
+            least = bound * norms[other] * _ONE_LESS
+            if other == v or float(posted_rest[at]) * float(posted_rest[at]) < least:
+                continue
+            # A concept whose bit the other lacks is not shared: most are told so without looking at the other.
+            possible = 0
+            for j in range(i, last):
+                if posted_signs[at] & _sign(data[j]):
+                    possible += squares[data[j]]
+            if float(possible) * float(possible) < least:
                 continue
             shared = _shared_from(data, squares, first, i, last, starts[other], starts[other + 1])
             if shared > 0 and affine(shared, norm, norms[other], theta):

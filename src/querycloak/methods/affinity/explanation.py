@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +16,10 @@ from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.concepts import GRID
 from querycloak.methods.affinity.cosine import neighbours_of
-from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log
+from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log, words_of
 from querycloak.methods.affinity.expansion import UNSAFE
 from querycloak.methods.uses import uses_of
+from querycloak.words.ngrams import users_of_words
 from querycloak.words.normalisation import normalise
 from querycloak.words.spans import Spans
 
@@ -50,6 +52,7 @@ class Explained:
     degree: int
     most: int
     min_users: int
+    word_users: dict[str, int]
     concepts: dict[str, float]
     neighbours: int
     users: int
@@ -78,10 +81,11 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
     place = pc.index(expanded.queries, text).as_py()
     if place < 0:
         raise InputError("nobody asked the query given with --explain in this log; give one as it stands there")
+    word_users = _word_users(log, uses, text)
     own, vertex = int(expanded.own_users[place]), int(expanded.vertex[place])
     if vertex < 0:
         state, degree = (DROPPED, 0) if vertex == UNSAFE else (ALONE, own)
-        return Explained(text, state, own, degree, most, min_users, {}, 0, own, (), ())
+        return Explained(text, state, own, degree, most, min_users, word_users, {}, 0, own, (), ())
     cores = Cores.of(
         expanded,
         expansion.concepts.weights,
@@ -90,7 +94,18 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
         max_neighbours=method.max_neighbours,
         progress=lambda share: log.progress("comparing queries", share),
     )
-    return _neighbourhood(cores, expansion, text, own, vertex, most, min_users)
+    return replace(_neighbourhood(cores, expansion, text, own, vertex, most, min_users), word_users=word_users)
+
+
+def _word_users(log: SearchLog, uses: ir.Table, text: str) -> dict[str, int]:
+    """How many users have each word of a query, the rarest first."""
+    words = list(dict.fromkeys(word for word in text.split(" ") if word))
+    if not words:
+        return {}
+    found = log.engine.fetch(users_of_words(words_of(log, uses), words)).sort_by(
+        [("users", "ascending"), ("x", "ascending")]
+    )
+    return dict(zip(found["x"].to_pylist(), found["users"].to_pylist(), strict=True))
 
 
 def _as_in_the_log(log: SearchLog, query: str) -> str:
@@ -124,6 +139,7 @@ def _neighbourhood(
         degree=int(degrees[here]),
         most=most,
         min_users=min_users,
+        word_users={},
         concepts=concepts,
         neighbours=len(inside),
         users=len(users),

@@ -139,22 +139,22 @@ def symmetric(graph: Graph) -> Graph:
 
 
 @njit(cache=True, nogil=True)
-def _lift(hubs, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, theta, square_share, stays, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _lift(hubs, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, stays, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     for hub in hubs:
-        count = neighbours_of(hub, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, theta, square_share, found)  # noqa: E501  # fmt: skip
+        count = neighbours_of(hub, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
         for i in range(count):
             stays[found[i]] = True
 
 
 @njit(cache=True, nogil=True)
-def _list(vertices, done, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, theta, square_share, user_starts, users, stays, most, keep, found, seen, room, sizes):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _list(vertices, done, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, user_starts, users, stays, most, keep, found, seen, room, sizes):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
     used = 0
     for place in range(done, vertices.size):
         v = vertices[place]
         if stays[v]:
             continue
-        count = neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, theta, square_share, found)  # noqa: E501  # fmt: skip
+        count = neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
         if _users_that_stay(v, found, count, user_starts, users, stays, seen, most) >= most:
             stays[v] = True
             continue
