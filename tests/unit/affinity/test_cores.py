@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from querycloak.errors import ResourceError
 from querycloak.methods.affinity import graph as graphs
 from querycloak.methods.affinity.cores import core_degrees
 from querycloak.methods.affinity.cosine import Index
@@ -62,9 +63,8 @@ def test_with_one_user_for_each_query_it_is_core_numbers_plus_one(
 @given(labelled_graphs(), st.integers(2, 11))
 def test_a_lower_ceiling_changes_nothing_below_it(made: tuple[list[set[int]], list[list[int]], int], most: int) -> None:
     adjacent, users, number = made
-    graph = all_open(adjacent, users)
-    free = core_degrees(graph, number, 12)
-    assert core_degrees(graph, number, most).tolist() == np.minimum(free, most).tolist()
+    free = core_degrees(all_open(adjacent, users), number, 12)
+    assert core_degrees(all_open(adjacent, users), number, most).tolist() == np.minimum(free, most).tolist()
 
 
 def test_a_large_random_graph_at_networkx_size() -> None:
@@ -133,6 +133,14 @@ def test_bounded_lists_do_lose_something() -> None:
     weights = [9, *([1] * 29)]
     assert degrees_of(sets, weights, users, 29, 900_000, 20) == [20] * 29
     assert max(degrees_of(sets, weights, users, 29, 900_000, 20, max_neighbours=3)) < 20
+
+
+def test_more_neighbours_than_memory_should_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "MOST_LISTED", 100)
+    sets, users, weights = [[0, i] for i in range(1, 30)], [[i] for i in range(29)], [9, *([1] * 29)]
+    with pytest.raises(ResourceError, match="give --max-neighbours, such as 100"):
+        degrees_of(sets, weights, users, 29, 900_000, 40)
+    assert degrees_of(sets, weights, users, 29, 900_000, 40, max_neighbours=2)
 
 
 def test_lists_longer_than_the_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

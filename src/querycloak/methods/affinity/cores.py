@@ -15,7 +15,10 @@ from querycloak.methods.affinity.graph import Graph
 
 
 def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.int32]:
-    """The largest k, up to `most`, for which each vertex lies in a generalized k-core."""
+    """The largest k, up to `most`, for which each vertex lies in a generalized k-core.
+
+    Uses up the graph's lists of neighbours: they may be too large to be copied.
+    """
     degrees = np.where(graph.stays, most, 0).astype(np.int32)
     place = np.full(len(graph.stays), -1, np.int32)
     place[graph.open] = np.arange(len(graph.open), dtype=np.int32)
@@ -24,7 +27,7 @@ def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.in
         graph.open,
         place,
         neighbours.starts,
-        neighbours.data.copy(),
+        neighbours.data,
         graph.users.starts,
         graph.users.data,
         np.full(number_of_users + 1, -1, np.int64),

@@ -16,11 +16,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.errors import ResourceError
 from querycloak.methods.affinity.cosine import Index, neighbours_of
 from querycloak.methods.rows import Rows, sorted_sets
 
+# Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
+MOST_LISTED = 800_000_000
 _BLOCK = 2048
 _BUFFER = 1 << 20
+TOO_MANY = (
+    "queries have more neighbours than memory should hold: give --max-neighbours, such as 100, which makes degrees lower "
+    "bounds and lets less out, or a higher --theta"
+)
 OnShare = Callable[[float], None]
 
 
@@ -57,19 +64,19 @@ def build_graph(
     lists: list[NDArray[np.int32]] = []
     sizes: list[NDArray[np.int64]] = []
     total = max(1, len(blocks) + len(later))
-    done = 0
+    done = listed = 0
     for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
         for found in _in_parallel(search.look, work, threads or os.cpu_count() or 1):
             open_vertices.append(found.vertices)
             sizes.append(found.sizes)
             lists.append(found.neighbours)
-            done += 1
+            done, listed = done + 1, listed + len(found.neighbours)
+            if listed > MOST_LISTED:
+                raise ResourceError(TOO_MANY)
             progress(done / total)
     vertices = np.concatenate([np.empty(0, np.int64), *open_vertices])
     starts = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *sizes]))]).astype(np.int64)
-    rows = Rows(starts, np.concatenate([np.empty(0, np.int32), *lists]))
-    order = np.argsort(vertices)
-    return Graph(search.stays, vertices[order], rows.take(order), users)
+    return Graph(search.stays, vertices, Rows(starts, np.concatenate([np.empty(0, np.int32), *lists])), users)
 
 
 @dataclass(frozen=True)
