@@ -25,8 +25,8 @@ MOST_LISTED = 800_000_000
 _BLOCK = 2048
 _BUFFER = 1 << 20
 TOO_MANY = (
-    "queries have more neighbours than memory should hold: give --max-neighbours, such as 100, which makes degrees lower "
-    "bounds and lets less out, or a higher --theta"
+    "queries have more neighbours than memory should hold: give --max-neighbours, such as 100, which makes "
+    "degrees lower bounds and lets less out, or a higher --theta"
 )
 OnShare = Callable[[float], None]
 
