@@ -18,7 +18,7 @@ def main() -> None:
     given.folder.mkdir(mode=0o700, exist_ok=True)
     for rows in given.rows:
         path = given.folder / f"aol-shaped-{rows}.tsv"
-        if not path.exists():
+        if given.only not in ("affinity", "synthetic") and not path.exists():
             aol_shaped.write_log(path, rows)
         for bench in (reading, releasing, peers, synthetic, affinity):
             if given.only in (None, bench.__name__.rpartition(".")[2]):
