@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench import aol_shaped, bounds, composing, peers, pool, reading, releasing, sessions, synthetic
+from bench import affinity, aol_shaped, bounds, composing, peers, pool, reading, releasing, sessions, synthetic
 
 
 def main() -> None:
@@ -14,15 +14,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 6_000_000, aol_shaped.ROWS])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "querycloak-bench")
     parser.add_argument(
-        "--only", choices=["reading", "releasing", "sessions", "pool", "bounds", "composing", "peers", "synthetic"]
+        "--only",
+        choices=["reading", "releasing", "sessions", "pool", "bounds", "composing", "peers", "synthetic", "affinity"],
     )
     given = parser.parse_args()
     given.folder.mkdir(mode=0o700, exist_ok=True)
     for rows in given.rows:
         path = given.folder / f"aol-shaped-{rows}.tsv"
-        if not path.exists():
+        if given.only not in ("affinity", "synthetic") and not path.exists():
             aol_shaped.write_log(path, rows)
-        for bench in (reading, releasing, sessions, pool, bounds, composing, peers, synthetic):
+        for bench in (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity):
             if given.only in (None, bench.__name__.rpartition(".")[2]):
                 bench.main(path, rows, given.folder)
 

@@ -8,7 +8,9 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
     from querycloak.logs.searchlog import SearchLog, read
+    from querycloak.methods.affinity.method import Affinity
     from querycloak.methods.clicks import Clicks
+    from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity import KAnonymity
     from querycloak.methods.optimal.method import Optimal
     from querycloak.methods.query_pool import QueryPool
@@ -21,8 +23,10 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
+    "Affinity": "querycloak.methods.affinity.method",
     "Choices": "querycloak.logs.choices",
     "Clicks": "querycloak.methods.clicks",
+    "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity",
     "Ledger": "querycloak.privacy.ledger",
@@ -40,8 +44,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "Affinity",
     "Choices",
     "Clicks",
+    "Generalize",
     "Guarantee",
     "KAnonymity",
     "Ledger",
