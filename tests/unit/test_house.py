@@ -13,6 +13,7 @@ import typer
 
 import querycloak
 from querycloak import errors
+from querycloak.methods.registry import METHODS
 from querycloak.present.cli import app
 
 SOURCE = Path(querycloak.__file__).parent
@@ -76,26 +77,38 @@ def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
         assert getattr(errors, name).exit_code == int(code)
 
 
-def all_commands(command: Any) -> list[tuple[str, Any]]:
-    """Every command; those of a group stand in the group's section."""
-    inner = [
-        (name, each) for name, group in command.commands.items() for each in getattr(group, "commands", {}).values()
-    ]
-    return [*command.commands.items(), *inner]
+def all_commands(group: Any, sections: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    """Every command with the sections that may document its options: a method's own, and its group's."""
+    found = []
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        own = (f"### {name}",) if name in METHODS else () if sections else (f"## querycloak {name}",)
+        found.append(((*sections, *own), command))
+        if hasattr(command, "list_commands"):
+            found += all_commands(command, (*sections, *own))
+    return found
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading, up to the next of its level or above."""
+    assert f"\n{heading}\n" in text, f"no section {heading!r}"
+    level = heading.split(maxsplit=1)[0]
+    return re.split(rf"\n#{{1,{len(level)}}} ", text.split(f"\n{heading}\n")[1])[0]
 
 
 def test_every_command_has_help_and_docs() -> None:
     documented = (DOCS / "commands.md").read_text()
-    command = typer.main.get_command(app)
-    for name, each in all_commands(command):
-        assert each.help, name
-        assert f"## querycloak {name}" in documented, name
-        for option in each.params:
+    for headings, command in all_commands(typer.main.get_command(app)):
+        assert command.help, headings
+        told = "".join(section(documented, heading) for heading in headings)
+        for option in command.params:
             if option.opts[0].startswith("--") and option.name != "help":
-                assert option.opts[0] in documented.split(f"## querycloak {name}")[1].split("\n## ")[0], (
-                    name,
-                    option.opts,
-                )
+                assert re.search(rf"{option.opts[0]}\b(?!-)", told), (headings, option.opts)
+
+
+def test_every_method_is_public() -> None:
+    for entry in METHODS.values():
+        assert entry.class_name in querycloak.__all__
 
 
 def test_no_assert_on_input() -> None:

@@ -1,8 +1,35 @@
-"""The methods by name."""
+"""The methods by name; a method's module is imported when it is asked for."""
 
 from __future__ import annotations
 
-from querycloak.methods.clicks import Clicks
-from querycloak.methods.k_anonymity import KAnonymity
+from importlib import import_module
+from typing import Any, NamedTuple
 
-METHODS: dict[str, type[Clicks] | type[KAnonymity]] = {Clicks.name: Clicks, KAnonymity.name: KAnonymity}
+from querycloak.errors import ParameterError
+
+
+class Entry(NamedTuple):
+    """Where a method lives, and what it does in one line."""
+
+    module: str
+    class_name: str
+    summary: str
+
+
+METHODS: dict[str, Entry] = {
+    "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
+    "k-anonymity": Entry(
+        "querycloak.methods.k_anonymity",
+        "KAnonymity",
+        "What at least k users share; a baseline.",
+    ),
+}
+
+
+def method_class(name: str) -> type[Any]:
+    """The class of the method of this name."""
+    if name not in METHODS:
+        raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}")
+    entry = METHODS[name]
+    found: type[Any] = getattr(import_module(entry.module), entry.class_name)
+    return found

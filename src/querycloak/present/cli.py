@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import typer
 
 from querycloak.errors import QuerycloakError
+from querycloak.methods.method import Method
 from querycloak.present import method_options, options
 
 INTERRUPTED = 130
@@ -68,49 +69,23 @@ def inspect(
         show_profile(opened, gap_minutes, as_json=as_json)
 
 
-@app.command()
 def guarantee(
-    method: method_options.MethodName,
-    epsilon: method_options.Epsilon = None,
-    delta: method_options.Delta = None,
-    noise: method_options.Noise = None,
-    threshold: method_options.Threshold = None,
-    selection: method_options.Selection = None,
-    per_user: method_options.PerUser = None,
-    two_draws: method_options.TwoDraws = None,
-    variant: method_options.Variant = None,
-    min_users: method_options.MinUsers = None,
-    keys: method_options.Keys = None,
-    preset: method_options.Preset = None,
+    method: Method,
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
     as_json: options.Json = False,
-    plan: method_options.Plan = None,
+    plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Show what a method guarantees, claimed beside proven, without any data."""
-    given = dict(locals())
     from querycloak.present.guaranteeing import show_guarantee
 
-    built = method_options.build_method(method, given)
-    show_guarantee(built, as_json=as_json, plain_words=explain, population_size=population_size)
+    show_guarantee(method, as_json=as_json, plain_words=explain, population_size=population_size)
 
 
-@app.command()
 def release(
-    method: method_options.MethodName,
+    method: Method,
     log: options.Logs,
     out: Annotated[Path | None, typer.Option(help="The folder to write; it must not exist yet.")] = None,
-    epsilon: method_options.Epsilon = None,
-    delta: method_options.Delta = None,
-    noise: method_options.Noise = None,
-    threshold: method_options.Threshold = None,
-    selection: method_options.Selection = None,
-    per_user: method_options.PerUser = None,
-    two_draws: method_options.TwoDraws = None,
-    variant: method_options.Variant = None,
-    min_users: method_options.MinUsers = None,
-    keys: method_options.Keys = None,
-    preset: method_options.Preset = None,
     population_size: method_options.PopulationSize = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")
@@ -137,20 +112,18 @@ def release(
     memory: options.Memory = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
-    plan: method_options.Plan = None,
+    plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Release a log: count, add noise, write a folder with tables, card and datasheet."""
-    given = dict(locals())
     from querycloak.present import releasing
 
-    built = method_options.build_method(method, given)
-    for caution in method_options.warnings(built.proven(), population_size):
+    for caution in method_options.warnings(method.proven(), population_size):
         _say(caution)
     book = releasing.ledger_of(ledger, population)
     if dry_run:
-        releasing.show_dry_run(built, log, book, population, as_json=as_json)
+        releasing.show_dry_run(method, log, book, population, as_json=as_json)
         return
-    folder = releasing.check_first(built, out, book, population)
+    folder = releasing.check_first(method, out, book, population)
     from querycloak.releases.last_look import LastLook
 
     look = LastLook() if never_release is None else LastLook.from_file(never_release)
@@ -158,9 +131,18 @@ def release(
     with options.open_log(
         log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
     ) as opened:
-        made = releasing.make_and_save(built, opened, folder, table_format, look, book, population)
-    releasing.show_release(built, made, as_json=as_json, quiet=quiet)
+        made = releasing.make_and_save(method, opened, folder, table_format, look, book, population)
+    releasing.show_release(method, made, as_json=as_json, quiet=quiet)
 
+
+for command in (guarantee, release):
+    group = typer.Typer(
+        cls=method_options.methods_group(command),
+        help=command.__doc__,
+        no_args_is_help=True,
+        subcommand_metavar="METHOD [OPTIONS]",
+    )
+    app.add_typer(group, name=command.__name__)
 
 ledgers = typer.Typer(help="Budgets, and what has been spent on whom.", no_args_is_help=True)
 app.add_typer(ledgers, name="ledger")
@@ -243,8 +225,11 @@ def run(command: Callable[[], object]) -> int:
 
 def _usage_or_bug(error: Exception) -> int:
     show = getattr(error, "format_message", None)  # the parser's own errors, about what was typed
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error}\n")
+        return 2
     if show is not None:
-        _say(f"{show()} (see --help)")
+        _say(method_options.foreign_option(error) or f"{show()} (see --help)")
         return 2
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from querycloak.errors import InputError, ParameterError
+from querycloak.methods.registry import METHODS, method_class
 
 if TYPE_CHECKING:
-    from querycloak.methods.method import Method
     from querycloak.privacy.guarantee import Guarantee
 
-MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="k-anonymity or clicks.")]
-Epsilon = Annotated[float | None, typer.Option(help="Budget: the most that a release may tell about one user.")]
-Delta = Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")]
-Noise = Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")]
-Threshold = Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")]
-Selection = Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")]
-PerUser = Annotated[int | None, typer.Option(help="How many keys one user may add to.")]
-TwoDraws = Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")]
-Variant = Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")]
-MinUsers = Annotated[int | None, typer.Option(help="k-anonymity: how many users must share a key.")]
-Keys = Annotated[str | None, typer.Option(help="k-anonymity: queries, clicks or log.")]
-Preset = Annotated[str | None, typer.Option(help="k-anonymity: dma (30 users a query, 5 a query and url).")]
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+OPTIONS: dict[str, Any] = {
+    "epsilon": Annotated[float | None, typer.Option(help="Budget: the most that a release may tell about one user.")],
+    "delta": Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")],
+    "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
+    "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
+    "selection": Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")],
+    "per_user": Annotated[int | None, typer.Option(help="How many keys one user may add to.")],
+    "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
+    "variant": Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")],
+    "min_users": Annotated[int | None, typer.Option(help="How many users must share a key.")],
+    "keys": Annotated[str | None, typer.Option(help="queries, clicks or log.")],
+    "preset": Annotated[str | None, typer.Option(help="dma (30 users a query, 5 a query and url).")],
+}
+"""The options of methods by the name of the field that they fill; a method has those that it has fields for."""
+
 PopulationSize = Annotated[int | None, typer.Option(help="Users behind the log, if public: delta is compared with it.")]
 
 
@@ -61,36 +68,47 @@ Plan = Annotated[
 ]
 
 
-OPTIONS = (
-    "epsilon",
-    "delta",
-    "noise",
-    "threshold",
-    "selection",
-    "per_user",
-    "two_draws",
-    "variant",
-    "min_users",
-    "keys",
-    "preset",
-)
+def methods_group(command: Callable[..., None]) -> type[TyperGroup]:
+    """A group with one command for each method: `command` takes the method built, and the options they all share."""
+
+    class MethodsGroup(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+            return list(METHODS)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+            # Only the method that is asked for is imported, so that help stays fast.
+            return _command_of(cmd_name, command)
+
+    return MethodsGroup
 
 
-def build_method(name: str, arguments: Mapping[str, Any]) -> Method:
-    """The method of this name with those of a command's arguments that are options of methods."""
-    from querycloak.methods.registry import METHODS
+def _command_of(name: str, command: Callable[..., None]) -> Any:
+    kind = method_class(name)
+    own = [field.name for field in fields(kind) if field.init]
 
-    if name not in METHODS:
-        raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}")
-    kind = METHODS[name]
-    taken = {field.name for field in fields(kind) if field.init}
-    given = {option: arguments[option] for option in OPTIONS if arguments[option] is not None}
-    foreign = [option for option in given if option not in taken]
-    if foreign:
-        accepted = ", ".join(f"--{option.replace('_', '-')}" for option in OPTIONS if option in taken)
-        raise ParameterError(f"--{foreign[0].replace('_', '-')} does not go with {name}, which takes {accepted}")
-    method: Method = kind(**given)
-    return method
+    def run(**given: Any) -> None:
+        method = kind(**{option: given[option] for option in own if given[option] is not None})
+        command(method, **{option: value for option, value in given.items() if option not in own})
+
+    shared = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    added = [inspect.Parameter(option, KEYWORD, default=None, annotation=OPTIONS[option]) for option in own]
+    run.__signature__ = inspect.Signature([*added, *(each.replace(kind=KEYWORD) for each in shared)])  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single.command(name, help=f"{METHODS[name].summary}\n\n{command.__doc__}")(run)
+    return typer.main.get_command(single)
+
+
+def foreign_option(error: Exception) -> str | None:
+    """What to say if the parser's error is about an option that only other methods have."""
+    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if context is None or context.info_name not in METHODS or not isinstance(name, str):
+        return None
+    if name.removeprefix("--").replace("-", "_") not in OPTIONS:
+        return None
+    return (
+        f"{name} does not go with {context.info_name}; querycloak guarantee {context.info_name} --help shows what does"
+    )
 
 
 def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:
