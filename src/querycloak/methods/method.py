@@ -10,6 +10,7 @@ from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.accounts import Account
     from querycloak.privacy.ledger import Ledger
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
@@ -49,6 +50,14 @@ class Method(Protocol):
     ) -> Release:
         """Release the log: the only place that reads it. The ledger is charged before the first draw."""
         ...
+
+
+def check_budget(method: Method, ledger: Ledger, population: str) -> Account:
+    """Raise what charging would raise, unless an earlier release has paid for this one; the account as it stands."""
+    prepaid = getattr(method, "prepaid", None)
+    if prepaid is not None and prepaid(ledger, population):
+        return ledger.show(population)[0]
+    return ledger.check(population, method.proven())
 
 
 def describe(method: Method) -> dict[str, Any]:

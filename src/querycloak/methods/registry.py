@@ -23,6 +23,11 @@ METHODS: dict[str, Entry] = {
         "KAnonymity",
         "What at least k users share; a baseline.",
     ),
+    "semantic": Entry(
+        "querycloak.methods.semantic.replacing",
+        "Semantic",
+        "Each query replaced by one of similar meaning, user by user.",
+    ),
 }
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.method import Method
+from querycloak.methods.method import Method, check_budget
 from querycloak.privacy.accounting import Plan
 from querycloak.privacy.ledger import Ledger
-from querycloak.releases.accounting import charge, mechanisms
+from querycloak.releases.accounting import Accounting, charge, mechanisms
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
 
@@ -19,7 +19,7 @@ def require_budget(method: Method, ledger: Ledger | None, population: str | None
     if (ledger is None) != (population is None):
         raise ParameterError("a ledger and a population go together: --ledger FILE --population NAME")
     if ledger is not None and population is not None:
-        ledger.check(population, method.proven())
+        check_budget(method, ledger, population)
 
 
 def make_release(
@@ -32,13 +32,15 @@ def make_release(
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
+    paid: Accounting | None = None,
 ) -> Release:
-    """Charge, and only then draw."""
+    """Charge, unless it is paid already, and only then draw."""
     parameters = method.parameters()
-    laws = [law for plan in plans for law in mechanisms(plan)]
-    paid = charge(
-        ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": laws}
-    )
+    if paid is None:
+        laws = [law for plan in plans for law in mechanisms(plan)]
+        paid = charge(
+            ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": laws}
+        )
     return Release(
         method=method.name,
         variant=method.variant,

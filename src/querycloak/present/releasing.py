@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.method import Method, describe
+from querycloak.methods.method import Method, check_budget, describe
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
 
@@ -36,7 +36,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
         raise ParameterError("out must be given: the folder to write the release into, --out DIR")
     check_target(out)
     if ledger is not None and population is not None:
-        ledger.check(population, method.proven())
+        check_budget(method, ledger, population)
     return out
 
 
@@ -45,7 +45,7 @@ def show_dry_run(
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
     size = sum(_size(log) for log in logs)
-    account = ledger.check(population, method.proven()) if ledger is not None and population is not None else None
+    account = check_budget(method, ledger, population) if ledger is not None and population is not None else None
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
         json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)

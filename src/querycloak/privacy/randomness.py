@@ -117,6 +117,23 @@ class Randomness:
             drawn = np.concatenate([drawn, fitting.astype(np.int64)])
         return drawn
 
+    def below_each(self, bounds: IntArray) -> IntArray:
+        """Return independent uniform integers, each from 0 to its own bound - 1."""
+        if bounds.size and int(bounds.min()) < 1:
+            refuse("bounds", "at least 1 each", int(bounds.min()), "a draw needs at least one outcome")
+        # The least 2^n - 1 that covers each bound: a word under that mask is kept if it is below the bound.
+        masks = (bounds - 1).astype(np.uint64)
+        for step in (1, 2, 4, 8, 16, 32):
+            masks |= masks >> np.uint64(step)
+        drawn = np.empty(bounds.size, dtype=np.int64)
+        waiting = np.arange(bounds.size)
+        while waiting.size:
+            words = (self._words(waiting.size) & masks[waiting]).astype(np.int64)
+            fits = words < bounds[waiting]
+            drawn[waiting[fits]] = words[fits]
+            waiting = waiting[~fits]
+        return drawn
+
     def choose(self, n: int, k: int) -> IntArray:
         """Return k different integers below n in ascending order, every such set equally likely."""
         if not 0 <= k <= n:

@@ -28,6 +28,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
         "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
         "exact": "counts as they are in the log, without noise",
         "synthetic": "counts of rows that were made up to resemble the log",
+        "none": "there are no counts",
     }
 )
 
