@@ -69,16 +69,14 @@ class Spending:
             connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
             return made
 
-    def _found(
-        self, connection: sqlite3.Connection, population: str, epsilon: float, queries: int
-    ) -> Campaign | None:
+    def _found(self, connection: sqlite3.Connection, population: str, epsilon: float, queries: int) -> Campaign | None:
         row = connection.execute(FIND, (population, repr(float(epsilon)), queries)).fetchone()
         if row is None:
             return None
         if row[0] not in (charge.id for charge in self._ledger.show(population)[0].charges):
             raise InputError(
-                f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid for "
-                "it is not there; put the ledger back that it was made with, or move this file away and be charged anew"
+                f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid "
+                "for it is not there; put that ledger back, or move this file away and be charged anew"
             )
         return Campaign(int(row[0]), str(row[1]), queries)
 

@@ -189,7 +189,7 @@ def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, l
     length, found = 0, -1
     hashed = _SEED
     at = word_starts[start]
-    for stop in range(start, min(words, start + longest)):
+    for stop in range(start, min(words, start + longest) if bounds[start] else start):
         while at < word_ends[stop]:
             hashed = (hashed ^ np.uint64(buffer[at])) * _PRIME
             at += 1
@@ -215,6 +215,16 @@ def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
+    """Where the longest match begins, of equally long ones the last."""
+    best = first
+    for word in range(first, end):
+        if lengths[word] >= lengths[best]:
+            best = word
+    return best
+
+
+@njit(cache=True, nogil=True)
 def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, found):  # type: ignore[no-untyped-def]
     """The best match of each query, or of each phrase; only how many there are where `found` has no room."""
     width = 64
@@ -230,28 +240,19 @@ def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, pl
         for word in range(words):
             bounds[word] = _bounds_a_match(buffer, word_starts[word], word_ends[word], stop_words)
         for word in range(words):
-            lengths[word], labels[word] = 0, -1
-            if bounds[word]:
-                lengths[word], labels[word] = _longest_from(
-                    word, words, buffer, word_starts, word_ends, bounds, forms, longest
-                )
+            lengths[word], labels[word] = _longest_from(
+                word, words, buffer, word_starts, word_ends, bounds, forms, longest
+            )
         matches, first = 0, 0
         while first < words:
             end = words
-            if per_phrase and not bounds[first]:
-                first += 1
-                continue
             if per_phrase:
-                end = _phrase_end(first, words, bounds, lengths)
-            best = first
-            for word in range(first, end):
-                if lengths[word] >= lengths[best]:  # of equally long ones the last
-                    best = word
+                end = _phrase_end(first, words, bounds, lengths) if bounds[first] else first + 1
+            best = _best_between(first, end, lengths)
             if labels[best] >= 0:
                 if found.shape[0]:
-                    row = places[query] + matches
-                    found[row, 0], found[row, 1] = labels[best], origins[best]
-                    found[row, 2] = origin_ends[best + lengths[best] - 1]
+                    row = found[places[query] + matches]
+                    row[0], row[1], row[2] = labels[best], origins[best], origin_ends[best + lengths[best] - 1]
                 matches += 1
             first = end
         counts[query] = matches

@@ -70,9 +70,7 @@ def _inflected(
                 yield f"{form} {rest}"
 
 
-def _plurals(
-    word: str, irregular: Mapping[str, list[str]], exceptions: Mapping[str, tuple[str, ...]]
-) -> Iterable[str]:
+def _plurals(word: str, irregular: Mapping[str, list[str]], exceptions: Mapping[str, tuple[str, ...]]) -> Iterable[str]:
     """The forms that the rules of look-up lead back to this word; an irregular form follows its exception alone."""
     made = [form for form in irregular.get(word, ()) if " " not in form and form != word]
     if word and not word.endswith("s"):  # what ends in "ss" is no plural

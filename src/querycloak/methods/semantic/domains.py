@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from querycloak.errors import ParameterError
 from querycloak.words.concepts import ConceptFinder, Mentions
 from querycloak.words.taxonomy import Taxonomy
-from querycloak.words.topics import FOUR, widest_sense
+from querycloak.words.topics import FOUR, OTHER, topics_of, widest_sense
 
 ALL, TOPICS = "all", "topics"
 Ints = NDArray[np.int32]
@@ -19,22 +20,15 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """A concept of the taxonomy and all below it, numbered on its own."""
+    """Some concepts of the taxonomy with one above all, numbered on their own."""
 
     taxonomy: Taxonomy
-    concepts: Ints  # its concepts, by their numbers in the whole
-
-    @classmethod
-    def below(cls, taxonomy: Taxonomy, concept: int) -> Domain:
-        """The domain of one concept."""
-        if concept == taxonomy.root:
-            return cls(taxonomy, np.arange(len(taxonomy), dtype=np.int32))
-        return cls(taxonomy.below(concept), taxonomy.descendants(concept))
+    concepts: Ints  # by their numbers in the whole
 
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """One domain for all queries, or one for each topic and the whole taxonomy for the rest."""
+    """One domain for all queries; or one for each topic, and the rest of the taxonomy for what has none of these."""
 
     taxonomy: Taxonomy
     domains: tuple[Domain, ...]
@@ -42,13 +36,30 @@ class Domains:
     @classmethod
     def of(cls, taxonomy: Taxonomy, name: str) -> Domains:
         """`all`, `topics` (four of WordNet), a label or label#sense, or several of these parted by `|`."""
-        if name == ALL:
-            return cls(taxonomy, (Domain.below(taxonomy, taxonomy.root),))
         labels = FOUR if name == TOPICS else tuple(name.split("|"))
+        if name == ALL:
+            return cls(taxonomy, (Domain(taxonomy, np.arange(len(taxonomy), dtype=np.int32)),))
         roots = [widest_sense(taxonomy, label) for label in labels]
-        if name != TOPICS and len(roots) > 1 or name == TOPICS:
-            roots.append(taxonomy.root)  # the public fallback
-        return cls(taxonomy, tuple(Domain.below(taxonomy, root) for root in roots))
+        if len(roots) == 1:
+            return cls(taxonomy, (Domain(taxonomy.below(roots[0]), taxonomy.descendants(roots[0])),))
+        # No concept is in two domains, so that a replacement has the topic of what it replaces.
+        topics = topics_of(taxonomy, roots)
+        for number, root in enumerate(roots, 1):
+            if topics[root] != number:
+                inside = labels[topics[root] - 1]
+                raise ParameterError(
+                    f"domain names {labels[number - 1]!r}, which lies within {inside!r}; leave one out, "
+                    "or name the narrower one first"
+                )
+        if topics[taxonomy.root]:
+            raise ParameterError("domain names the root beside other concepts; name only these, the rest has its own")
+        numbers = [*range(1, len(roots) + 1), OTHER]
+        names = [*labels, "the rest"]
+        parts = (
+            Domain(taxonomy.only(inside, f"{taxonomy.name}: {name}"), np.flatnonzero(inside).astype(np.int32))
+            for inside, name in ((topics == number, name) for number, name in zip(numbers, names, strict=True))
+        )
+        return cls(taxonomy, tuple(parts))
 
     @property
     def several(self) -> bool:
@@ -69,9 +80,8 @@ class Domains:
             return np.zeros(count, np.int32), np.arange(count, dtype=np.int32)
         home = np.empty(len(self.taxonomy), np.int32)
         place = np.empty(len(self.taxonomy), np.int32)
-        for number in range(len(self.domains) - 1, -1, -1):  # the first domain that holds a concept is its own
-            concepts = self.domains[number].concepts
-            home[concepts], place[concepts] = number, np.arange(len(concepts), dtype=np.int32)
+        for number, domain in enumerate(self.domains):
+            home[domain.concepts], place[domain.concepts] = number, np.arange(len(domain.concepts))
         return home, place
 
     def placed(self, concepts: Ints) -> tuple[Ints, Ints]:

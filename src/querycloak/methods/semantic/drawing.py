@@ -105,7 +105,7 @@ class Replacement:
         else:
             shares = epsilon / np.maximum(self.method.max_queries or lengths, 1) * np.ones(len(lengths))
             shares = np.nextafter(shares, 0.0)
-        return np.minimum(shares, MOST_LOSS)
+        return np.asarray(np.minimum(shares, MOST_LOSS))
 
     def _drawn(self, losses: NDArray[np.float64], domains: Ints, places: Ints, randomness: Randomness) -> Ints:
         drawn = np.empty(len(places), np.int32)
@@ -126,9 +126,7 @@ class Replacement:
         return pa.array(labels, pa.string()), numbers[where] if len(numbers) else np.empty(0, np.int32)
 
 
-def draw_at(
-    weights: Weights, places: Ints, losses: NDArray[np.float64], variant: str, randomness: Randomness
-) -> Ints:
+def draw_at(weights: Weights, places: Ints, losses: NDArray[np.float64], variant: str, randomness: Randomness) -> Ints:
     """A concept for each, drawn with at most the loss beside it."""
     distinct, levels = np.unique(losses, return_inverse=True)
     solve = weights.paper_exponents if variant == "paper" else weights.exponents

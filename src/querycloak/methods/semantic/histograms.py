@@ -30,8 +30,8 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
     cells = size * len(searches.users)
     if cells > _MOST_CELLS:
         raise ParameterError(
-            f"criterion hbdp draws noise for every concept and user, about half of which come out as rows: too many for "
-            f"a domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
+            "criterion hbdp draws noise for every concept and user, and half of that comes out as rows: too many for a "
+            f"domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
         )
     kept = chosen_searches(searches, by_time=False)
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]

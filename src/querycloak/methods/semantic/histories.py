@@ -87,7 +87,9 @@ class Histories:
         campaign = spending.campaign(population, float(method.epsilon or 0), int(method.max_queries or 0), pay)
         counted = searches.group_by("user").agg(n=searches.count())
         kept_under = _named(counted.user, campaign.key)
-        people = log.engine.fetch(counted.select(kept=kept_under, name=_named(counted.user, secret, _NAME_DIGITS), n="n"))
+        people = log.engine.fetch(
+            counted.select(kept=kept_under, name=_named(counted.user, secret, _NAME_DIGITS), n="n")
+        )
         allowed = spending.spend(campaign, people["kept"].to_pylist(), people["n"].to_numpy())
         names = dict(zip(people["name"].to_pylist(), allowed.tolist(), strict=True))
         return cls(log, searches, secret, method.max_queries, Accounting(population, campaign.charge, ledger), names)

@@ -62,7 +62,10 @@ def _in_plural(queries: pa.Array, found: Mentions, replacement: Replacement) -> 
     forms = [as_words(text) for text in said.dictionary.to_pylist()]
     labels = replacement.domains.finder.taxonomy.labels
     return np.array(
-        [forms[form] != as_words(labels[label]) for form, label in zip(said.indices.to_pylist(), found.label, strict=True)],
+        [
+            forms[form] != as_words(labels[label])
+            for form, label in zip(said.indices.to_pylist(), found.label, strict=True)
+        ],
         np.bool_,
     )
 

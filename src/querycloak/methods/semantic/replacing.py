@@ -133,7 +133,7 @@ class Semantic:
             neighbours="replace-query",
             epsilon=self.epsilon,
             unprotected=("the topic of each query",) if self._several_domains else (),
-            because="exponential mechanism over concepts, epsilon shared out over a user's queries (Sanchez et al. 2018)",
+            because="exponential mechanism over concepts, epsilon shared out over a user's queries (Sanchez et al.)",
         )
 
     def proven(self) -> Guarantee:
@@ -165,14 +165,16 @@ class Semantic:
             found.append("what a user's queries tell together: a user of m queries has m times this epsilon")
         if self.variant == "paper":
             found += [
-                "every word of a query but the concepts themselves: it comes out as it was typed, names and numbers too",
+                "every word of a query but the concepts themselves: it comes out as typed, names and numbers too",
                 "plural forms, how many concepts a query has, and which queries have none",
             ]
         return tuple(found)
 
     def _because(self) -> str:
         if self.criterion == "hbdp":
-            return "replacing a user's queries moves counts by 2 max_queries in all, noise is scaled to that (semantic.md)"
+            return (
+                "replacing a user's queries moves counts by 2 max_queries in all, noise is scaled to that (semantic.md)"
+            )
         each = "each query is drawn with a loss of at most epsilon"
         if self.budget_per == "user":
             share = f"1/{self.max_queries}" if self.max_queries else "an equal share"

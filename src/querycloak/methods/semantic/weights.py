@@ -9,19 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.errors import EngineError
-from querycloak.methods.semantic.kinship import UNRELATED, Floats, Ints, Kinship
+from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
 from querycloak.privacy.randomness import Randomness
 from querycloak.words.taxonomy import Taxonomy
 
 Weights = NDArray[np.int64]
-# Sums of floats err by far less; the exact loss is compared with this much to spare.
+# Sums of floats err by far less than this share of a value.
 _MARGIN = 1e-9
+_ROUNDING = 1e-12  # at exponents below 2, see claim 3
 _EXACT_ABOVE = 2.0  # of loss: below it the bound of claim 3 gives away too little to be worth a pass over all pairs
 _REFINEMENTS = 4
 _GRID = 2.0 ** np.arange(-12, 7)
@@ -38,6 +40,7 @@ class SemanticWeights:
 
     def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None) -> None:
         self.kinship = Kinship.of(taxonomy, topics)
+        self._across_topics = topics is not None
         width = self.kinship.width
         own, kin = (np.broadcast_to(each, (width, width * width)) for each in np.ogrid[:width, : width * width])
         others, shared = kin % width, kin // width
@@ -65,7 +68,7 @@ class SemanticWeights:
         """max over outputs of ln(max Pr / min Pr) over inputs, of the integer weights (claim 2)."""
         weights = self.weights(exponent)
         totals = self._sums(self._by_class(weights))
-        return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _MARGIN * 1e-3
+        return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _ROUNDING
 
     def exponents(self, losses: Sequence[float]) -> list[float]:
         """For each loss the exponent, as large as we can certify, whose exact loss does not exceed it."""
@@ -73,7 +76,7 @@ class SemanticWeights:
 
     def paper_exponents(self, losses: Sequence[float]) -> list[float]:
         """e / (2 sensitivity), a hair less where rounding to integers would exceed e (claim 4)."""
-        sensitivity = 1.0 - self.least_similarity
+        sensitivity = 1.0 if self._across_topics else 1.0 - self.least_similarity
         return [_with_rounding(loss, sensitivity, self._bits) for loss in losses]
 
     def draw(self, sources: Ints, levels: Ints, exponents: Sequence[float], randomness: Randomness) -> Ints:
@@ -89,12 +92,12 @@ class SemanticWeights:
         _locate(*parts, drawn, classes, ranks)
         return kinship.members_of_class(sources, classes, ranks)
 
-    def _by_class(self, table: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _by_class(self, table: NDArray[Any]) -> NDArray[Any]:
         """The entries of a table for every type and each of its classes, one after another."""
         classes = self.kinship.classes
         return table[self.kinship.ancestors[classes.owners()], classes.values]
 
-    def _sums(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """For each type the sum of a value over all concepts."""
         return np.add.reduceat(values * self.kinship.sizes, self.kinship.classes.starts[:-1])
 
@@ -102,9 +105,10 @@ class SemanticWeights:
         """Claim 3: loss(x) <= slope x + excess(x), the second convex, so chords between points lie above it."""
         slope, excess = self._bound
         reached = slope * _GRID + excess
-        return np.interp(
-            [loss * (1 - _MARGIN) for loss in losses], np.concatenate([[0.0], reached]), np.concatenate([[0.0], _GRID])
-        ).tolist()
+        # What rounding to integers and floats may add; a loss smaller than that gets exponent 0, a uniform draw.
+        within = np.maximum(np.asarray(losses) * (1 - _MARGIN) - _ROUNDING, 0.0)
+        found = np.interp(within, np.concatenate([[0.0], reached]), np.concatenate([[0.0], _GRID]))
+        return [float(exponent) for exponent in found]
 
     @cached_property
     def _bound(self) -> tuple[float, Floats]:
@@ -115,7 +119,7 @@ class SemanticWeights:
             float(np.max(np.log(self._sums(np.exp(x * (quality - 1))) / self.concepts) + x * (1 - means)))
             for x in _GRID
         ]
-        return slope * (1 + _MARGIN), np.array(excess) + _MARGIN * 1e-3
+        return slope * (1 + _MARGIN), np.array(excess) + _ROUNDING
 
     def _refined(self, loss: float, start: float) -> float:
         """Go from a safe exponent towards the loss, one exact evaluation at a time."""
