@@ -26,10 +26,11 @@ class Run:
 
 def best_of_two(work: Work, path: Path, spill: Path) -> Run:
     """The faster of two runs: the machine's other work disturbs it least."""
-    return min((_in_process(work, path, spill) for _ in range(2)), key=lambda run: run.seconds)
+    return min((once(work, path, spill) for _ in range(2)), key=lambda run: run.seconds)
 
 
-def _in_process(work: Work, path: Path, spill: Path) -> Run:
+def once(work: Work, path: Path, spill: Path) -> Run:
+    """One run, for what takes minutes."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_run, work, str(path), str(spill)).result()
 

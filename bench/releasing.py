@@ -20,7 +20,7 @@ def duckdb_counts(path: str, spill: str) -> Any:
 def our_release(path: str, spill: str) -> Any:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.methods import thresholded
+    from querycloak.methods import selecting, thresholded
     from querycloak.methods.clicks import Clicks
 
     drawn: list[thresholded.ReleasedKeys] = []
@@ -30,7 +30,7 @@ def our_release(path: str, spill: str) -> Any:
         drawn.append(release_keys(*arguments, **more))
         return drawn[-1]
 
-    thresholded.release_keys = watched
+    selecting.release_keys = watched  # type: ignore[attr-defined]
     with (
         tempfile.TemporaryDirectory(dir=spill) as folder,
         read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log,

@@ -1,6 +1,20 @@
 """Release a search log that people can use, with a privacy guarantee that holds."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
+    from querycloak.engines import connect
+    from querycloak.logs.choices import Choices
+    from querycloak.logs.profile import Profile, profile
+    from querycloak.logs.searchlog import SearchLog, read
+    from querycloak.methods.clicks import Clicks
+    from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.privacy.guarantee import Guarantee
+    from querycloak.privacy.ledger import Ledger
+    from querycloak.releases.loading import load
+    from querycloak.releases.release import Release
+    from querycloak.synthetic.writing import synthesize
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
@@ -16,6 +30,7 @@ _HOMES = {
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
+    "synthesize": "querycloak.synthetic.writing",
 }
 
 __all__ = [
@@ -31,6 +46,7 @@ __all__ = [
     "load",
     "profile",
     "read",
+    "synthesize",
 ]
 
 

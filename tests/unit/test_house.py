@@ -60,10 +60,13 @@ def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
         "Choices", "Clicks", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release", "SearchLog", "connect", "load",
-        "profile", "read",
+        "profile", "read", "synthesize",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None
+    # Type checkers see the same names, from the same homes.
+    seen = {name.rpartition(".")[2]: name.rpartition(".")[0] for name in imports_of(SOURCE / "__init__.py")}
+    assert {name: seen.get(name) for name in querycloak.__all__} == querycloak._HOMES
     with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Choices, "):
         getattr(querycloak, "reed")  # noqa: B009
 

@@ -66,6 +66,11 @@ class DuckDBEngine:
         name = next(self._names)
         return self._run(lambda: self._backend.create_table(name, table, temp=True), "staging a table")
 
+    def upload(self, table: pa.Table) -> ir.Table:
+        """Keep the table in DuckDB's own temporary space."""
+        name = next(self._names)
+        return self._run(lambda: self._backend.create_table(name, table, temp=True), "uploading a table")
+
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result."""
         return self._run(table.to_pyarrow, "computing a result")

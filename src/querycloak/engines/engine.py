@@ -57,6 +57,10 @@ class Engine(Protocol):
         """The same table, computed once and kept in the engine's private space."""
         ...
 
+    def upload(self, table: pa.Table) -> ir.Table:
+        """A small table of this process, kept in the engine's private space."""
+        ...
+
     def fetch(self, table: ir.Table) -> pa.Table:
         """A small result."""
         ...

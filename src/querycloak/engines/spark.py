@@ -78,6 +78,10 @@ class SparkEngine:
         """Computed once and kept among the executors."""
         return self._view(self._frame(table))
 
+    def upload(self, table: pa.Table) -> ir.Table:
+        """Handed out to the executors."""
+        return self._view(self._run(lambda: self._session.createDataFrame(table), "uploading a table"))
+
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result."""
         return self._run(lambda: self._frame(table).toArrow(), "computing a result")

@@ -24,7 +24,14 @@ def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None) -
     rank = ibis.coalesce(table["rank"].clip(lower=0, upper=_RANKS - 1), _RANKS - 1) if "rank" in table.columns else 0
     placed = table.select("user", *key, earliest=microseconds_of(table.time) * _RANKS + rank)
     keys = placed.group_by(["user", *key]).agg(earliest=placed.earliest.min())
-    return keys if most is None else _first(keys, ["earliest", *key], most)
+    return keys if most is None else first_keys(keys, key, most)
+
+
+def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
+    """Of what `once_per_key` gives, each user's first so many: by the column `prior` if there is one, then in time."""
+    _check(key, keys, most)
+    prior = ["prior"] if "prior" in keys.columns else []
+    return _first(keys, [*prior, "earliest", *key], most)
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:

@@ -27,6 +27,8 @@ _FOREIGN_MAGIC = {
 }
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
+TRUTH_ENDING = ".truth"
+"""The folder with the truth about a synthetic log: never a log itself."""
 _NEVER_LOGS = ("readme", "license", "licence", "copying")
 
 
@@ -97,6 +99,8 @@ def find_files(logs: Sequence[str | os.PathLike[str]]) -> list[LogFile]:
     found: list[LogFile] = []
     for number, log in enumerate([os.fspath(log) for log in logs], start=1):
         label = "LOG" if len(logs) == 1 else f"LOG {number}"
+        if any(part.lower().endswith(TRUTH_ENDING) for part in Path(log).parts):
+            raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
         if "://" in log:
             found.append(_identify(LogFile(label, log, _remote_size(label, log))))
         elif os.path.isdir(log):
@@ -121,7 +125,7 @@ def _files_of_folder(label: str, folder: Path) -> list[LogFile]:
 
 
 def _is_log(path: Path) -> bool:
-    if any(part.startswith((".", "_")) for part in path.parts):
+    if any(part.startswith((".", "_")) or part.lower().endswith(TRUTH_ENDING) for part in path.parts):
         return False
     name = path.name.lower()
     for ending in COMPRESSED_ENDINGS:

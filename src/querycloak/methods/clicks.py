@@ -120,7 +120,7 @@ class Clicks:
 
         if self.variant == "paper":
             return first_records(log.clicks, self.plan.per_user)
-        return once_per_key(log.clicks, KEY, self.plan.per_user)
+        return once_per_key(log.clicks, KEY)
 
     def release(
         self,
@@ -132,21 +132,18 @@ class Clicks:
     ) -> Release:
         """Count, charge, draw."""
         from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.methods.thresholded import KeyCounts, release_keys
+        from querycloak.methods.selecting import count, count_records
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
-        counts = KeyCounts.of(log.engine, self.contributions(log), KEY)
+        counting = count_records if self.variant == "paper" else count
+        counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
         drawing = randomness or Randomness()
         return make_release(
             self,
             log,
-            lambda: {
-                "clicks": release_keys(
-                    counts, self.plan.noise, self.plan.threshold, drawing, fresh=self.plan.fresh
-                ).table
-            },
+            lambda: {"clicks": counted.release(drawing).table},
             counts="one-draw" if self.plan.fresh is None else "fresh-draw",
             plans=[self.plan],
             ledger=ledger,

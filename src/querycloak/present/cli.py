@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from querycloak.errors import QuerycloakError
+from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.methods.method import Method
 from querycloak.present import method_options, options
 
@@ -176,6 +176,29 @@ def ledger_show(
     from querycloak.privacy.ledger import Ledger
 
     show_accounts(Ledger(ledger).show(population), as_json=as_json)
+
+
+@app.command()
+def synth(
+    out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search.")] = None,
+    preset: Annotated[str | None, typer.Option(help="standard: 100,000 users, the same for everybody.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed makes other people; 1 if not given.")] = None,
+    truth: Annotated[
+        bool, typer.Option("--truth/--no-truth", help="Write the truth beside it, into FILE.truth.")
+    ] = True,
+    check: Annotated[bool, typer.Option("--check", help="Compare it with AOL's figures.")] = False,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a synthetic log that behaves like a real one, of any size, with the truth known."""
+    if out is None:
+        raise ParameterError("out must be given: the file to write, --out FILE")
+    from querycloak.present.synthesizing import make_log, users_and_seed
+
+    number, chosen = users_and_seed(users, seed, preset)
+    make_log(out, number, chosen, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
 
 
 @app.command()

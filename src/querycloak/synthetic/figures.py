@@ -1,0 +1,297 @@
+"""AOL's figures beside those of a log: what a synthetic log must come close to, declared apart from how it is measured.
+
+True counts of the log, hence private output unless the log is synthetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from querycloak.logs.instants import microseconds_of
+from querycloak.logs.searchlog import SearchLog
+from querycloak.words.wordnet import wordnet
+
+README = "AOL's own notes on its log, 2006"
+AFFINITY = "Carpineto and Romano 2015"
+POOL = "Zhang, Yang and Singh 2016"
+SAMPLES = "samples of Excite, Sogou and a shop's log"
+REPEATS = "Teevan et al. 2007: a third of queries are their user's own again, within a year"
+OURS = "ours"
+
+AOL_USERS = 657_426
+_SEARCHES = 28_898_361
+_DAY = 86_400_000_000
+_MOST_WORDS = 5
+_KNOWN_QUERIES = 2
+_ATTACKED = 2_000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of AOL's log, or of logs in general; `least` and `most` are what a synthetic log is held to, if it is.
+
+    size: "any" if it does not depend on how many users there are, "aol" if it holds at AOL's size only.
+    """
+
+    name: str
+    aol: float
+    source: str
+    least: float | None = None
+    most: float | None = None
+    size: str = "any"
+    note: str = ""
+
+    def holds(self, value: float) -> bool | None:
+        """Whether a value is within what is held; None where nothing is."""
+        if self.least is None or self.most is None:
+            return None
+        return self.least <= value <= self.most
+
+
+def _near(name: str, aol: float, source: str, size: str = "any", within: float = 0.1, note: str = "") -> Figure:
+    return Figure(name, aol, source, aol * (1 - within), aol * (1 + within), size, note)
+
+
+FIGURES: tuple[Figure, ...] = (
+    _near("rows per user", 36_389_567 / AOL_USERS, README),
+    _near("searches per user", _SEARCHES / AOL_USERS, README),
+    _near("share of rows with a click", 19_442_629 / 36_389_567, README),
+    _near("share of searches that ask for a further page", 7_887_022 / _SEARCHES, README),
+    *(
+        _near(f"words per distinct query: {words}", share, AFFINITY)
+        for words, share in zip(("1", "2", "3", "4", "5+"), (0.2664, 0.2022, 0.206, 0.146, 0.180), strict=True)
+    ),
+    *(
+        _near(f"words per search: {words}", share, AFFINITY)
+        for words, share in zip(("1", "2", "3", "4", "5+"), (0.4121, 0.2453, 0.157, 0.089, 0.097), strict=True)
+    ),
+    _near("share of terms in WordNet", 23_502_849 / 48_611_583, AFFINITY, note="of new queries"),
+    Figure("share of sessions with several queries", 0.37, SAMPLES, 0.31 * 0.9, 0.43 * 1.1, note="seen 0.31 to 0.43"),
+    Figure("share of new queries asked a day or more before", 0.2, REPEATS, 0.15, 0.33, note="within three months"),
+    Figure("share of interests pursued over 30 days or more", 0.3, OURS, 0.2, 0.5, note="of those searched twice"),
+    Figure("two known queries find their user", 0.97, OURS, 0.9, 1.0, note="of users with two or more"),
+    _near("distinct queries per search", 10_154_742 / _SEARCHES, README, "aol"),
+    _near("share of distinct queries of one user", 0.9, AFFINITY, "aol", 0.05),
+    Figure("share of distinct queries without WordNet", 3_682_195 / 10_154_742, AFFINITY, note="not one term"),
+    Figure("searches for weather, in a million", 13_826 / _SEARCHES * 1e6, POOL, 160, 1500, "aol", "lower bound"),
+    Figure("searches for the first query, in a million", 10_000, OURS, 1_000, 30_000, "aol", "a site's name"),
+    Figure("users of a head such as tiger woods", 227, AFFINITY, size="aol", note="the head nearest to it"),
+    Figure("distinct queries that contain it", 365, AFFINITY, 120, 1_100, "aol"),
+    Figure("of which one user alone asked", 327, AFFINITY, 100, 1_050, "aol"),
+    Figure("several-query sessions that repeat one", 0.04, SAMPLES, note="by anybody"),
+    Figure("several-query sessions that repeat another's", 0.01, SAMPLES, note="well below, in small samples"),
+)
+
+
+def measure(log: SearchLog, truth: Path | None = None) -> dict[str, float]:
+    """The figures of a log, by name; those about interests only where the truth is known."""
+    rows = log.engine.stage(log.rows)
+    log.checked()
+    searches = log.engine.stage(_searches(rows))
+    queries = log.engine.stage(_queries(searches))
+    values = {
+        **_volumes(log, rows, searches),
+        **_words(log, queries),
+        **_terms(log, queries),
+        **_sessions(log, searches),
+        **_repeats(log, searches),
+        **_heads(log, searches, queries),
+        **_attack(log, searches),
+    }
+    if truth is not None:
+        values |= _interests(truth)
+    return {figure.name: values[figure.name] for figure in FIGURES if figure.name in values}
+
+
+def _searches(rows: ir.Table) -> ir.Table:
+    """Searches with their place in the user's history, and whether they ask something else than the one before."""
+    distinct = rows.select("user", "time", "query").distinct()
+    window = ibis.window(group_by=distinct.user, order_by=[distinct.time, distinct.query])
+    before = distinct.mutate(last=distinct.query.lag().over(window), last_time=distinct.time.lag().over(window))
+    pause = microseconds_of(before.time) - microseconds_of(before.last_time)
+    return before.select(
+        "user", "time", "query",
+        new=(before.last.isnull() | (before.last != before["query"])),
+        begins=(pause.isnull() | (pause > 1_800_000_000)),
+    )  # fmt: skip
+
+
+def _queries(searches: ir.Table) -> ir.Table:
+    """Distinct queries with searches, new searches, words, and whether one user alone asked."""
+    grouped = searches.group_by("query").agg(
+        searches=searches.count(),
+        new=searches.new.cast("int64").sum(),
+        one_user=searches.user.min() == searches.user.max(),
+    )
+    blanks = grouped["query"].length() - grouped["query"].replace(" ", "").length()
+    return grouped.mutate(words=blanks.cast("int64") + 1)
+
+
+def _volumes(log: SearchLog, rows: ir.Table, searches: ir.Table) -> dict[str, float]:
+    counted = _one(log, rows.agg(rows=rows.count(), clicks=rows.url.count(), users=rows.user.nunique()))
+    asked = _one(log, searches.agg(searches=searches.count(), new=searches.new.cast("int64").sum()))
+    return {
+        "rows per user": counted["rows"] / counted["users"],
+        "searches per user": asked["searches"] / counted["users"],
+        "share of rows with a click": counted["clicks"] / counted["rows"],
+        "share of searches that ask for a further page": 1 - asked["new"] / asked["searches"],
+    }
+
+
+def _words(log: SearchLog, queries: ir.Table) -> dict[str, float]:
+    capped = queries.words.clip(upper=_MOST_WORDS)
+    found = _one(
+        log,
+        queries.agg(
+            distinct=queries.count(),
+            searches=queries.searches.sum(),
+            one_user=queries.one_user.cast("int64").sum(),
+            **{f"distinct_{n}": (capped == n).cast("int64").sum() for n in range(1, _MOST_WORDS + 1)},
+            **{f"searches_{n}": queries.searches.sum(where=capped == n) for n in range(1, _MOST_WORDS + 1)},
+        ),
+    )
+    labels = {n: f"{n}+" if n == _MOST_WORDS else str(n) for n in range(1, _MOST_WORDS + 1)}
+    return {
+        **{f"words per distinct query: {labels[n]}": found[f"distinct_{n}"] / found["distinct"] for n in labels},
+        **{f"words per search: {labels[n]}": (found[f"searches_{n}"] or 0) / found["searches"] for n in labels},
+        "distinct queries per search": found["distinct"] / found["searches"],
+        "share of distinct queries of one user": found["one_user"] / found["distinct"],
+    }
+
+
+def _terms(log: SearchLog, queries: ir.Table) -> dict[str, float]:
+    """Shares of terms and of queries that WordNet's nouns know."""
+    terms = log.engine.stage(queries.select("query", "new", term=queries["query"].split(" ").unnest()))
+    distinct = log.engine.fetch(terms.group_by("term").agg(uses=terms.new.sum()))
+    known = wordnet().known(distinct["term"].to_pylist())
+    uses = distinct["uses"].to_numpy()
+    upload = pa.table({"term": distinct["term"].combine_chunks().filter(pa.array(known))})
+    matched = terms.semi_join(log.engine.upload(upload), "term").select("query").distinct()
+    counted = _one(log, matched.agg(queries=matched.count()))
+    total = _one(log, queries.agg(queries=queries.count()))
+    return {
+        "share of terms in WordNet": float(uses[known].sum() / uses.sum()),
+        "share of distinct queries without WordNet": 1 - counted["queries"] / total["queries"],
+    }
+
+
+def _sessions(log: SearchLog, searches: ir.Table) -> dict[str, float]:
+    """How many sessions have several queries, and how many of these were had before."""
+    window = ibis.window(
+        group_by=searches.user, order_by=[searches.time, searches["query"]], preceding=None, following=0
+    )
+    numbered = searches.mutate(session=searches.begins.cast("int64").sum().over(window))
+    kept = numbered.filter(numbered.new | numbered.begins)
+    position = ibis.row_number().over(
+        ibis.window(group_by=[kept.user, kept.session], order_by=[kept.time, kept["query"]])
+    )
+    placed = kept.mutate(position=position)
+    # The first six queries tell sessions apart well enough, and need no ordered list on any engine.
+    by_session = placed.group_by(["user", "session"]).agg(
+        queries=placed.count(),
+        different=placed["query"].nunique(),
+        **{f"q{n}": placed["query"].max(where=placed.position == n) for n in range(6)},
+    )
+    by_session = log.engine.stage(by_session)
+    shares = _one(log, by_session.agg(all=by_session.count(), several=(by_session.different > 1).cast("int64").sum()))
+    several = by_session.filter(by_session.different > 1)
+    sequences = several.group_by([f"q{n}" for n in range(6)]).agg(times=several.count(), users=several.user.nunique())
+    repeated = _one(
+        log,
+        sequences.agg(again=(sequences.times - 1).sum(), shared=sequences.times.sum(where=sequences.users > 1)),
+    )
+    return {
+        "share of sessions with several queries": shares["several"] / shares["all"],
+        "several-query sessions that repeat one": (repeated["again"] or 0) / max(shares["several"], 1),
+        "several-query sessions that repeat another's": (repeated["shared"] or 0) / max(shares["several"], 1),
+    }
+
+
+def _repeats(log: SearchLog, searches: ir.Table) -> dict[str, float]:
+    """How many new queries their user has asked a day or more before."""
+    first = searches.group_by(["user", "query"]).agg(first=searches.time.min())
+    joined = searches.filter(searches.new).inner_join(first, ["user", "query"])
+    later = (microseconds_of(joined.time) - microseconds_of(joined["first"])) >= _DAY
+    found = _one(log, joined.agg(new=joined.count(), later=later.cast("int64").sum()))
+    return {"share of new queries asked a day or more before": (found["later"] or 0) / max(found["new"], 1)}
+
+
+def _heads(log: SearchLog, searches: ir.Table, queries: ir.Table) -> dict[str, float]:
+    """The most frequent queries, and a head of two words with all that contains it."""
+    total = _one(log, queries.agg(searches=queries.searches.sum(), top=queries.searches.max()))
+    weather = _one(log, queries.agg(searches=queries.searches.sum(where=queries["query"] == "weather")))
+    users = _one(log, searches.agg(users=searches.user.nunique()))["users"]
+    wanted = round(227 * users / AOL_USERS)
+    two = queries.filter((queries.words == 2) & (queries.searches.between(wanted, 8 * wanted + 8)))
+    candidates = searches.semi_join(two.select("query"), "query").group_by("query").agg(users=searches.user.nunique())
+    near = log.engine.fetch(candidates)
+    heads = _nearest(near, wanted)
+    containing = [_containing(log, queries, head) for head, _ in heads]
+    middle = sorted(range(len(containing)), key=lambda i: containing[i]["all"])[len(containing) // 2] if heads else None
+    return {
+        "searches for weather, in a million": (weather["searches"] or 0) / total["searches"] * 1e6,
+        "searches for the first query, in a million": total["top"] / total["searches"] * 1e6,
+        "users of a head such as tiger woods": heads[middle][1] if middle is not None else 0,
+        "distinct queries that contain it": containing[middle]["all"] if middle is not None else 0,
+        "of which one user alone asked": containing[middle]["one"] if middle is not None else 0,
+    }
+
+
+def _nearest(candidates: pa.Table, wanted: int, number: int = 9) -> list[tuple[str, int]]:
+    """Heads whose users are nearest in number to what is wanted; names of people and things, not of sites."""
+    users = candidates["users"].to_numpy()
+    order = np.lexsort((candidates["query"].to_numpy(zero_copy_only=False), np.abs(users - wanted)))
+    names = candidates["query"].to_pylist()
+    return [(names[place], int(users[place])) for place in order[:number]]
+
+
+def _containing(log: SearchLog, queries: ir.Table, head: str) -> dict[str, int]:
+    within = queries.filter(queries["query"].contains(head))
+    found = _one(log, within.agg(all=within.count(), one=within.one_user.cast("int64").sum()))
+    return {"all": found["all"], "one": found["one"] or 0}
+
+
+def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
+    """How often two queries that somebody knows of a user are those of no other user."""
+    pairs = searches.select("user", "query").distinct()
+    order = pairs.mutate(chance=(pairs.user.concat("\t", pairs["query"])).hexdigest("md5"))
+    window = ibis.window(group_by=order.user, order_by=order.chance)
+    chosen = order.mutate(place=ibis.row_number().over(window)).filter(lambda t: t.place < _KNOWN_QUERIES)
+    per_user = chosen.group_by("user").agg(
+        known=chosen.count(), one=chosen["query"].min(), other=chosen["query"].max(), chance=chosen.chance.min()
+    )
+    attacked = log.engine.stage(
+        per_user.filter(per_user.known == _KNOWN_QUERIES).order_by("chance").limit(_ATTACKED).select("one", "other")
+    )
+    first = attacked.inner_join(pairs.rename(one="query", first="user"), "one")
+    both = first.inner_join(pairs.rename(other="query", second="user"), "other")
+    both = both.filter(both["first"] == both["second"])
+    fitting = both.group_by(["one", "other"]).agg(users=both["first"].nunique())
+    found = _one(log, fitting.agg(all=fitting.count(), alone=(fitting.users == 1).cast("int64").sum()))
+    return {"two known queries find their user": (found["alone"] or 0) / max(found["all"], 1)}
+
+
+def _interests(truth: Path) -> dict[str, float]:
+    """How many of the topics that a user comes back to are searched for 30 days or more."""
+    sessions = pq.read_table(truth / "sessions.parquet", columns=["user", "topic", "start"])
+    sessions = sessions.filter(pc.is_valid(sessions["topic"]))
+    spans = sessions.group_by(["user", "topic"]).aggregate([("start", "min"), ("start", "max"), ("start", "count")])
+    spans = spans.filter(pc.greater(spans["start_count"], 1))
+    days = pc.divide(
+        pc.subtract(spans["start_max"], spans["start_min"]).cast(pa.duration("s")).cast(pa.int64()), 86_400
+    )
+    return {"share of interests pursued over 30 days or more": pc.mean(pc.greater_equal(days, 30)).as_py() or 0.0}
+
+
+def _one(log: SearchLog, table: ir.Table) -> Mapping[str, int]:
+    row: dict[str, int] = log.engine.fetch(table).to_pylist()[0]
+    return row
