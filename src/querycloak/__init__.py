@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.clicks import Clicks
     from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.semantic.replacing import Semantic
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger import Ledger
     from querycloak.releases.loading import load
@@ -26,6 +27,7 @@ _HOMES = {
     "Profile": "querycloak.logs.profile",
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
+    "Semantic": "querycloak.methods.semantic.replacing",
     "connect": "querycloak.engines",
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
@@ -42,6 +44,7 @@ __all__ = [
     "Profile",
     "Release",
     "SearchLog",
+    "Semantic",
     "connect",
     "load",
     "profile",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.methods.semantic.domains import Domains
+from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.histories import Searches
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
@@ -31,25 +31,38 @@ _LEVELS_AT_ONCE = 32
 
 @dataclass(frozen=True, eq=False)
 class Replacement:
-    """The mechanism, ready to draw: its domains and the weights within each."""
+    """The mechanism, ready to draw: its domains and the weights within each, made when first used."""
 
     method: Semantic
     domains: Domains
-    weights: tuple[Weights, ...]
+    _made: dict[int, Weights] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, method: Semantic, taxonomy: Taxonomy) -> Replacement:
         """Everything that is public, from the parameters and the taxonomy."""
-        domains = Domains.of(taxonomy, method.domain)
-        if method.criterion == "hbdp":
-            return cls(method, domains, ())
-        if method.criterion == "nsqc":
-            return cls(method, domains, tuple(EqualityWeights(each.taxonomy) for each in domains.domains))
-        topics = None
+        made = cls(method, Domains.of(taxonomy, method.domain))
         if method.criterion == "sqc2":
-            topics = topics_of(taxonomy, topic_concepts(taxonomy, method.topic_names))
-        made = (SemanticWeights(d.taxonomy, None if topics is None else topics[d.concepts]) for d in domains.domains)
-        return cls(method, domains, tuple(made))
+            topic_concepts(taxonomy, method.topic_names)  # what is wrong with them is said before anything is read
+        return made
+
+    def at(self, method: Semantic) -> Replacement:
+        """The same tables for another epsilon, variant or unit."""
+        return Replacement(method, self.domains, self._made)
+
+    def weights(self, number: int) -> Weights:
+        """The weights within a domain."""
+        if number not in self._made:
+            self._made[number] = self._weights(self.domains.domains[number])
+        return self._made[number]
+
+    def _weights(self, domain: Domain) -> Weights:
+        if self.method.criterion == "nsqc":
+            return EqualityWeights(domain.taxonomy)
+        if self.method.criterion == "sqc1":
+            return SemanticWeights(domain.taxonomy)
+        whole = self.domains.taxonomy
+        topics = topics_of(whole, topic_concepts(whole, self.method.topic_names))
+        return SemanticWeights(domain.taxonomy, topics[domain.concepts])
 
     @property
     def concepts_of(self) -> Callable[[pa.Array], Ints] | None:
@@ -109,10 +122,11 @@ class Replacement:
 
     def _drawn(self, losses: NDArray[np.float64], domains: Ints, places: Ints, randomness: Randomness) -> Ints:
         drawn = np.empty(len(places), np.int32)
-        for number, weights in enumerate(self.weights):
+        for number in np.unique(domains).tolist():
             inside = np.flatnonzero(domains == number)
-            if len(inside):
-                drawn[inside] = draw_at(weights, places[inside], losses[inside], self.method.variant, randomness)
+            drawn[inside] = draw_at(
+                self.weights(number), places[inside], losses[inside], self.method.variant, randomness
+            )
         return drawn
 
     def _shown(self, domains: Ints, places: Ints) -> tuple[pa.Array, Ints]:

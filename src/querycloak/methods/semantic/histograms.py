@@ -48,7 +48,8 @@ def noisy_cells(
     keys, counts = np.unique(occupied, return_counts=True)
     drawn = counts + randomness.noise(noise, len(keys))
     passed = drawn > 0
-    empty = release_groups(np.array([0]), np.array([cells - len(keys)]), noise, 0, randomness)
+    sizes = np.array([cells - len(keys)])
+    empty = release_groups(np.zeros(1, np.int64)[sizes > 0], sizes[sizes > 0], noise, 0, randomness)
     # The rank among empty cells becomes a cell: as many occupied ones as stand before it are skipped.
     before = keys - np.arange(len(keys))
     places = empty.rank + np.searchsorted(before, empty.rank, side="right")

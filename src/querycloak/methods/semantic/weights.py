@@ -23,7 +23,7 @@ from querycloak.words.taxonomy import Taxonomy
 Weights = NDArray[np.int64]
 # Sums of floats err by far less than this share of a value.
 _MARGIN = 1e-9
-_ROUNDING = 1e-12  # at exponents below 2, see claim 3
+_FLOATS = 1e-12  # and, in sums of logarithms, than this
 _EXACT_ABOVE = 2.0  # of loss: below it the bound of claim 3 gives away too little to be worth a pass over all pairs
 _REFINEMENTS = 4
 _GRID = 2.0 ** np.arange(-12, 7)
@@ -68,14 +68,18 @@ class SemanticWeights:
         """max over outputs of ln(max Pr / min Pr) over inputs, of the integer weights (claim 2)."""
         weights = self.weights(exponent)
         totals = self._sums(self._by_class(weights))
-        return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _ROUNDING
+        return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _FLOATS
 
     def exponents(self, losses: Sequence[float]) -> list[float]:
         """For each loss the exponent, as large as we can certify, whose exact loss does not exceed it."""
+        if self.concepts == 1:
+            return [0.0] * len(losses)
         return [self._refined(loss, start) for loss, start in zip(losses, self._by_bound(losses), strict=True)]
 
     def paper_exponents(self, losses: Sequence[float]) -> list[float]:
         """e / (2 sensitivity), a hair less where rounding to integers would exceed e (claim 4)."""
+        if self.concepts == 1:
+            return [0.0] * len(losses)
         sensitivity = 1.0 if self._across_topics else 1.0 - self.least_similarity
         return [_with_rounding(loss, sensitivity, self._bits) for loss in losses]
 
@@ -104,11 +108,12 @@ class SemanticWeights:
     def _by_bound(self, losses: Sequence[float]) -> list[float]:
         """Claim 3: loss(x) <= slope x + excess(x), the second convex, so chords between points lie above it."""
         slope, excess = self._bound
-        reached = slope * _GRID + excess
-        # What rounding to integers and floats may add; a loss smaller than that gets exponent 0, a uniform draw.
-        within = np.maximum(np.asarray(losses) * (1 - _MARGIN) - _ROUNDING, 0.0)
-        found = np.interp(within, np.concatenate([[0.0], reached]), np.concatenate([[0.0], _GRID]))
-        return [float(exponent) for exponent in found]
+        points = np.concatenate([[0.0], _GRID])
+        # Rounding to integers moves each logarithm by at most this; convex too.
+        rounding = 4.1 * np.exp(points * (1 - self.least_similarity)) * 2.0 ** -(self._bits + 1)
+        reached = slope * points + np.concatenate([[0.0], excess]) + rounding
+        within = np.asarray(losses) * (1 - _MARGIN) - _FLOATS
+        return [float(exponent) for exponent in np.interp(within, reached, points)]
 
     @cached_property
     def _bound(self) -> tuple[float, Floats]:
@@ -119,7 +124,7 @@ class SemanticWeights:
             float(np.max(np.log(self._sums(np.exp(x * (quality - 1))) / self.concepts) + x * (1 - means)))
             for x in _GRID
         ]
-        return slope * (1 + _MARGIN), np.array(excess) + _ROUNDING
+        return slope * (1 + _MARGIN), np.array(excess) + _FLOATS
 
     def _refined(self, loss: float, start: float) -> float:
         """Go from a safe exponent towards the loss, one exact evaluation at a time."""
