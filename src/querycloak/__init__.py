@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.k_anonymity import KAnonymity
     from querycloak.methods.optimal.method import Optimal
     from querycloak.methods.query_pool import QueryPool
+    from querycloak.methods.semantic.replacing import Semantic
     from querycloak.methods.sessions import Sessions
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger import Ledger
@@ -36,6 +37,7 @@ _HOMES = {
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
     "Sessions": "querycloak.methods.sessions",
+    "Semantic": "querycloak.methods.semantic.replacing",
     "connect": "querycloak.engines",
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
@@ -56,6 +58,7 @@ __all__ = [
     "QueryPool",
     "Release",
     "SearchLog",
+    "Semantic",
     "Sessions",
     "connect",
     "load",

@@ -78,6 +78,14 @@ OPTIONS: dict[str, Any] = {
     ],
     "keep_time": Annotated[bool | None, typer.Option("--keep-time", help="Release times, unprotected.")],
     "preset": Annotated[str | None, typer.Option(help="dma (30 users a query, 5 a query and url).")],
+    "criterion": Annotated[str | None, typer.Option(help="sqc1, sqc2 (within topics), nsqc or hbdp (baselines).")],
+    "domain": Annotated[str | None, typer.Option(help="all, topics, or labels parted by |, such as abstraction.")],
+    "topics": Annotated[str | None, typer.Option(help="For sqc2: 4, 19, children, or labels parted by |.")],
+    "budget_per": Annotated[str | None, typer.Option(help="Whose epsilon it is: user, or query (weaker).")],
+    "max_queries": Annotated[int | None, typer.Option(help="The most queries of one user, in all releases together.")],
+    "repeats": Annotated[str | None, typer.Option(help="draw anew, or reuse a user's draw for the same concept.")],
+    "times": Annotated[str | None, typer.Option(help="drop, month, day, hour or keep; all but drop are unprotected.")],
+    "taxonomy": Annotated[str | None, typer.Option(help="wordnet, or your own table: id, labels, parents.")],
 }
 """The options of methods by the name of the field that they fill; a method has those that it has fields for."""
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.method import Method, describe
+from querycloak.methods.method import Method, check_budget, describe
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
-from querycloak.releases.accounting import require_budget
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -32,7 +31,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     if out is None:
         raise ParameterError("out must be given: the folder to write the release into, --out DIR")
     check_target(out)
-    require_budget(ledger, population, method.proven())
+    check_budget(method, ledger, population)
     return out
 
 
@@ -41,7 +40,7 @@ def show_dry_run(
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
     size = sum(_size(log) for log in logs)
-    account = require_budget(ledger, population, method.proven())
+    account = check_budget(method, ledger, population)
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
         json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)

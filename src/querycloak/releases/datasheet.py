@@ -35,11 +35,18 @@ def _beginning(contents: Contents) -> str:
             f"# A {contents.title}",
             *warnings,
             "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
-            "It is not the log: what too few people asked is missing, and what is here was changed as described below. "
+            f"It is not the log: {_CHANGED.get(contents.release.counts, _MISSING)}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]
     )
+
+
+_MISSING = "what too few people asked is missing, and what is here was changed as described below"
+_CHANGED = {
+    "none": "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
+    "asked: read how often topics and kinds of things occur, never a single row"
+}
 
 
 def _tables(contents: Contents) -> str:

@@ -31,6 +31,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
         "exact": "counts as they are in the log, without noise",
         "sampled": "how often a user was drawn for a row, so many times as was computed from the log",
         "synthetic": "counts of rows that were made up to resemble the log",
+        "none": "there are no counts",
     }
 )
 
