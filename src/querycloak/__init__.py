@@ -10,6 +10,8 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.clicks import Clicks
     from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.query_pool import QueryPool
+    from querycloak.methods.sessions import Sessions
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger import Ledger
     from querycloak.releases.loading import load

@@ -63,7 +63,7 @@ def test_the_budgets_that_are_compared() -> None:
     for table in ("clicks", "sessions"):
         epsilon, delta = paper_budget(table)
         assert (epsilon, f"{delta:.2e}") == (8.0, "3.03e-08")
-    assert STANDARD_BUDGETS == ((1.0, 1e-6), (3.0, math.exp(-10)), (8.0, 2.25e-7))
+    assert ((1.0, 1e-6), (3.0, math.exp(-10)), (8.0, 2.25e-7)) == STANDARD_BUDGETS
 
 
 def test_nothing_released_has_no_error(tmp_path: Path, duckdb_engine: Engine) -> None:

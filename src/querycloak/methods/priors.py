@@ -26,11 +26,7 @@ def with_prior(engine: Engine, contributions: ir.Table, column: str) -> ir.Table
     words = texts.select("text", "digits", word=texts.plain.split(" ").unnest())
     told = words.left_join(engine.upload(_known_words()), "word")
     counted = told.group_by(["text", "digits"]).agg(words=told.count(), unknown=told.known.isnull().sum())
-    points = (
-        (counted.words - 1) * _WORD
-        + counted.unknown * _UNKNOWN_WORD
-        + counted.digits.cast("int64") * _DIGIT
-    )
+    points = (counted.words - 1) * _WORD + counted.unknown * _UNKNOWN_WORD + counted.digits.cast("int64") * _DIGIT
     scored = counted.select(scored=counted.text, prior=ibis.least(points, MOST_POINTS).cast("int64"))
     return contributions.inner_join(scored, contributions[column] == scored.scored).drop("scored")
 
