@@ -156,7 +156,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["guarantee", "sessions"], "there is no method 'sessions'; there are clicks, k-anonymity"),
+        (["guarantee", "session"], "there is no method 'session'; there are clicks, sessions, query-pool"),
         (["guarantee", "clicks"], "give the budget (epsilon, delta) or the knobs (noise, threshold)"),
         (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
         (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),
