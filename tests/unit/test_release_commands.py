@@ -246,7 +246,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["ledger", "show", "--ledger", "{log}"], "ledger"),
         (["ledger", "show", "--at-delta", "1e-6"], "--at-delta goes with --composition pld"),
         (["guarantee", "clicks", *BUDGET, "--releases", "0"], "releases must be at least 1, got 0"),
-        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "at_delta must be a number above"),
+        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "at_delta must be a number"),
         (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
         (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
         (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "log must be given"),

@@ -32,6 +32,10 @@ class Planned(Protocol):
         """What the card says."""
         ...
 
+    def proven(self) -> Guarantee:
+        """What it guarantees alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class BoundChooser:
@@ -60,12 +64,19 @@ class BoundChooser:
         failures: list[ParameterError] = []
         for bound in BOUNDS:
             try:
-                found.append(self.at_bound(bound, self.budget[1]))
+                found.append(self._within_budget(self.at_bound(bound, self.budget[1])))
             except ParameterError as failure:
                 failures.append(failure)
         if not found:
             raise failures[0]
         return found
+
+    def _within_budget(self, method: Planned) -> Planned:
+        """The method, after one more look: the proof needs every candidate to keep to what is left."""
+        proven = method.proven()
+        if (proven.epsilon or 0.0) > self.budget[1] or (proven.delta or 0.0) > self.delta:
+            raise ParameterError("a bound's plan exceeds what is left of the budget; this is a bug in querycloak")
+        return method
 
     def guarantee(self, unprotected: tuple[str, ...]) -> Guarantee:
         """The same whatever is chosen."""

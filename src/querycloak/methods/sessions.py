@@ -259,11 +259,8 @@ class Sessions:
         tables = {"sessions": found if self.variant == "paper" else sequences.once_per_sequence(found)}
         if not self.no_clicks:
             paper = self.variant == "paper"
-            pairs = (
-                first_records(log.clicks, self.plans["clicks"].per_user)
-                if paper
-                else once_per_key(log.clicks, clicks.KEY)
-            )
+            every = log.clicks
+            pairs = first_records(every, self.plans["clicks"].per_user) if paper else once_per_key(every, clicks.KEY)
             tables = {"clicks": pairs, **tables}
         if self.priors is not None:
             from querycloak.methods.priors import with_prior

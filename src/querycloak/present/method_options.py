@@ -36,12 +36,8 @@ OPTIONS: dict[str, Any] = {
     "delta": Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")],
     "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
-    "selection": Annotated[
-        str | None, typer.Option(help="laplace, gaussian, weighted or rounds; by formula if not given.")
-    ],
-    "priors": Annotated[
-        str | None, typer.Option(help="public: users prefer keys that a public word list makes likely.")
-    ],
+    "selection": Annotated[str | None, typer.Option(help="laplace, gaussian, weighted or rounds; else by formula.")],
+    "priors": Annotated[str | None, typer.Option(help="public: users prefer keys that a word list makes likely.")],
     "per_user": Annotated[
         Any,
         typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs."),
