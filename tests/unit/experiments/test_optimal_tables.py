@@ -20,7 +20,7 @@ from tests.unit.optimal.instances import random_holdings
 
 @pytest.fixture(scope="module")
 def tables() -> OptimalTables:
-    return OptimalTables(random_holdings(60, 40, 3), seconds=0.2)
+    return OptimalTables(random_holdings(40, 30, 3), seconds=0.1)
 
 
 def test_golden_numbers_as_printed() -> None:
