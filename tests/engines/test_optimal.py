@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from querycloak.audits.leaks import leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog, read
@@ -23,6 +24,7 @@ from querycloak.privacy.noise import Gaussian
 from querycloak.privacy.randomness import Randomness
 from querycloak.utility.pair_measures import pair_measures
 from querycloak.utility.pair_values import output_of, values
+from tests.commands import querycloak
 from tests.logs import Row, aol, write
 
 # Noise of sigma 0.05 is 0 but for a chance of 1e-86: the tables are then the counts themselves.
@@ -133,7 +135,7 @@ def test_a_charge_comes_before_the_draw_and_names_every_law(duckdb_engine: Engin
 @pytest.mark.parametrize(
     ("held", "options", "message"),
     [
-        ({"u1": "ab", "u2": "cd"}, {}, "no .query, url. pair is held by two users"),
+        ({"u1": "ab", "u2": "cd"}, {}, "private, not for publication: no .query, url. pair is held by two users"),
         (
             {f"u{i}": "a" for i in range(4)},
             {"delta": 0.2},
@@ -199,3 +201,28 @@ def test_measures_of_the_log_beside_itself_and_beside_half_of_it(duckdb_engine: 
     assert part["pairs_per_user_error"] == pytest.approx(0.5)
     # 80 triplets are off by (1/80 - 1/100)/(1/100) = 25 %, 20 by all of their share.
     assert part["diff_ratio"] == [0, 0, 80, 0, 0, 0, 0, 0, 0, 20, 0]
+
+
+def test_the_commands_release_and_refuse(tmp_path: Path) -> None:
+    """On a terminal: no user of the log in anything written or said, private figures marked, exit codes."""
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    log = write(tmp_path / "log.tsv", aol(holding({f"SECRETUSER{i}": "abc" for i in range(60)})))
+    budget = ("--epsilon", "8", "--delta", "0.01", "--per-user", "3")
+    done = querycloak("release", "optimal", log, *budget, "--out", tmp_path / "default", tmp=tmp)
+    assert done.returncode == 0
+    assert "rows in log.parquet" in done.stdout
+    paper = ("--variant", "paper", "--epsilon", "1")
+    done = querycloak("release", "optimal", log, *paper, "--delta", "0.5", "--out", tmp_path / "paper", tmp=tmp)
+    assert done.returncode == 0
+    assert "private, not for publication: " in done.stderr
+    assert "no choice has more than" not in done.stdout
+    for name in ("default", "paper"):
+        assert leaks_in_folder(tmp_path / name, ["SECRETUSER"]) == []
+    card = json.loads((tmp_path / "paper" / "card.json").read_text())
+    assert any("Delta (0.5) is the chance that a user of the log appears" in warning for warning in card["warnings"])
+    assert "no choice" not in (tmp_path / "paper" / "README.md").read_text()
+    refused = querycloak("release", "optimal", log, *paper, "--delta", "0.01", "--out", tmp_path / "none", tmp=tmp)
+    assert refused.returncode == 2
+    assert "private, not for publication: with this budget no pair at all can be released" in refused.stderr
+    assert not (tmp_path / "none").exists()

@@ -97,7 +97,7 @@ def test_the_relaxed_optimum_is_proportional_to_the_limit(seed: int, share: floa
     held = random_holdings(20, 10, seed)
     goal = objective("size", held.totals)
     one, other = (
-        relax(packing(held, Limit(round(share * each * UNIT)), goal), goal, whole=False, tolerance=1e-7)
+        relax(packing(held, Limit(round(share * each * UNIT), Fraction(0)), goal), goal, whole=False, tolerance=1e-7)
         for each in (1.0, factor)
     )
     assert other.value == pytest.approx(factor * one.value, rel=1e-3)
@@ -262,7 +262,13 @@ def test_a_share_that_just_fits_is_no_matter_of_rounding() -> None:
     """Two users with half of a pair each: either appears with a chance of exactly 1/2."""
     halves = of_matrix(np.array([[3, 3, 0, 0], [0, 0, 5, 5], [0, 1, 1, 0]]))
     goal = objective("size", halves.totals)
-    for epsilon, delta, found in ((LOG2, 0.5, 2), (1.0, 0.5, 2), (math.log(2), 0.5, 0), (1.0, 0.4999999999999999, 0)):
+    for epsilon, delta, found in (
+        (LOG2, 0.5, 2),
+        (1.0, 0.5, 2),
+        (LOG2, 0.8, 2),
+        (math.log(2), 0.5, 0),
+        (1.0, 0.4999999999999999, 0),
+    ):
         rows = packing(halves, limit(epsilon, delta), goal)
         assert solve(rows, goal).value == found
     tenths = of_matrix(np.ones((1, 10), dtype=np.int64))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
 
 KEY = ("query", "url")
+PRIVATE = "private, not for publication:"
+"""How errors begin that tell something computed from the log without noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ def of_log(log: SearchLog) -> Holdings:
     table = log.engine.fetch(shared.order_by([*KEY, "user"]))
     if table.num_rows == 0:
         raise InputError(
-            "no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
+            f"{PRIVATE} no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
             "give a larger log, or keep less of each address: --keep-url host"
         )
     texts = [_codes(table[name]) for name in KEY]

@@ -42,7 +42,6 @@ _UNPROTECTED_BY_SAMPLING = (
     "what users who are drawn did: all rows of a drawn user stand under one name",
     "that nothing could be released, or not as much as was asked: an error tells whoever runs it",
 )
-PRIVATE = "private, not for publication:"
 _BITS = 128
 
 
@@ -270,6 +269,7 @@ class Optimal:
 
     def solve(self, held: Holdings) -> Solution:
         """The output counts of the paper variant; they, and every error here, are private output."""
+        from querycloak.methods.optimal.holdings import PRIVATE
         from querycloak.methods.optimal.objectives import objective
         from querycloak.methods.optimal.packing import least_delta, limit, packing
         from querycloak.methods.optimal.solving import largest_output, solve

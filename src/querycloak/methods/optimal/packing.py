@@ -56,18 +56,17 @@ class Packing:
 
 
 class Limit(NamedTuple):
-    """B in units, rounded down; and, where delta decides it, the largest share of a pair that alone just fits."""
+    """B in units, rounded down; and the largest share of a pair that alone fits for certain, 1 - e^-B."""
 
     units: int
-    share: Fraction | None = None
+    share: Fraction
 
 
 def limit(epsilon: float, delta: float) -> Limit:
     """B = min(epsilon, log(1/(1-delta)))."""
     units = math.floor(min(epsilon, -math.log1p(-delta)) * (1 - _SLACK) * UNIT)
-    # Delta decides for certain if e^-epsilon is at most 1-delta.
-    decides = Fraction(exp_minus(stated(epsilon), _BITS)[1], 1 << _BITS) <= 1 - stated(delta)
-    return Limit(units, stated(delta) if decides else None)
+    by_epsilon = 1 - Fraction(exp_minus(stated(epsilon), _BITS)[1], 1 << _BITS)
+    return Limit(units, min(stated(delta), by_epsilon))
 
 
 def weights(holdings: Holdings) -> IntArray:
@@ -82,8 +81,7 @@ def weights(holdings: Holdings) -> IntArray:
 def packing(holdings: Holdings, bound: Limit, objective: Objective) -> Packing:
     """The users' constraints with B = bound, and those that the objective adds."""
     starts, row, weight = holdings.starts, holdings.user, weights(holdings)
-    if bound.share is not None:
-        weight = np.where(_just_fits(holdings, bound.share), np.minimum(weight, bound.units), weight)
+    weight = np.where(_just_fits(holdings, bound.share), np.minimum(weight, bound.units), weight)
     capacity = np.full(holdings.users, bound.units, dtype=np.int64)
     if objective.once_per_query:
         starts, row, weight, capacity = _with_queries(holdings, row, weight, capacity)

@@ -16,7 +16,7 @@ from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heavi
 from querycloak.privacy.randomness import IntArray
 
 _NEARLY_WHOLE = 1e-4
-_ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _MOST_ROUNDS = 200, 5, 3_000_000
+_ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 200_000, 3_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,19 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     found = [counts for counts in _candidates(rows, goal, relaxed, tight, floored, begun) if rows.holds(counts)]
     if goal.total_exact:
         found = [counts for counts in found if int(counts.sum()) == goal.total]
-    best = max(found, key=goal.value)
-    rounds = min(_ROUNDS_PER_UNIT * int(best.sum()) + _ROUNDS_PER_ENTRY * rows.row.size, _MOST_ROUNDS)
-    best = exchange(rows, goal, best, rounds)
+    found.sort(key=goal.value, reverse=True)
+    # Two beginnings, for a search may end where the other does not.
+    best = max((exchange(rows, goal, begin, _rounds(rows, begin)) for begin in found[:2]), key=goal.value)
     bound = min(relaxed.bound, tight.bound)
     if goal.size == 1.0:  # a number of rows or pairs: whole
         bound = float(math.floor(bound + 1e-6))
     return Solution(best, goal.value(best), relaxed, floored, max(bound, goal.value(best)))
+
+
+def _rounds(rows: Packing, begun: IntArray) -> int:
+    """More where there is more to exchange; a few seconds' worth at most."""
+    few = min(_ROUNDS_PER_ENTRY * rows.row.size, _ENOUGH_ROUNDS)
+    return min(max(_ROUNDS_PER_UNIT * int(begun.sum()), few), _MOST_ROUNDS)
 
 
 def _candidates(

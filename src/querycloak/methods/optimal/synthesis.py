@@ -66,7 +66,7 @@ def _associate(dealt: Dealt, degrees: Degrees, tables: NoisyTables, state: NDArr
     """Exchange pairs between users until as many hold two of them together as the noisy associations say."""
     if tables.link_count.size == 0 or dealt.pair.size == 0:
         return
-    links = _links(tables, degrees, dealt.pair.size / int(tables.count.sum()))
+    links = _links(tables, degrees, dealt.pair.size / int(np.maximum(tables.count, 0).sum()))
     holders = Holders(np.concatenate([[0], np.cumsum(degrees.pairs)]), np.argsort(dealt.pair, kind="stable"))
     rounds = min(_ROUNDS_PER_LINK * int(links.target.sum()), _MOST_ROUNDS)
     _fit(dealt, holders, links, rounds, state)
