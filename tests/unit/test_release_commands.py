@@ -235,7 +235,7 @@ def test_only_affinity_explains_a_query(tmp_path: Path) -> None:
         (["k-anonymity", "--min-users", "5", "--explain", "cell phone case"], "No such option: --explain"),
         (["affinity", "--min-users", "5", "--out", "x"], "this log has no concepts"),
     ):
-        given = [arguments[0], log, *arguments[1:]]
+        given: list[str | Path] = [arguments[0], log, *arguments[1:]]
         if arguments[-1] == "x":
             given += ["--concept-users", "100"]
         done = querycloak("release", *given)
