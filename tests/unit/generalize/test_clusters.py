@@ -24,32 +24,15 @@ def cases(draw: st.DrawFn) -> tuple[list[int], list[list[int]], int]:
 
 
 def slow_cut(parents: list[int], users: list[list[int]], k: int) -> list[int]:
-    """By sets of users, from the root down."""
-
-    def below(node: int) -> set[int]:
-        return {c for c in range(len(parents)) if node in path(c)}
-
-    def path(node: int) -> list[int]:
-        return [node] if node == 0 else [node, *path(parents[node])]
-
-    def of(concepts: set[int]) -> set[int]:
-        return {user for user, has in enumerate(users) if set(has) & concepts}
-
+    """By sets, from the last concept to the root: parents have smaller numbers."""
+    cluster = [{concept} for concept in range(len(parents))]
     becomes = [-1] * len(parents)
-
-    def reach(node: int) -> None:
-        for each in below(node):
-            becomes[each] = node
-        children = [c for c in range(1, len(parents)) if parents[c] == node]
-        good = [c for c in children if len(of(below(c))) >= k]
-        rest = of({node}.union(*(below(c) for c in children if c not in good)))
-        if good and 0 < len(rest) < k:
-            good.remove(min(good, key=lambda c: (len(of(below(c))), c)))
-        for child in good:
-            reach(child)
-
-    if len(of(below(0))) >= k:
-        reach(0)
+    for concept in reversed(range(len(parents))):
+        if sum(bool(set(has) & cluster[concept]) for has in users) >= k:
+            for each in cluster[concept]:
+                becomes[each] = concept
+        elif concept:
+            cluster[parents[concept]] |= cluster[concept]
     return becomes
 
 
@@ -57,11 +40,19 @@ def slow_cut(parents: list[int], users: list[list[int]], k: int) -> list[int]:
 @given(cases())
 def test_the_cut_is_the_slow_one_and_every_concept_has_k_users(case: tuple[list[int], list[list[int]], int]) -> None:
     parents, users, k = case
-    found = cut(Tree(np.array(parents, np.int32), 0), rows(users), k).tolist()
+    holders = [[user for user, has in enumerate(users) if concept in has] for concept in range(len(parents))]
+    found = cut(Tree(np.array(parents, np.int32), 0), rows(holders), len(users), k).tolist()
     assert found == slow_cut(parents, users, k)
     for concept in set(found) - {-1}:
-        holders = {user for user, has in enumerate(users) if any(found[c] == concept for c in has)}
-        assert not holders or len(holders) >= k
+        assert sum(any(found[c] == concept for c in has) for has in users) >= k
+
+
+def test_thousands_of_users_are_handed_up() -> None:
+    """A star of single users: nobody stands alone, together they stand at the middle."""
+    parents = np.array([0, 0, *([1] * 5000)], np.int32)
+    holders = [[], [], *([user] for user in range(5000))]
+    assert set(cut(Tree(parents, 0), rows(holders), 5000, 5000).tolist()[2:]) == {1}
+    assert set(cut(Tree(parents, 0), rows(holders), 5000, 5001).tolist()) == {-1}
 
 
 def test_leaves_and_order_of_wordnet() -> None:

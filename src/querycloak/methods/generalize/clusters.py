@@ -1,4 +1,4 @@
-"""Concepts cut so that whatever remains has k users (generalize.md, steps 2 and 3)."""
+"""Concepts cut so that whatever remains has k users (generalize.md, step 2)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,12 @@ class Tree:
         return counts
 
 
-def cut(tree: Tree, concepts_of_users: Rows, least: int) -> Numbers:
-    """What each concept becomes: the deepest concept above it or itself that is reached, or -1 if none is."""
-    users = np.zeros(len(tree.parents), np.int64)
-    _count_users(concepts_of_users.starts, concepts_of_users.data, tree.parents, tree.root, users)
-    rest = np.zeros(len(tree.parents), np.int64)
-    _count_rest(concepts_of_users.starts, concepts_of_users.data, tree.parents, tree.root, users, least, rest)
-    becomes: Numbers = _reached(tree.top_down, tree.parents, tree.root, users, rest, least)
+def cut(tree: Tree, users_of_concepts: Rows, number_of_users: int, least: int) -> Numbers:
+    """What each concept becomes: the first at or above it that has enough users of its own, or -1 if none has."""
+    seen = np.full(number_of_users + 1, -1, np.int64)
+    enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.data, least, seen)
+    becomes = np.where(enough, np.arange(len(tree.parents)), -1).astype(np.int32)
+    _inherit(tree.top_down, tree.parents, becomes)
     return becomes
 
 
@@ -69,56 +68,49 @@ def _add_up(top_down, parents, root, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_users(starts, data, parents, root, users):  # type: ignore[no-untyped-def]
-    """Different users at or below each concept: a walk up ends where the same user has passed."""
-    passed = np.full(parents.size, -1, np.int64)
-    for user in range(starts.size - 1):
-        for i in range(starts[user], starts[user + 1]):
-            concept = data[i]
-            while passed[concept] != user:
-                passed[concept] = user
-                users[concept] += 1
-                if concept == root:
-                    break
-                concept = parents[concept]
+def _enough(top_down, parents, starts, users, least, seen):  # type: ignore[no-untyped-def]
+    """From the leaves up: whether a concept keeps its users, its own and those handed up to it, or hands them up."""
+    enough = np.zeros(parents.size, np.bool_)
+    # Of each concept the last child that handed up, of each child the one before it, and where its users are listed.
+    last_child, child_before = np.full(parents.size, -1, np.int64), np.full(parents.size, -1, np.int64)
+    begins, ends = np.zeros(parents.size, np.int64), np.zeros(parents.size, np.int64)
+    listed, used = np.empty(1024, np.int32), 0
+    for step in range(top_down.size - 1, -1, -1):
+        concept = top_down[step]
+        begins[concept] = used
+        for i in range(starts[concept], starts[concept + 1]):
+            listed, used = _with(users[i], concept, seen, listed, used)
+        child = last_child[concept]
+        while child >= 0:
+            for i in range(begins[child], ends[child]):
+                listed, used = _with(listed[i], concept, seen, listed, used)
+            child = child_before[child]
+        if used - begins[concept] >= least:
+            enough[concept] = True
+            used = begins[concept]
+        elif used > begins[concept] and parents[concept] != concept:
+            ends[concept] = used
+            child_before[concept] = last_child[parents[concept]]
+            last_child[parents[concept]] = concept
+    return enough
 
 
 @njit(cache=True, nogil=True)
-def _count_rest(starts, data, parents, root, users, least, rest):  # type: ignore[no-untyped-def]
-    """Different users at each concept itself, or below a child of too few users."""
-    passed, rested = np.full(parents.size, -1, np.int64), np.full(parents.size, -1, np.int64)
-    for user in range(starts.size - 1):
-        for i in range(starts[user], starts[user + 1]):
-            concept, in_rest = data[i], True
-            while True:
-                if in_rest and rested[concept] != user:
-                    rested[concept] = user
-                    rest[concept] += 1
-                if passed[concept] == user or concept == root:
-                    break
-                passed[concept] = user
-                in_rest = users[concept] < least
-                concept = parents[concept]
+def _with(user, concept, seen, listed, used):  # type: ignore[no-untyped-def]
+    """Add a user to the list of a concept, once."""
+    if seen[user] == concept:
+        return listed, used
+    seen[user] = concept
+    if used == listed.size:
+        larger = np.empty(2 * used, np.int32)
+        larger[:used] = listed
+        listed = larger
+    listed[used] = user
+    return listed, used + 1
 
 
 @njit(cache=True, nogil=True)
-def _reached(top_down, parents, root, users, rest, least):  # type: ignore[no-untyped-def]
-    becomes = np.full(parents.size, -1, np.int32)
-    if users[root] < least:
-        return becomes
-    kept_back = np.full(parents.size, -1, np.int32)  # of each concept the child with the fewest users, but enough
-    for child in range(parents.size):
-        parent = parents[child]
-        if child == root or users[child] < least or rest[parent] == 0 or rest[parent] >= least:
-            continue
-        if kept_back[parent] < 0 or users[child] < users[kept_back[parent]]:
-            kept_back[parent] = child
+def _inherit(top_down, parents, becomes):  # type: ignore[no-untyped-def]
     for concept in top_down:
-        parent = parents[concept]
-        if concept == root:
-            becomes[concept] = root
-        elif users[concept] >= least and becomes[parent] == parent and kept_back[parent] != concept:
-            becomes[concept] = concept
-        else:
-            becomes[concept] = becomes[parent]
-    return becomes
+        if becomes[concept] < 0 and parents[concept] != concept:
+            becomes[concept] = becomes[parents[concept]]

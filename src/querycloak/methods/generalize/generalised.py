@@ -25,17 +25,19 @@ class Generalised:
     queries: pa.ChunkedArray
     own_users: NDArray[np.int32]
     concepts: NDArray[np.int32]
-    concepts_of_users: Rows
+    users_of_concepts: Rows
+    number_of_users: int
     tree: Tree
 
     def becomes(self, least: int) -> NDArray[np.int32]:
         """The concept that stands for each query if each needs so many users; -1 for none."""
-        of_concept = cut(self.tree, self.concepts_of_users, least)
+        of_concept = cut(self.tree, self.users_of_concepts, self.number_of_users, least)
         return np.where(self.concepts == UNMATCHED, -1, of_concept[self.concepts]).astype(np.int32)
 
 
 def generalise(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> Generalised:
     """Match every query."""
     found = gather(engine.stream(sorted_uses(uses)), Matcher(taxonomy).concepts)
-    of_users = sorted_sets(found.use_users, found.use_numbers, found.number_of_users)
-    return Generalised(found.queries, found.own_users, found.numbers, of_users, Tree.of(taxonomy))
+    of_concepts = sorted_sets(found.use_numbers, found.use_users, len(taxonomy))
+    tree = Tree.of(taxonomy)
+    return Generalised(found.queries, found.own_users, found.numbers, of_concepts, found.number_of_users, tree)
