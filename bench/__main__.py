@@ -6,21 +6,21 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench import aol_shaped, peers, reading, releasing, synthetic
+from bench import aol_shaped, peers, reading, releasing, semantic, synthetic
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 6_000_000, aol_shaped.ROWS])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "querycloak-bench")
-    parser.add_argument("--only", choices=["reading", "releasing", "peers", "synthetic"])
+    parser.add_argument("--only", choices=["reading", "releasing", "peers", "semantic", "synthetic"])
     given = parser.parse_args()
     given.folder.mkdir(mode=0o700, exist_ok=True)
     for rows in given.rows:
         path = given.folder / f"aol-shaped-{rows}.tsv"
         if not path.exists():
             aol_shaped.write_log(path, rows)
-        for bench in (reading, releasing, peers, synthetic):
+        for bench in (reading, releasing, peers, semantic, synthetic):
             if given.only in (None, bench.__name__.rpartition(".")[2]):
                 bench.main(path, rows, given.folder)
 
