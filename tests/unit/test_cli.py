@@ -81,10 +81,14 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
 
 
 def test_demo_shows_the_main_job() -> None:
-    done = querycloak("demo", COLUMNS="80")
+    done = querycloak("demo", "--users", "1500", COLUMNS="80")
     assert done.returncode == 0
-    assert "users                                                         400" in done.stdout
+    assert "users                                                       1,500" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert done.stderr == ""
+    rows = {line[:22].strip(): line[22:].split() for line in done.stdout.splitlines()}
+    assert int(rows["the log itself"][4]) > 100  # secrets
+    assert rows["clicks"][3:5] == ["0", "0"]  # queries of few, secrets
 
 
 @pytest.mark.parametrize(

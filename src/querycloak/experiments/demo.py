@@ -1,55 +1,95 @@
-"""The demo: a small invented log, released in every way there is, side by side."""
+"""The demo: a synthetic log, released in every way there is, side by side, its secrets counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
-from querycloak.logs.searchlog import SearchLog, read
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks import Clicks
 from querycloak.methods.k_anonymity import KAnonymity
 from querycloak.methods.method import Method
+from querycloak.releases.release import Release
 
-EPSILON, DELTA = 4.0, 1e-6
+USERS = 20_000
+EPSILON, DELTA = 8.0, 1e-6
+_FEW = 5
+_TEXTS = ("query", "next_query", "queries")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One way of releasing the demo's log, and what is left of its clicks."""
+    """One way of releasing the demo's log, and what is left of it: true figures, but of an invented log."""
 
     title: str
-    method: Method
-    pairs: int
-    volume: int
-    seen_by_few: int
-
-
-def demo_log() -> SearchLog:
-    """The small invented log that comes with querycloak."""
-    return read(str(files("querycloak.experiments") / "data" / "demo.tsv.gz"))
+    method: Method | None
+    rows: int
+    queries: int
+    searches: float  # the share of searches whose query came out
+    of_few: int  # queries that fewer than five users asked
+    secrets: int
 
 
 def demo_methods() -> dict[str, Method]:
     """What the demo compares."""
     return {
-        "k-anonymity, 5 users": KAnonymity(min_users=5),
-        "clicks as published": Clicks(epsilon=EPSILON, delta=DELTA, variant="paper"),
-        "clicks, 1 per user": Clicks(epsilon=EPSILON, delta=DELTA, per_user=1),
-        "clicks, default": Clicks(epsilon=EPSILON, delta=DELTA),
+        "k-anonymity, 5 users": KAnonymity(min_users=5, keys="queries"),
+        "clicks, as published": Clicks(epsilon=EPSILON, delta=DELTA, variant="paper"),
+        "clicks": Clicks(epsilon=EPSILON, delta=DELTA),
     }
 
 
-def compare(log: SearchLog, out: Path | None) -> Iterator[Compared]:
+def compare(log: SearchLog, truth: Path, out: Path | None) -> Iterator[Compared]:
     """Release the log with each method; keep the releases if there is a folder for them."""
-    clicks = log.clicks
-    true = log.engine.fetch(clicks.group_by(["query", "url"]).agg(users=clicks.user.nunique(), clicks=clicks.count()))
-    facts = {(row["query"], row["url"]): (row["users"], row["clicks"]) for row in true.to_pylist()}
-    yield Compared("the log itself", KAnonymity(min_users=2), len(facts), sum(c for _, c in facts.values()), sum(u < 5 for u, _ in facts.values()))  # noqa: E501  # fmt: skip
+    facts = _Facts(log, truth)
+    yield facts.of(
+        "the log itself", None, facts.users["query"], log.engine.fetch(log.rows.count().as_table())[0][0].as_py()
+    )
     for title, method in demo_methods().items():
         release = method.release(log)
-        rows = [facts[row["query"], row["url"]] for row in release.table("clicks").to_pylist()]
         if out is not None:
             release.save(out / title.replace(", ", "-").replace(" ", "-"))
-        yield Compared(title, method, len(rows), sum(c for _, c in rows), sum(u < 5 for u, _ in rows))
+        texts, rows = _texts(release)
+        yield facts.of(title, method, texts, rows)
+
+
+def _texts(release: Release) -> tuple[pa.Array, int]:
+    """The queries that a release tells, and how many rows it has."""
+    found: list[pa.Array] = []
+    rows = 0
+    for name in release.tables:
+        table = release.table(name)
+        rows += table.num_rows
+        for column in set(_TEXTS) & set(table.column_names):
+            values = table[column].combine_chunks()
+            found.append(values.flatten() if pa.types.is_list(values.type) else values)
+    return pa.concat_arrays([pa.array([], pa.string()), *found]), rows
+
+
+class _Facts:
+    """The truth about the log: who asked what, and what was planted."""
+
+    def __init__(self, log: SearchLog, truth: Path) -> None:
+        searches = log.searches
+        asked = searches.group_by("query").agg(users=searches.user.nunique(), searches=searches.count())
+        self.users: pa.Table = log.engine.fetch(asked)
+        self.planted = pq.read_table(truth / "sensitive.parquet")["query"]
+
+    def of(self, title: str, method: Method | None, texts: pa.Array, rows: int) -> Compared:
+        """What a release of these texts keeps and tells."""
+        known = self.users.filter(pc.is_in(self.users["query"], texts))
+        whole = pc.sum(self.users["searches"]).as_py()
+        return Compared(
+            title=title,
+            method=method,
+            rows=rows,
+            queries=len(pc.unique(texts)),
+            searches=(pc.sum(known["searches"]).as_py() or 0) / whole,
+            of_few=pc.sum(pc.less(known["users"], _FEW)).as_py() or 0,
+            secrets=pc.sum(pc.is_in(self.planted, texts)).as_py() or 0,
+        )

@@ -203,15 +203,14 @@ def synth(
 
 @app.command()
 def demo(
+    users: Annotated[int | None, typer.Option(help="How many people search; 20,000 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show the main job on a small log that comes with querycloak."""
-    from querycloak.experiments.demo import demo_log
+    """Show the main job: make a synthetic log, release it in every way there is, compare."""
     from querycloak.present.demonstration import show_demo
 
-    with demo_log() as log:
-        show_demo(log, out, quiet=quiet)
+    show_demo(users, out, quiet=quiet)
 
 
 def main() -> None:

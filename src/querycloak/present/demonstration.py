@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from querycloak.errors import ParameterError
-from querycloak.experiments.demo import DELTA, EPSILON, Compared, compare
-from querycloak.logs.searchlog import SearchLog
+from querycloak.experiments.demo import DELTA, EPSILON, USERS, Compared, compare
+from querycloak.logs.searchlog import read
 from querycloak.present.inspecting import show_profile
+from querycloak.present.synthesizing import making_progress
 from querycloak.present.terminal import console
+from querycloak.synthetic.writing import synthesize
 
-_BEFORE = "A small invented search log in AOL's format. This is what its owner sees:\n"
+_BEFORE = """\
+A search log of {users:,} invented people (querycloak synth). Some have typed
+what gives them away: their own name, a card number, a rare disease.
+This is what the log's owner sees:
+"""
 _BETWEEN = f"""
-Now release its clicks: (query, url) pairs, with how many users clicked them.
-k-anonymity drops what fewer than 5 users share, and stops there. The other ways
-add noise, at one and the same budget (epsilon {EPSILON:g}, delta {DELTA:g}), which
-bounds what the result can tell about any one person in the log.
+Now release it. k-anonymity drops what fewer than 5 users share, and promises
+nothing more. The others add noise; with epsilon {EPSILON:g} and delta {DELTA:g} that bounds
+what the result can tell about any one person, whatever else somebody knows.
 """
 _AFTER = """
-kept: the pairs that came out, and their share of all clicks. of few: those of
-them that fewer than 5 users clicked. promise: what is proven for any one user.
-The default lets each user add to 32 pairs, which pays on large logs of people
-who search much; on one as small as this, 1 per user keeps more.
+rows: of the release. searches: the share of the log's searches whose query
+came out. of few: queries that fewer than 5 users asked. secrets: what gives
+people away, as planted. promise: what is proven for any one user.
 
 Next:
   querycloak inspect YOUR-LOG
@@ -29,16 +34,22 @@ Next:
   querycloak release clicks YOUR-LOG --epsilon 4 --delta 1e-6 --out RELEASE"""
 
 
-def show_demo(log: SearchLog, out: Path | None, *, quiet: bool) -> None:
-    """Profile the log that comes with querycloak, and release it in every way there is."""
+def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
+    """Make a log, profile it, and release it in every way there is."""
     if out is not None:
         _make_folder(out)
-    if not quiet:
-        console().print(_BEFORE)
-    show_profile(log, gap_minutes=30, as_json=False)
-    if not quiet:
-        console().print(_BETWEEN)
-    console().print(_table(list(compare(log, out))))
+    number = USERS if users is None else users
+    with tempfile.TemporaryDirectory(prefix="querycloak-demo-") as folder:
+        with making_progress(number, quiet=quiet) as on_users:
+            written = synthesize(Path(folder) / "log.tsv.gz", number, on_users=on_users)
+        with read(written.log) as log:
+            if not quiet:
+                console().print(_BEFORE.format(users=number))
+            show_profile(log, gap_minutes=30, as_json=False)
+            if not quiet:
+                console().print(_BETWEEN)
+            if written.truth is not None:
+                console().print(_table(list(compare(log, written.truth, out))))
     if not quiet:
         console().print(_AFTER)
 
@@ -57,17 +68,25 @@ def _table(rows: list[Compared]) -> object:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
-    for heading in ("pairs kept", "clicks kept", "of few", "promise"):
+    for heading in ("rows", "queries", "searches", "of few", "secrets", "promise"):
         table.add_column(heading, justify="left" if heading == "promise" else "right")
-    whole = rows[0].volume
-    for place, row in enumerate(rows):
-        proven = row.method.proven()
-        promise = "none" if proven.epsilon is None else f"epsilon {proven.epsilon:g}, delta {proven.delta:.1e}"
+    for row in rows:
         table.add_row(
             row.title,
-            f"{row.pairs:,}",
-            f"{row.volume / whole:.0%}",
-            f"{row.seen_by_few:,}",
-            "-" if not place else promise,
+            f"{row.rows:,}",
+            f"{row.queries:,}",
+            f"{row.searches:.0%}",
+            f"{row.of_few:,}",
+            f"{row.secrets:,}",
+            _promise(row),
         )
     return table
+
+
+def _promise(row: Compared) -> str:
+    if row.method is None:
+        return ""
+    proven = row.method.proven()
+    if proven.epsilon is None:
+        return "none" if proven.k is None else f"k = {proven.k}"
+    return f"({proven.epsilon:g}, {proven.delta:.0e})" if proven.delta else f"({proven.epsilon:g}, 0)"

@@ -30,7 +30,7 @@ def make_log(
     out: Path, users: int, seed: int, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write the log, say so, and compare it with AOL's if asked to."""
-    with _progress(users, quiet=quiet or as_json) as on_users:
+    with making_progress(users, quiet=quiet or as_json) as on_users:
         written = synthesize(out, users, seed=seed, truth=truth, workers=threads, on_users=on_users)
     if not as_json and not quiet:
         sys.stdout.write("\n".join(_told(written)) + "\n")
@@ -96,7 +96,8 @@ def _number(value: float) -> str:
 
 
 @contextlib.contextmanager
-def _progress(users: int, *, quiet: bool) -> Iterator[OnUsers | None]:
+def making_progress(users: int, *, quiet: bool) -> Iterator[OnUsers | None]:
+    """A bar of users made, on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -15,7 +15,7 @@ from querycloak.synthetic.world import World
 
 PAGE = 10
 _FURTHER_PAGES = 0.39  # the chance of one more page
-_FURTHER_PAGES_LONG = np.array([0.27, 0.14])  # of a query of four words, of five or more
+_FURTHER_PAGES_LONG = np.array([0.27, 0.12])  # of a query of four words, of five or more
 _FURTHER_PAGES_SITE = 0.13  # for who was looking for a site
 _LONG = 4
 _CLICKED = 0.40  # the chance of a click on a page

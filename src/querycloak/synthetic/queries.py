@@ -28,8 +28,8 @@ from querycloak.synthetic.world import World
 PLACES = 9
 CORE = 2  # the first place of the core
 AFTER = 5
-_ADDED = np.array([0.305, 0.185, 0.15, 0.175, 0.10, 0.085])  # how many words come with a thing: none to five
-_SHARED_MODIFIER = (0.82, 0.25)  # the chance that an added word is one that many add: with one word, with several
+_ADDED = np.array([0.31, 0.185, 0.145, 0.165, 0.10, 0.095])  # how many words come with a thing: none to five
+_SHARED_MODIFIER = (0.76, 0.25)  # the chance that an added word is one that many add: with one word, with several
 # Of added words, the share below the first number are nouns of the language; each kind begins where its number says.
 _OTHER_WORDS = {"given": 0.31, "surname": 0.34, "town": 0.41, "state": 0.47, "number": 0.53, "site": 0.59}
 _FUNCTION_WORDS, _MODIFIERS = 0.67, 0.86

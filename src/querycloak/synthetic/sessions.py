@@ -14,7 +14,7 @@ from querycloak.synthetic.sampling import Flags, Floats, Ints
 # in a town; ODD: a rare word, a code, a part number.
 AIMS = ("site", "tail site", "thing", "everyday", "person", "place", "odd")
 SITE, TAIL_SITE, THING, EVERYDAY, PERSON, PLACE, ODD = range(len(AIMS))
-_AIM_SHARES = (0.24, 0.205, 0.405, 0.012, 0.038, 0.03, 0.05)
+_AIM_SHARES = (0.215, 0.235, 0.39, 0.013, 0.052, 0.03, 0.05)
 _SEVERAL = np.array([0.27, 0.22, 0.52, 0.25, 0.40, 0.45, 0.30])  # the chance of more than one query
 _MORE = 0.36  # the chance to stop after each further query
 MOST_QUERIES = 14

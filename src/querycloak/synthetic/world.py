@@ -32,7 +32,7 @@ DISEASE = TOPIC_NAMES.index("disease")
 _PERSONS = {"sport": 0.7, "music": 0.7, "social event": 0.5, "writer": 0.9, "actor": 0.9, "religion": 0.3}
 _KNOWN = 0.52  # the share of WordNet's labels among the things wanted most
 _INVENTED_PER_TOPIC = 4_000
-_SITES, _SURNAMES, _NUMBERS = 60_000, 12_000, 10_000
+_SITES, _SURNAMES, _NUMBERS = 60_000, 30_000, 10_000
 _NOUNS = 24_000
 _SHARED_MODIFIERS = 12
 
