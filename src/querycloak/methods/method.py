@@ -54,10 +54,15 @@ class Method(Protocol):
 
 def check_budget(method: Method, ledger: Ledger, population: str) -> Account:
     """Raise what charging would raise, unless an earlier release has paid for this one; the account as it stands."""
-    prepaid = getattr(method, "prepaid", None)
-    if prepaid is not None and prepaid(ledger, population):
+    if is_prepaid(method, ledger, population):
         return ledger.show(population)[0]
     return ledger.check(population, method.proven())
+
+
+def is_prepaid(method: Method, ledger: Ledger, population: str) -> bool:
+    """Whether an earlier release has paid for this one; most methods know no such thing."""
+    prepaid = getattr(method, "prepaid", None)
+    return prepaid is not None and bool(prepaid(ledger, population))
 
 
 def describe(method: Method) -> dict[str, Any]:
