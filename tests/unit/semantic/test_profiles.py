@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.experiments.semantic_figures import SETTINGS, Profiled, Setting, as_table, points, profiled_users
+from querycloak.experiments.semantic_figures import (
+    SETTINGS,
+    Profiled,
+    Setting,
+    as_table,
+    fewer_queries,
+    points,
+    profiled_users,
+)
 from querycloak.logs.searchlog import read
 from querycloak.privacy.randomness import Randomness
 from querycloak.utility.profile_measures import PROFILE_MEASURES
@@ -110,3 +118,13 @@ def test_users_of_a_log_who_ask_most_about_the_topics(tmp_path: Path) -> None:
     assert found.concepts.tolist() == [[asthma, golf, asthma, golf, asthma]] * 2
     assert found.owners.tolist() == [0] * 5 + [1] * 5
     assert isinstance(SETTINGS[0], Setting)
+
+
+def test_fewer_queries_keep_more_under_one_budget_of_a_user() -> None:
+    found = list(fewer_queries(people(), 10.0, [1, 100], criteria=["sqc1"], randomness=Randomness(seed=4)))
+    one, hundred = found
+    assert (one.max_queries, hundred.max_queries) == (1, 100)
+    assert one.closeness > hundred.closeness + 0.2
+    assert one.loss < hundred.loss
+    assert hundred.loss_without_noise == 0
+    assert one.loss_without_noise > 0
