@@ -6,7 +6,19 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench import affinity, aol_shaped, bounds, composing, peers, pool, reading, releasing, sessions, synthetic
+from bench import (
+    affinity,
+    aol_shaped,
+    bounds,
+    composing,
+    peers,
+    pool,
+    reading,
+    releasing,
+    semantic,
+    sessions,
+    synthetic,
+)
 
 
 def main() -> None:
@@ -15,7 +27,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "querycloak-bench")
     parser.add_argument(
         "--only",
-        choices=["reading", "releasing", "sessions", "pool", "bounds", "composing", "peers", "synthetic", "affinity"],
+        choices=[
+            "reading",
+            "releasing",
+            "sessions",
+            "pool",
+            "bounds",
+            "composing",
+            "peers",
+            "synthetic",
+            "affinity",
+            "semantic",
+        ],
     )
     given = parser.parse_args()
     given.folder.mkdir(mode=0o700, exist_ok=True)
@@ -23,7 +46,7 @@ def main() -> None:
         path = given.folder / f"aol-shaped-{rows}.tsv"
         if given.only not in ("affinity", "synthetic") and not path.exists():
             aol_shaped.write_log(path, rows)
-        for bench in (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity):
+        for bench in (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic):
             if given.only in (None, bench.__name__.rpartition(".")[2]):
                 bench.main(path, rows, given.folder)
 

@@ -174,12 +174,42 @@ def searches(lengths: list[int], concepts: list[int], allowed: list[int]) -> Sea
     return Searches(names, starts, np.array(allowed), np.array(concepts, np.int32), np.arange(sum(lengths)))
 
 
-def test_searches_with_a_concept_go_first_unless_times_come_out() -> None:
+def test_the_earliest_are_drawn_those_marked_after_all_others() -> None:
     given = searches([3, 2, 4], [-1, 5, 6, -1, -1, 7, -1, 8, 9], [2, 1, 3])
-    assert chosen_searches(given, by_time=False).tolist() == [1, 2, 3, 5, 7, 8]
-    assert chosen_searches(given, by_time=True).tolist() == [0, 1, 3, 5, 6, 7]
-    assert chosen_searches(searches([2], [1, 2], [2]), by_time=False).tolist() == [0, 1]
-    assert chosen_searches(searches([2], [1, 2], [0]), by_time=False).tolist() == []
+    assert chosen_searches(given, given.concepts < 0).tolist() == [1, 2, 3, 5, 7, 8]
+    assert chosen_searches(given, None).tolist() == [0, 1, 3, 5, 6, 7]
+    assert chosen_searches(searches([2], [1, 2], [2]), None).tolist() == [0, 1]
+    assert chosen_searches(searches([2], [1, 2], [0]), None).tolist() == []
+
+
+@pytest.mark.parametrize("first", ["zzyzx", "telephone", "weather"])
+def test_with_several_domains_only_domains_decide_what_is_drawn(
+    duckdb_engine: Engine, tmp_path: Path, first: str
+) -> None:
+    """Logs that differ in one search of the same domain, found in WordNet or not: the same domains come out."""
+    nouns = wordnet()
+    topics = topics_of(nouns, topic_concepts(nouns, "disease|sport"))
+    sports = {nouns.shown(int(each)) for each in np.flatnonzero(topics == 2)}
+    asked = [first, "tennis", "golf"]
+    log = opened(duckdb_engine, tmp_path, [("u", f"12:0{i}:00", query, "", "") for i, query in enumerate(asked)])
+    method = Semantic(epsilon=1, domain="disease|sport", criterion="nsqc", max_queries=1)
+    (row,) = released(method, log, randomness=None)
+    assert row["query"] in sports  # named topics before the rest, whether or not the first search is understood
+    timed = Semantic(epsilon=1, domain="disease|sport", criterion="nsqc", max_queries=1, times="hour")
+    (row,) = released(timed, log, randomness=None)
+    assert row["time"].hour == 12
+
+
+def test_with_one_domain_what_has_a_concept_goes_first_and_with_times_the_earliest(
+    duckdb_engine: Engine, tmp_path: Path
+) -> None:
+    asked = ["zzyzx", "tennis"]
+    log = opened(duckdb_engine, tmp_path, [("u", f"1{i}:00:00", query, "", "") for i, query in enumerate(asked)])
+    method = Semantic(epsilon=40, domain="sport", criterion="nsqc", max_queries=1, times="drop")
+    (row,) = released(method, log)
+    assert row["query"] == "tennis"
+    (row,) = released(Semantic(epsilon=40, domain="sport", criterion="nsqc", max_queries=1, times="hour"), log)
+    assert (row["query"], row["time"].hour) == ("sport", 10)
 
 
 @pytest.mark.parametrize(
@@ -258,6 +288,18 @@ def test_one_charge_pays_for_so_many_queries_of_each_user(engine: Engine, tmp_pa
     assert not any(secret in content for secret in (b"old", b"new", b"tennis", b"asthma"))
     with pytest.raises(BudgetRefused):  # other numbers are another charge, and there is nothing left
         released(Semantic(epsilon=4, domain="sport", max_queries=2), opened(engine, tmp_path, first), **paid)
+
+
+def test_a_dry_run_says_that_it_is_paid_for(
+    duckdb_engine: Engine, tmp_path: Path, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from querycloak.present.releasing import show_dry_run
+
+    log = opened(duckdb_engine, tmp_path)
+    for said in ("charge: epsilon 4, delta 0 to people", "charge: nothing: an earlier release has paid"):
+        show_dry_run(DYNAMIC, [str(tmp_path / "log.tsv")], ledger, "people", as_json=False)
+        assert said in capsys.readouterr().out
+        released(DYNAMIC, log, ledger=ledger, population="people")
 
 
 def test_a_later_release_is_noted_with_the_charge_that_paid(

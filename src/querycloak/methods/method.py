@@ -57,10 +57,15 @@ def check_budget(method: Method, ledger: Ledger | None, population: str | None) 
     """The account that would pay, if any; raises what charging would raise, unless an earlier release has paid."""
     from querycloak.releases.accounting import require_budget
 
-    prepaid = getattr(method, "prepaid", None)
-    if prepaid is not None and ledger is not None and population is not None and prepaid(ledger, population):
+    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         return ledger.show(population)[0]
     return require_budget(ledger, population, method.proven())
+
+
+def is_prepaid(method: Method, ledger: Ledger, population: str) -> bool:
+    """Whether an earlier release has paid for this one; most methods know no such thing."""
+    prepaid = getattr(method, "prepaid", None)
+    return prepaid is not None and bool(prepaid(ledger, population))
 
 
 def describe(method: Method) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.method import Method, check_budget, describe
+from querycloak.methods.method import Method, check_budget, describe, is_prepaid
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
 
@@ -48,7 +48,9 @@ def show_dry_run(
         return
     proven = method.proven()
     charge = "nothing: no ledger, the card will say not accounted"
-    if account is not None:
+    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
+        charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    elif account is not None:
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
         )

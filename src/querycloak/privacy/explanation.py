@@ -102,7 +102,9 @@ def _accidents(guarantee: Guarantee) -> list[str]:
 def _limits(guarantee: Guarantee) -> list[str]:
     caught = caught_at_most(0.01, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
     by_search = guarantee.unit == "query" or guarantee.neighbours == "replace-query"
-    tested = "searches for the one thing" if by_search else "members of the log"
+    tested = "members of the log"
+    if by_search:
+        tested = "searches for the one thing" if guarantee.unit == "query" else "people who searched for the one thing"
     text = (
         f"Put as a test: a test that is wrong about 1 % of the others finds at most {_percent(caught)} of the {tested}."
     )

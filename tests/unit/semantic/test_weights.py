@@ -170,7 +170,7 @@ def test_draws_of_many_sources_and_levels_follow_their_laws() -> None:
             assert abs(share - itself) < 6 * math.sqrt(itself / len(mine)) + 1e-3
 
 
-@pytest.mark.parametrize("loss", [0.01, 0.5, 1.0, 10.0, 30.0])
+@pytest.mark.parametrize("loss", [0.01, 0.5, 1.0, 10.0, 20.0])
 def test_nsqc_costs_half_of_e_in_the_paper_and_all_of_it_by_default(loss: float) -> None:
     weights = EqualityWeights(domain("sport"))
     assert loss * (1 - 1e-6) <= weights.exact_loss(weights.exponents([loss])[0]) <= loss

@@ -83,13 +83,21 @@ class Replacement:
 
     def _labels(self, searches: Searches, randomness: Randomness) -> Table:
         """One new label for each search that may be drawn."""
-        kept = chosen_searches(searches, by_time=self.method.times != "drop")
+        domains, places = self.domains.placed(searches.concepts)
+        kept = chosen_searches(searches, self._less_telling(searches.concepts, domains))
+        domains, places = domains[kept], places[kept]
         owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
-        domains, places = self.domains.placed(searches.concepts[kept])
         drawn = self.draw(owners, domains, places, searches.lengths, randomness)
         labels, numbers = self._shown(domains, drawn)
         times = coarse(searches.times[kept], self.method.times)
         return rows_of(searches.users, owners, labels, numbers, times)
+
+    def _less_telling(self, concepts: Ints, domains: Ints) -> NDArray[np.bool_] | None:
+        """Searches that are drawn only if there is room: by what is public wherever that comes out (claim 5)."""
+        if self.method.times != "drop":
+            return None
+        # With several domains the domain of what is drawn comes out, so nothing but domains may decide.
+        return domains == len(self.domains.domains) - 1 if self.domains.several else concepts < 0
 
     def draw(
         self, owners: NDArray[np.int64], domains: Ints, places: Ints, lengths: NDArray[np.int64], randomness: Randomness
@@ -153,17 +161,13 @@ def draw_at(weights: Weights, places: Ints, losses: NDArray[np.float64], variant
     return drawn
 
 
-def chosen_searches(searches: Searches, *, by_time: bool) -> NDArray[np.int64]:
-    """Which searches are drawn: as many of each user as may be; those with a concept first, then the earliest.
-
-    Which ones depends on what the user asked, how many does not, and that is all that comes out. Where times come out
-    too, it is the earliest alone.
-    """
+def chosen_searches(searches: Searches, later: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    """Which searches are drawn: as many of each user as may be, the earliest, those marked `later` after all others."""
     if (searches.allowed == searches.lengths).all():
         return np.arange(int(searches.starts[-1]))
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
-    later = np.zeros(len(owners), np.bool_) if by_time or not len(searches.concepts) else searches.concepts < 0
-    order = np.lexsort((np.arange(len(owners)), later, owners))
+    last = np.zeros(len(owners), np.bool_) if later is None else later
+    order = np.lexsort((np.arange(len(owners)), last, owners))
     rank = np.arange(len(owners)) - np.repeat(searches.starts[:-1], searches.lengths)
     return np.sort(order[rank < searches.allowed[owners]])
 

@@ -33,7 +33,7 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
             "criterion hbdp draws noise for every concept and user, and half of that comes out as rows: too many for a "
             f"domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
         )
-    kept = chosen_searches(searches, by_time=False)
+    kept = chosen_searches(searches, searches.concepts < 0)
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
     concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])
     noise = Laplace(rounded_scale(2 * int(method.max_queries or 0), float(method.epsilon or 0.0)))

@@ -55,10 +55,14 @@ def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[
     """For each output type the most by which values[ancestors, class] - offset differs between input types."""
     starts, ancestors, topics = types[0], types[2], types[3]
     width = ancestors.max() + 1
+    near = np.empty((width, width))
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
     for output in range(first, last):
         _share(output, types, marked, shared)
         own = ancestors[output]
+        for a in range(width):  # what this output needs of the values fits into the fastest memory
+            for s in range(width):
+                near[a, s] = values[a, s * width + own]
         most = values[own, own * width + own] - offsets[output]
         least = most
         if starts[output + 1] - starts[output] > 1:
@@ -66,8 +70,10 @@ def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[
             most, least = max(most, sibling), min(least, sibling)
         for source in range(ancestors.size):
             if source != output:
-                kin = shared[source] * width + own if topics[source] == topics[output] else UNRELATED
-                value = values[ancestors[source], kin] - offsets[source]
+                value = near[ancestors[source], shared[source]]
+                if topics[source] != topics[output]:
+                    value = values[ancestors[source], UNRELATED]
+                value -= offsets[source]
                 most, least = max(most, value), min(least, value)
         spreads[output] = most - least
 

@@ -25,7 +25,7 @@ Weights = NDArray[np.int64]
 _MARGIN = 1e-9
 _FLOATS = 1e-12  # and, in sums of logarithms, than this
 _EXACT_ABOVE = 2.0  # of loss: below it the bound of claim 3 gives away too little to be worth a pass over all pairs
-_REFINEMENTS = 4
+_REFINEMENTS, _NEAR_ENOUGH, _STEP = 3, 0.97, 0.99  # each step is a pass over all pairs
 _GRID = 2.0 ** np.arange(-12, 7)
 
 
@@ -41,6 +41,7 @@ class SemanticWeights:
     def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None) -> None:
         self.kinship = Kinship.of(taxonomy, topics)
         self._across_topics = topics is not None
+        self._solved: dict[float, float] = {}
         width = self.kinship.width
         own, kin = (np.broadcast_to(each, (width, width * width)) for each in np.ogrid[:width, : width * width])
         others, shared = kin % width, kin // width
@@ -74,7 +75,10 @@ class SemanticWeights:
         """For each loss the exponent, as large as we can certify, whose exact loss does not exceed it."""
         if self.concepts == 1:
             return [0.0] * len(losses)
-        return [self._refined(loss, start) for loss, start in zip(losses, self._by_bound(losses), strict=True)]
+        unsolved = [loss for loss in losses if loss not in self._solved]
+        for loss, start in zip(unsolved, self._by_bound(unsolved), strict=True):
+            self._solved[loss] = self._refined(loss, start)
+        return [self._solved[loss] for loss in losses]
 
     def paper_exponents(self, losses: Sequence[float]) -> list[float]:
         """e / (2 sensitivity), a hair less where rounding to integers would exceed e (claim 4)."""
@@ -128,19 +132,19 @@ class SemanticWeights:
 
     def _refined(self, loss: float, start: float) -> float:
         """Go from a safe exponent towards the loss, one exact evaluation at a time."""
-        best = start
         if loss < _EXACT_ABOVE:
-            return best
-        guess = start
+            return start
+        reached = self.exact_loss(start)
+        if reached > loss:
+            raise EngineError("an exponent exceeds its bound; this is a bug in querycloak")
+        best, guess = start, start
         for _ in range(_REFINEMENTS):
+            if _NEAR_ENOUGH * loss <= reached <= loss:
+                break
+            guess *= _STEP * loss / reached
             reached = self.exact_loss(guess)
             if reached <= loss:
                 best = max(best, guess)
-            if loss * 0.99 <= reached <= loss:
-                break
-            guess *= 0.9995 * loss / reached
-        if best == start and self.exact_loss(start) > loss:
-            raise EngineError("an exponent exceeds its bound; this is a bug in querycloak")
         return best
 
 
