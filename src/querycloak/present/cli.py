@@ -270,7 +270,7 @@ def synth(
 
 @app.command()
 def demo(
-    users: Annotated[int | None, typer.Option(help="How many people search; 20,000 if not given.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search; 5,000 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
