@@ -33,7 +33,7 @@ def people(users: int, each: int) -> list[Row]:
     ]
 
 
-LOGS = {"one click each": (12_000, 1), "thirty clicks each": (1_500, 30)}
+LOGS = {"one click each": (12_000, 1), "thirty clicks each": (1_200, 30)}
 
 
 @pytest.fixture(scope="module", params=LOGS)
@@ -48,11 +48,11 @@ def test_auto_comes_within_a_tenth_of_the_better_bound(log: SearchLog) -> None:
     def released(**options: Any) -> int:
         return int(Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=3)).table("clicks").num_rows)
 
-    fixed = {bound: released(per_user=bound) for bound in (1, 4, 32, 256)}
+    fixed = {bound: released(per_user=bound) for bound in (1, 4, 64)}
     assert min(fixed.values()) < 0.5 * max(fixed.values()), "the bound must matter here"
     chosen = [
         Clicks(**BUDGET, per_user="auto").release(log, randomness=Randomness(seed=seed)).table("clicks").num_rows
-        for seed in range(3)
+        for seed in range(2)
     ]
     assert min(chosen) >= 0.9 * max(fixed.values())
 
@@ -64,7 +64,7 @@ def test_what_is_chosen_stands_in_the_release(log: SearchLog) -> None:
     assert said["per_user_choices"] == list(BOUNDS)
     assert said["auto_share"] == 0.02
     assert said["threshold"] > 0
-    assert release.counts == ("one-draw" if said["selection"] in ("laplace", "gaussian") else "fresh-draw")
+    assert (release.counts == "one-draw") == (said["selection"] in ("laplace", "gaussian"))
     assert (release.proven.epsilon, release.proven.delta) == (8, 1e-6)
 
 
@@ -100,12 +100,12 @@ def test_the_choice_is_charged_before_it_is_made(log: SearchLog, tmp_path: Path)
     assert [(each["kind"], each["epsilon"]) for each in drawn] == [("any", 0.16), ("any", 7.84)]
 
 
-def test_yields_against_the_bound(log: SearchLog) -> None:
+def test_yields_against_the_bound(tmp_path: Path, duckdb_engine: Engine) -> None:
+    log = read(write(tmp_path / "log.tsv", aol(people(3_000, 1))), engine=duckdb_engine)
     found = list(yields(tunable(Clicks(**BUDGET)), log))
     assert [each.bound for each in found] == list(BOUNDS)
     assert all(each.volume >= each.keys > 0 for each in found)
-    best = max(found, key=lambda each: each.keys).bound
-    assert (best == 1) == (log.engine.fetch(log.clicks.limit(13_000)).num_rows == 12_000)
+    assert max(found, key=lambda each: each.keys).bound == 1
 
 
 def test_what_has_no_bound_to_tune() -> None:

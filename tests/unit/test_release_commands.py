@@ -172,7 +172,7 @@ def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tm
     querycloak("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
     assert "By" not in querycloak("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
     budget = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "8", "--selection", "gaussian")
-    for number in range(3):
+    for number in range(2):
         paid = (*ledger, "--population", "people", "--composition", "pld", "--quiet")
         done = querycloak("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
         assert (done.returncode, done.stderr) == (0, "")
@@ -183,11 +183,10 @@ def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tm
     assert "privacy-loss distributions" in (tmp_path / "0" / "README.md").read_text()
     (account,) = json.loads(querycloak("ledger", "show", "--json", "--composition", "pld", *ledger).stdout)
     tighter = account["composition"]["privacy_loss_distribution"]
-    assert tighter["epsilon"] < 8 < account["spent"]["epsilon"] == account["composition"]["sum"]["epsilon"] == 12
+    assert tighter["epsilon"] < 6.5 < account["spent"]["epsilon"] == account["composition"]["sum"]["epsilon"] == 8
     text = querycloak("ledger", "show", "people", "--composition", "pld", *ledger).stdout
     assert f"epsilon {tighter['epsilon']:g}" in " ".join(text.split())
     assert text.rstrip().endswith("The limit counts sums.")
-    assert "composition" not in json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)[0]
 
 
 def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
@@ -201,14 +200,14 @@ def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
 
 
 def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None:
-    tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3")
-    private, public = querycloak(*tune), querycloak(*tune, "--public")
-    assert (private.returncode, public.returncode) == (0, 0)
+    tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3", "--two-draws")
+    private = querycloak(*tune)
+    assert private.returncode == 0
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
     assert "--per-user auto chooses and pays" in private.stdout
-    assert public.stdout.startswith("per user  selection")
     assert all(len(line) <= 80 for line in private.stdout.splitlines())
-    assert "█" in public.stdout
+    assert "█" in private.stdout
+    assert querycloak(*tune, "--public").stdout.startswith("per user  selection")
     told = json.loads(querycloak(*tune, "--json").stdout)
     assert (told["private"], told["method"]) == (True, "clicks")
     assert [each["per_user"] for each in told["yields"]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]

@@ -99,10 +99,10 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         sys.stdout.write("\n")
     elif not quiet:
         lines = [*guarantee_lines(method), ""]
-        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         parameters = made["card"]["parameters"]
         if parameters.get("per_user") != method.parameters().get("per_user"):
-            lines.insert(-1, f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
+            lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
+        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):

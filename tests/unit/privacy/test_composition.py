@@ -219,7 +219,7 @@ def releases(plan: Any, n: int) -> Account:
 
 def test_a_year_of_months() -> None:
     """Twelve Gaussian releases cost about the root of twelve; twelve of Laplace noise still their sum."""
-    gaussian = releases(Clicks(epsilon=1, delta=1e-6, per_user=32).plan, 12).composed()
+    gaussian = releases(Clicks(epsilon=1, delta=1e-6, per_user=32, selection="gaussian").plan, 12).composed()
     assert (gaussian.epsilon_sum, gaussian.delta) == (12.0, 2 * gaussian.delta_sum)
     assert gaussian.below_the_sum
     assert gaussian.epsilon == 3.441
@@ -254,5 +254,5 @@ def test_the_delta_can_be_named() -> None:
 
 def test_sums_are_not_touched_by_it() -> None:
     """The limit is about sums: an account that has spent its epsilon refuses, however small the tighter figure."""
-    account = releases(Clicks(epsilon=1, delta=1e-6, per_user=32).plan, 12)
+    account = releases(Clicks(epsilon=1, delta=1e-6, per_user=32, selection="gaussian").plan, 12)
     assert account.spent[0] == Fraction(12)
