@@ -148,7 +148,7 @@ def test_a_release_holds_what_the_log_holds_and_says_what_it_is(
 def test_both_engines_draw_the_same_from_one_seed(
     name: str, log_file: Path, duckdb_engine: Engine, spark_engine: Engine
 ) -> None:
-    """What holds on DuckDB then holds on Spark; one of each way in which engines are asked, for Spark takes its time."""
+    """What holds on DuckDB then holds on Spark: one of each way in which engines are asked, for Spark is slow."""
     first, second = (
         METHODS[name].release(read(log_file, engine=each), randomness=Randomness(seed=11))
         for each in (duckdb_engine, spark_engine)
