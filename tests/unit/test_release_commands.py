@@ -297,3 +297,62 @@ def test_sessions_and_pool_are_released_by_commands(tmp_path: Path) -> None:
     refused = querycloak("release", "query-pool", log, "--epsilon", "1", "--pool", tmp_path / "none", "--out", "x")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.count("\n") == 1
+
+
+def phone_log(folder: Path) -> Path:
+    """Twenty ask for phone cases, one for a rare one whose last word another knows; one for something else."""
+    asked = [(f"u{i}", "cell phone case") for i in range(20)]
+    asked += [("friend", "cell phone case e815"), ("other", "e815"), ("alone", "zzqx 17 cell phone")]
+    rows: list[Row] = [(user, f"12:{i:02}:00", query, "", "") for i, (user, query) in enumerate(asked)]
+    return write(folder / "phones.tsv", aol(rows))
+
+
+def test_affinity_releases_and_explains(tmp_path: Path) -> None:
+    log = phone_log(tmp_path)
+    options = ("release", "affinity", log, "--min-users", "10", "--concept-users", "5")
+    done = querycloak(*options, "--out", tmp_path / "out", "--format", "tsv", "--json")
+    assert done.returncode == 0, done.stderr
+    card = json.loads(done.stdout)
+    assert (card["proven"]["kind"], card["proven"]["unit"], card["proven"]["k"]) == ("syntactic", "query", 10)
+    assert "concepts" not in card["parameters"]  # how many there are is nobody's business
+    released = (tmp_path / "out" / "log.tsv").read_text()
+    assert released.count("cell phone case") == 21
+    assert "zzqx" not in released
+    datasheet = (tmp_path / "out" / "README.md").read_text()
+    assert "a single query may still be one person's alone" in datasheet
+    assert "users share it" not in datasheet
+    shown = querycloak(*options, "--explain", "Cell phone  case E815")
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("PRIVATE OUTPUT")
+    assert lines[1:5] == [
+        "cell phone case e815",
+        "degree 21: comes out for --min-users 10",
+        "1 user asked exactly this",
+        "users of its words: e815 2, case 21, cell 22, phone 22",
+    ]
+    assert max(map(len, lines)) <= 80
+    assert querycloak(*options, "--explain", "zzqx 17 cell phone").stdout.splitlines()[2:] == [
+        "degree 0: does not come out for --min-users 10",
+        "1 user asked exactly this",
+        "users of its words: 17 1, zzqx 1, cell 22, phone 22",
+        "one of its words has fewer users than --min-word-users: dropped",
+    ]
+    as_json = json.loads(querycloak(*options, "--explain", "cell phone case", "--json").stdout)
+    assert (as_json["private"], as_json["released"], as_json["degree"]) == (True, True, 21)
+
+
+def test_only_affinity_explains_a_query(tmp_path: Path) -> None:
+    log = phone_log(tmp_path)
+    for arguments, message in (
+        (["affinity", "--min-users", "5", "--concept-users", "5", "--explain", "no such"], "nobody asked the query"),
+        (["k-anonymity", "--min-users", "5", "--explain", "cell phone case"], "No such option: --explain"),
+        (["affinity", "--min-users", "5", "--out", "x"], "this log has no concepts"),
+    ):
+        given: list[str | Path] = [arguments[0], log, *arguments[1:]]
+        if arguments[-1] == "x":
+            given += ["--concept-users", "100"]
+        done = querycloak("release", *given)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1

@@ -10,6 +10,7 @@ from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.accounts import Account
     from querycloak.privacy.ledger import Ledger
     from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
@@ -50,6 +51,21 @@ class Method(Protocol):
     ) -> Release:
         """Release the log: the only place that reads it. The ledger is charged before the first draw."""
         ...
+
+
+def check_budget(method: Method, ledger: Ledger | None, population: str | None) -> Account | None:
+    """The account that would pay, if any; raises what charging would raise, unless an earlier release has paid."""
+    from querycloak.releases.accounting import require_budget
+
+    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
+        return ledger.show(population)[0]
+    return require_budget(ledger, population, method.proven())
+
+
+def is_prepaid(method: Method, ledger: Ledger, population: str) -> bool:
+    """Whether an earlier release has paid for this one; most methods know no such thing."""
+    prepaid = getattr(method, "prepaid", None)
+    return prepaid is not None and bool(prepaid(ledger, population))
 
 
 def describe(method: Method) -> dict[str, Any]:

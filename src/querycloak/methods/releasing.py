@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.method import Method, mechanisms_of
+from querycloak.methods.method import Method, check_budget, mechanisms_of
 from querycloak.privacy.ledger import Ledger
 from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
@@ -14,7 +14,7 @@ from querycloak.releases.tables import Table
 
 def require_budget(method: Method, ledger: Ledger | None, population: str | None) -> None:
     """Refuse before anything is read what the ledger would refuse later."""
-    accounting.require_budget(ledger, population, method.proven())
+    check_budget(method, ledger, population)
 
 
 def make_release(
@@ -23,14 +23,17 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
+    remarks: Sequence[str] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
+    paid: accounting.Accounting | None = None,
 ) -> Release:
-    """Charge, and only then draw."""
+    """Charge, unless it is paid already, and only then draw."""
     parameters = method.parameters()
-    recorded = {**parameters, "mechanisms": mechanisms_of(method)}
-    paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
+    if paid is None:
+        recorded = {**parameters, "mechanisms": mechanisms_of(method)}
+        paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
     return Release(
         method=method.name,
         variant=method.variant,
@@ -41,5 +44,6 @@ def make_release(
         counts=counts,
         seeded=seeded,
         accounting=paid,
+        remarks=tuple(remarks),
         log={"format": log.format, **describe_log(log.source.choices)},
     )

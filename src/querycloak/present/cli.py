@@ -106,6 +106,10 @@ def release(
     composition: options.Composition = "sum",
     at_delta: options.AtDelta = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.")] = False,
+    explain_query: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="QUERY", help="Private: show what protects a query; release nothing."),
+    ] = None,
     log_format: options.LogFormat = None,
     columns: options.Columns = None,
     encoding: options.Encoding = None,
@@ -134,14 +138,20 @@ def release(
     if dry_run:
         releasing.show_dry_run(method, log, book, population, as_json=as_json)
         return
+    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
+    reading = (log, log_format, columns, encoding, choices, max_bad, engine, threads, memory)
+    if explain_query is not None:
+        from querycloak.present.explaining import show_explanation
+
+        with options.open_log(*reading, quiet=quiet or as_json) as opened:
+            explained = method.explain(opened, explain_query)  # type: ignore[attr-defined]  # or it has no such option
+        show_explanation(explained, as_json=as_json)
+        return
     folder = releasing.check_first(method, out, book, population)
     from querycloak.releases.last_look import LastLook
 
     look = LastLook() if never_release is None else LastLook.from_file(never_release)
-    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
-    with options.open_log(
-        log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
-    ) as opened:
+    with options.open_log(*reading, quiet=quiet or as_json) as opened:
         made = releasing.make_and_save(method, opened, folder, table_format, look, book, population, together)
     releasing.show_release(method, made, as_json=as_json, quiet=quiet)
 
@@ -260,7 +270,7 @@ def synth(
 
 @app.command()
 def demo(
-    users: Annotated[int | None, typer.Option(help="How many people search; 20,000 if not given.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search; 5,000 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
     quiet: options.Quiet = False,
 ) -> None:

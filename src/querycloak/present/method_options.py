@@ -59,7 +59,29 @@ OPTIONS: dict[str, Any] = {
     "clicks_per_user": Annotated[int | None, typer.Option(help="How many clicks of one user count.")],
     "min_users": Annotated[int | None, typer.Option(help="How many users must share a key.")],
     "keys": Annotated[str | None, typer.Option(help="queries, clicks or log.")],
+    "objective": Annotated[str | None, typer.Option(help="size, frequent, diversity, queries or joint.")],
+    "support": Annotated[float | None, typer.Option(help="The share of all clicks that makes a pair frequent.")],
+    "output_size": Annotated[int | None, typer.Option(help="How many rows to release, each as often as its count.")],
+    "weights": Annotated[str | None, typer.Option(help="Of a joint objective: size=1,diversity=0.5,frequent=2.")],
+    "linked_per_user": Annotated[int | None, typer.Option(help="How many released pairs of a user are associated.")],
+    "theta": Annotated[float | None, typer.Option(help="From which cosine on two queries are alike; 0.9.")],
+    "concept_users": Annotated[
+        float | None, typer.Option(help="Users that a phrase needs to be a concept: below 1 a share; 0.0001.")
+    ],
+    "min_word_users": Annotated[int | None, typer.Option(help="Users that each word of a query needs; 2.")],
+    "max_neighbours": Annotated[
+        int | None, typer.Option(help="Keep at most so many neighbours: degrees become lower bounds.")
+    ],
+    "keep_time": Annotated[bool | None, typer.Option("--keep-time", help="Release times, unprotected.")],
     "preset": Annotated[str | None, typer.Option(help="dma (30 users a query, 5 a query and url).")],
+    "criterion": Annotated[str | None, typer.Option(help="sqc1, sqc2 (within topics), nsqc or hbdp (baselines).")],
+    "domain": Annotated[str | None, typer.Option(help="all, topics, or labels parted by |, such as abstraction.")],
+    "topics": Annotated[str | None, typer.Option(help="For sqc2: 4, 19, children, or labels parted by |.")],
+    "budget_per": Annotated[str | None, typer.Option(help="Whose epsilon it is: user, or query (weaker).")],
+    "max_queries": Annotated[int | None, typer.Option(help="The most queries of one user, in all releases together.")],
+    "repeats": Annotated[str | None, typer.Option(help="draw anew, or reuse a user's draw for the same concept.")],
+    "times": Annotated[str | None, typer.Option(help="drop, month, day, hour or keep; all but drop are unprotected.")],
+    "taxonomy": Annotated[str | None, typer.Option(help="wordnet, or your own table: id, labels, parents.")],
 }
 """The options of methods by the name of the field that they fill; a method has those that it has fields for."""
 
@@ -119,6 +141,8 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
         command(method, **{option: value for option, value in given.items() if option not in own})
 
     shared = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    if not hasattr(kind, "explain"):
+        shared = [each for each in shared if each.name != "explain_query"]
     added = [inspect.Parameter(option, KEYWORD, default=None, annotation=OPTIONS[option]) for option in own]
     run.__signature__ = inspect.Signature([*added, *(each.replace(kind=KEYWORD) for each in shared)])  # type: ignore[attr-defined]
     run.__annotations__ = {}

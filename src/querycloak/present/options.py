@@ -91,10 +91,11 @@ def open_log(
 
     mapping = parse_mapping(columns) if columns is not None else None
     prepared = prepare(logs, log_format=log_format, columns=mapping, encoding=encoding, choices=chosen)
-    with reading_progress(prepared.source.size, "reading", quiet=quiet) as on_bytes:
+    with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
         running = connect(engine, threads=threads, memory=memory)
         try:
-            yield prepared.on(running, max_bad=max_bad, on_bytes=on_bytes)
+            on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
+            yield prepared.on(running, max_bad=max_bad, on_bytes=on_bytes, on_step=on_step)
         finally:
             running.close()
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.method import Method, describe
+from querycloak.methods.method import Method, check_budget, describe, is_prepaid
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.privacy.ledger import Ledger
-from querycloak.releases.accounting import require_budget
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -32,7 +31,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     if out is None:
         raise ParameterError("out must be given: the folder to write the release into, --out DIR")
     check_target(out)
-    require_budget(ledger, population, method.proven())
+    check_budget(method, ledger, population)
     return out
 
 
@@ -41,7 +40,7 @@ def show_dry_run(
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
     size = sum(_size(log) for log in logs)
-    account = require_budget(ledger, population, method.proven())
+    account = check_budget(method, ledger, population)
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
         json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)
@@ -49,7 +48,9 @@ def show_dry_run(
         return
     proven = method.proven()
     charge = "nothing: no ledger, the card will say not accounted"
-    if account is not None:
+    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
+        charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    elif account is not None:
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
         )
@@ -83,7 +84,12 @@ def make_and_save(
         release = replace(release, composition=together.to_json())
     saved = release.save(out, table_format, last_look=last_look)
     card = json.loads((saved.folder / "card.json").read_text())
-    return {"folder": str(saved.folder), "card": card, "dropped": dict(saved.dropped)}
+    return {
+        "folder": str(saved.folder),
+        "card": card,
+        "dropped": dict(saved.dropped),
+        "remarks": release.remarks,
+    }
 
 
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
@@ -104,6 +110,8 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
+    for remark in made["remarks"] if not quiet else ():
+        sys.stderr.write(f"querycloak: private, not for publication: {remark}\n")
     if made["dropped"] and not quiet:
         what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
         sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")

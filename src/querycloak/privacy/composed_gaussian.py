@@ -13,7 +13,7 @@ __all__ = ["SMOOTHING", "gaussian_delta", "largest_loss", "noise_for", "squared_
 SMOOTHING = 3.0
 """The variance that integer noise gives up to be a function of continuous noise (claim 1)."""
 SLACK = 1e-18
-"""More than the factors of claim 1 add to delta for any million of counts."""
+"""More than the factors of claim 1 add to delta for five million counts."""
 ROUNDING = 2.0**-44
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from querycloak.privacy.noise import Laplace, Noise
 
-__all__ = ["FloatArray", "gain", "hockey_stick", "laplace_law", "smoothness", "tail_bounds"]
+__all__ = ["FloatArray", "gain", "hockey_stick", "laplace_law", "smoothness", "tail_bounds", "zcdp_delta"]
 
 FloatArray = NDArray[np.float64]
 
@@ -134,7 +134,11 @@ def smoothness(sigma: float, s: int) -> float:
 
 
 def _by_zcdp(sigma: float, s: int, e: float) -> float:
-    rho = s / (2 * sigma**2)
+    return zcdp_delta(s / (2 * sigma**2), e)
+
+
+def zcdp_delta(rho: float, e: float) -> float:
+    """Return an upper bound on the delta at e of anything that is rho-zCDP (histogram.md, claim 3)."""
     if e <= rho:
         return 1.0
     orders = 1 + (e / rho - 1) / 2 * np.linspace(0.5, 1.5, 401)

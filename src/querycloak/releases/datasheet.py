@@ -35,11 +35,18 @@ def _beginning(contents: Contents) -> str:
             f"# A {contents.title}",
             *warnings,
             "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
-            "It is not the log: what too few people asked is missing, and what is here was changed as described below. "
+            f"It is not the log: {_CHANGED.get(contents.release.counts, _MISSING)}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]
     )
+
+
+_MISSING = "what too few people asked is missing, and what is here was changed as described below"
+_CHANGED = {
+    "none": "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
+    "asked: read how often topics and kinds of things occur, never a single row"
+}
 
 
 def _tables(contents: Contents) -> str:
@@ -98,6 +105,9 @@ def _counts(release: Release) -> str:
         "in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
+        "sampled": "How often each pair comes out in all was computed from the log, without noise. So many times a "
+        "user was drawn among those who had it, as likely as their share of it; a count is how often one was. Users "
+        "are real, their names are not: what stands under one name was done by one person.",
         "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
         "and distributions, not rows.",
     }

@@ -29,7 +29,9 @@ COUNTS: Mapping[str, str] = MappingProxyType(
         "weighed": "noisy weights decide whether a row is released, a fresh draw of noise makes its count",
         "public-keys": "one draw of noise for every row of public lists, asked for or not, decides and is its count",
         "exact": "counts as they are in the log, without noise",
+        "sampled": "how often a user was drawn for a row, so many times as was computed from the log",
         "synthetic": "counts of rows that were made up to resemble the log",
+        "none": "there are no counts",
     }
 )
 
@@ -54,6 +56,8 @@ class Release:
     log: Mapping[str, Any] = field(default_factory=dict)
     composition: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
+    # For whoever runs it, and nobody else: private output, never written.
+    remarks: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("method", "variant"):
