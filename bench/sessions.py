@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import aol_shaped
-from bench.measuring import MEMORY, THREADS, best_of_two, duckdb_connection, in_process
+from bench.measuring import MEMORY, THREADS, best_of_two, duckdb_connection, once
 
 EPSILON, DELTA = 8.0, 2.25e-7
 
@@ -73,7 +73,7 @@ def main(_: Path, rows: int, folder: Path) -> None:
     if not path.exists():
         aol_shaped.write_log(path, rows, sessions=True)
     theirs = best_of_two(duckdb_counts, path, folder)
-    if in_process(our_counts, path, folder).result != theirs.result:
+    if once(our_counts, path, folder).result != theirs.result:
         raise SystemExit("sessions: the two do not count the same")
     for name, work in (("release sessions, l_s 1, l_q 3", one_draw), ("release sessions and clicks, default", default)):
         ours = best_of_two(work, path, folder)
