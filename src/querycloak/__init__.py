@@ -12,6 +12,10 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.clicks import Clicks
     from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.optimal.method import Optimal
+    from querycloak.methods.query_pool import QueryPool
+    from querycloak.methods.semantic.replacing import Semantic
+    from querycloak.methods.sessions import Sessions
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger import Ledger
     from querycloak.releases.loading import load
@@ -27,9 +31,13 @@ _HOMES = {
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity",
     "Ledger": "querycloak.privacy.ledger",
+    "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
+    "QueryPool": "querycloak.methods.query_pool",
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
+    "Sessions": "querycloak.methods.sessions",
+    "Semantic": "querycloak.methods.semantic.replacing",
     "connect": "querycloak.engines",
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
@@ -45,9 +53,13 @@ __all__ = [
     "Guarantee",
     "KAnonymity",
     "Ledger",
+    "Optimal",
     "Profile",
+    "QueryPool",
     "Release",
     "SearchLog",
+    "Semantic",
+    "Sessions",
     "connect",
     "load",
     "profile",

@@ -26,6 +26,7 @@ KEYS = [
     "distinct_pairs",
     "one_user_share",
     "words_per_query",
+    "wordnet_coverage",
     "sessions",
     "first_time",
     "last_time",
@@ -62,6 +63,8 @@ def test_inspect_as_json(log: Path, tmp: Path) -> None:
         "distinct_pairs": 6,
         "one_user_share": 1.0,
         "words_per_query": {"mean": 2.0, "shares": shares},
+        # Nothing in Chinese; in "ärger mit straße" it takes "mit" for the institute.
+        "wordnet_coverage": {"searches": 6 / 7, "distinct_queries": 6 / 7},
         "sessions": 4,
         "first_time": "1970-01-01T12:00:00",
         "last_time": "1970-01-01T12:40:01",

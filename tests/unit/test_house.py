@@ -59,8 +59,8 @@ def test_only_engines_know_the_engines(path: Path) -> None:
 def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
-        "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release",
-        "SearchLog", "connect", "load", "profile", "read", "synthesize",
+        "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal", "Profile",
+        "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "connect", "load", "profile", "read", "synthesize",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None

@@ -25,6 +25,14 @@ class WordsPerQuery:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """In which share of searches, and of distinct queries, a noun of WordNet is found."""
+
+    searches: float
+    distinct_queries: float
+
+
+@dataclass(frozen=True)
 class Profile:
     """What `inspect` shows."""
 
@@ -38,6 +46,7 @@ class Profile:
     distinct_pairs: int
     one_user_share: float
     words_per_query: WordsPerQuery
+    wordnet_coverage: Coverage
     sessions: int
     first_time: datetime | None
     last_time: datetime | None
@@ -59,7 +68,8 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
     accounting = log.checked()
     fetch = log.engine.fetch
     people = fetch(_people(rows, gap_minutes)).to_pylist()[0]
-    queries = fetch(_queries(rows)).to_pylist()[0]
+    by_query = log.engine.stage(_by_query(rows))
+    queries = fetch(_queries(by_query)).to_pylist()[0]
     clicks = fetch(_clicks(rows)).to_pylist()[0]
     searches = queries["searches"] or 0
     shares = {_label(n): (queries[f"words_{n}"] or 0) / max(searches, 1) for n in range(1, MOST_WORDS + 1)}
@@ -74,6 +84,7 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
         distinct_pairs=clicks["pairs"],
         one_user_share=(queries["one_user"] or 0) / max(queries["distinct"], 1),
         words_per_query=WordsPerQuery((queries["words"] or 0) / max(searches, 1), shares),
+        wordnet_coverage=_coverage(log, by_query, searches, queries["distinct"]),
         sessions=people["sessions"] or 0,
         first_time=people["first"],
         last_time=people["last"],
@@ -91,13 +102,30 @@ def _people(rows: ir.Table, gap_minutes: float) -> ir.Table:
     )
 
 
-def _queries(rows: ir.Table) -> ir.Table:
-    """Searches and distinct queries, with the words of each."""
+def _by_query(rows: ir.Table) -> ir.Table:
     searches = rows.select("user", "time", "query").distinct()
     # A query has one user exactly when its least and greatest user are the same: no set of users is kept.
-    by_query = searches.group_by("query").agg(
+    return searches.group_by("query").agg(
         searches=searches.count(), one_user=searches.user.min() == searches.user.max()
     )
+
+
+def _coverage(log: SearchLog, by_query: ir.Table, searches: int, distinct: int) -> Coverage:
+    """How much of the log has a concept: what semantic methods can work with."""
+    from querycloak.words.concepts import ConceptFinder
+    from querycloak.words.wordnet import wordnet
+
+    finder = ConceptFinder(wordnet())
+    found_searches = found_queries = 0
+    for batch in log.engine.stream(by_query.select("query", "searches")):
+        found = finder.concepts(batch.column("query")) >= 0
+        found_queries += int(found.sum())
+        found_searches += int(batch.column("searches").to_numpy(zero_copy_only=False)[found].sum())
+    return Coverage(found_searches / max(searches, 1), found_queries / max(distinct, 1))
+
+
+def _queries(by_query: ir.Table) -> ir.Table:
+    """Searches and distinct queries, with the words of each."""
     blanks = by_query.query.length() - by_query.query.replace(" ", "").length()
     counted = by_query.mutate(words=blanks.cast("int64") + 1)
     at_most = counted.words.clip(upper=MOST_WORDS)

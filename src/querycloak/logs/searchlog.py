@@ -135,6 +135,10 @@ class SearchLog:
         """The rows kept: user, time, query, rank, url."""
         return self.marked_rows.filter(self.marked_rows.code == KEPT).select(*COLUMNS)
 
+    def stage(self) -> None:
+        """Keep the rows in the engine, for whoever reads them several times."""
+        self.__dict__["rows"] = self.engine.stage(self.rows)
+
     @property
     def clicks(self) -> ir.Table:
         """The rows with a click."""

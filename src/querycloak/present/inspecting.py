@@ -55,6 +55,8 @@ def _figures(found: Profile, format_name: str) -> object:
         ("  of one user only", f"{found.one_user_share:.1%}"),
         ("distinct (query, url) pairs", f"{found.distinct_pairs:,}"),
         ("words per query", f"{found.words_per_query.mean:.2f}"),
+        ("searches with a noun of WordNet", f"{found.wordnet_coverage.searches:.1%}"),
+        ("distinct queries with one", f"{found.wordnet_coverage.distinct_queries:.1%}"),
         ("time", span),
     ):
         table.add_row(name, value)

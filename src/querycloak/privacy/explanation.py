@@ -47,18 +47,14 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     epsilon = guarantee.epsilon or 0.0
     even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
     points = [
-        f"Suppose that somebody knows everything but one thing: {_question(guarantee.unit)}.",
+        f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
         "If they held it as likely as not (50 %) before they saw the release, the release can lift that to "
         f"{_percent(even)} and no further. If they held it improbable (1 %), to {_percent(faint)} and no "
         "further. This is so whatever else they know and however they compute "
         f"(epsilon = {epsilon:g}: the odds change at most by a factor of {_factor(epsilon)}, up or down).",
     ]
     if guarantee.kind == "sampling-only":
-        points.insert(
-            0,
-            "Careful: these numbers cover the last step only, the random choice of rows. How many rows of "
-            "each kind to choose was computed from the log without noise, and nothing below covers that.",
-        )
+        points.insert(0, _one_step(guarantee))
     if even > 0.99:
         points.append(
             "That is a weak promise: in the worst case a guess becomes near certainty. The worst case needs "
@@ -67,10 +63,24 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     return points
 
 
-def _question(unit: str) -> str:
-    if unit == "user":
-        return "whether a certain person is in the log at all"
-    return "whether a certain search was for one thing or for another"
+def _one_step(guarantee: Guarantee) -> str:
+    if guarantee.neighbours == "replace-query":
+        return (
+            "Careful: these numbers cover one step only, the random choice of what stands for a concept. All else that "
+            "comes out of a query was released as it was typed, and nothing below covers that."
+        )
+    return (
+        "Careful: these numbers cover the last step only, the random choice of rows. How many rows of "
+        "each kind to choose was computed from the log without noise, and nothing below covers that."
+    )
+
+
+def _question(guarantee: Guarantee) -> str:
+    if guarantee.unit == "query":
+        return "whether a certain search was for one thing or for another"
+    if guarantee.neighbours == "replace-query":
+        return "whether a certain person, who is known to be in the log, searched for these things or for quite others"
+    return "whether a certain person is in the log at all"
 
 
 def _accidents(guarantee: Guarantee) -> list[str]:
@@ -91,11 +101,19 @@ def _accidents(guarantee: Guarantee) -> list[str]:
 
 def _limits(guarantee: Guarantee) -> list[str]:
     caught = caught_at_most(0.01, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
-    tested = "members of the log" if guarantee.unit == "user" else "searches for the one thing"
+    by_search = guarantee.unit == "query" or guarantee.neighbours == "replace-query"
+    tested = "members of the log"
+    if by_search:
+        tested = "searches for the one thing" if guarantee.unit == "query" else "people who searched for the one thing"
     text = (
         f"Put as a test: a test that is wrong about 1 % of the others finds at most {_percent(caught)} of the {tested}."
     )
-    if guarantee.unit == "user":
+    if guarantee.unit == "user" and by_search:
+        text += (
+            " It covers all searches of one person together, not whether that person is in the log, nor how often "
+            "that person searched. Each further release of the same log adds its own."
+        )
+    elif guarantee.unit == "user":
         text += (
             " Two people who act as one, and one person who is replaced by another, have twice this epsilon. "
             "Each further release of the same log adds its own."

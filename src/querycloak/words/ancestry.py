@@ -35,7 +35,8 @@ def all_above(parents_of: Lists, depths: Numbers) -> Lists:
         edges = np.flatnonzero(depths[own] == depth)
         inherited = values[places(starts[above[edges]], lengths[above[edges]])]
         owners = np.concatenate([np.repeat(own[edges], lengths[above[edges]]), level])
-        pairs = np.unique(owners * count + np.concatenate([inherited, level]))
+        pairs = np.sort(owners * count + np.concatenate([inherited, level]))
+        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
         owners, found = np.divmod(pairs, count)
         starts[level] = len(values) + np.searchsorted(owners, level)
         lengths[level] = np.bincount(owners, minlength=count)[level]

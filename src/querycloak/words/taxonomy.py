@@ -169,15 +169,19 @@ class Taxonomy:
 
     def below(self, concept: int) -> Taxonomy:
         """The sub-taxonomy of a domain: this concept, now the root, and all below it; other parents are gone."""
-        kept = self.descendants(concept)
+        return self.only(self.under(concept), f"{self.name}: {self.shown(concept)}")
+
+    def only(self, within: Flags, name: str) -> Taxonomy:
+        """The sub-taxonomy of these concepts, one of which must stand above all others, with all between."""
+        kept = np.flatnonzero(within).astype(np.int32)
         renumbered = np.full(len(self), -1, np.int32)
         renumbered[kept] = np.arange(len(kept), dtype=np.int32)
         labels, labels_of = _numbered_anew(self.labels_of.take(kept), len(self.labels))
         senses = self.senses_of.take(labels)
         inside = renumbered[senses.values] >= 0
         return Taxonomy(
-            name=f"{self.name}: {self.shown(concept)}",
-            ids=[self.ids[each] for each in kept],
+            name=name,
+            ids=[self.ids[each] for each in kept.tolist()],
             labels=[self.labels[each] for each in labels],
             labels_of=labels_of,
             senses_of=_only(senses, inside, renumbered),

@@ -87,3 +87,15 @@ def test_unprotected_quantities_are_listed() -> None:
         because="x",
     )
     assert "Not covered by any noise: the day." in explain(open_part)
+
+
+def test_what_is_compared_where_queries_are_replaced() -> None:
+    one = Guarantee(kind="pure-dp", unit="user", neighbours="replace-query", epsilon=1, because="a proof")
+    text = explain(one)
+    assert "who is known to be in the log, searched for these things or for quite others" in text
+    assert "people who searched for the one thing" in text
+    assert "not whether that person is in the log" in text
+    assert "is in the log at all" not in text
+    raw = Guarantee(kind="sampling-only", unit="query", neighbours="replace-query", epsilon=1, because="a proof")
+    assert "released as it was typed" in explain(raw)
+    assert "searches for the one thing" in explain(raw)

@@ -1,0 +1,1 @@
+"""Semantic replacement (proof: semantic.md)."""

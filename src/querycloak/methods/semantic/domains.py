@@ -1,0 +1,111 @@
+"""Domains: the parts of a taxonomy within which concepts are replaced, and which of them a query belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.errors import ParameterError
+from querycloak.words.concepts import ConceptFinder, Mentions
+from querycloak.words.taxonomy import Taxonomy
+from querycloak.words.topics import FOUR, OTHER, topics_of, widest_sense
+
+ALL, TOPICS = "all", "topics"
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """Some concepts of the taxonomy with one above all, numbered on their own."""
+
+    taxonomy: Taxonomy
+    concepts: Ints  # by their numbers in the whole
+
+
+@dataclass(frozen=True, eq=False)
+class Domains:
+    """One domain for all queries; or one for each topic, and the rest of the taxonomy for what has none of these."""
+
+    taxonomy: Taxonomy
+    domains: tuple[Domain, ...]
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy, name: str) -> Domains:
+        """`all`, `topics` (four of WordNet), a label or label#sense, or several of these parted by `|`."""
+        labels = FOUR if name == TOPICS else tuple(name.split("|"))
+        if name == ALL:
+            return cls(taxonomy, (Domain(taxonomy, np.arange(len(taxonomy), dtype=np.int32)),))
+        roots = [widest_sense(taxonomy, label) for label in labels]
+        if len(roots) == 1:
+            return cls(taxonomy, (Domain(taxonomy.below(roots[0]), taxonomy.descendants(roots[0])),))
+        # No concept is in two domains, so that a replacement has the topic of what it replaces.
+        topics = topics_of(taxonomy, roots)
+        for number, root in enumerate(roots, 1):
+            if topics[root] != number:
+                inside = labels[topics[root] - 1]
+                raise ParameterError(
+                    f"domain names {labels[number - 1]!r}, which lies within {inside!r}; leave one out, "
+                    "or name the narrower one first"
+                )
+        if topics[taxonomy.root]:
+            raise ParameterError("domain names the root beside other concepts; name only these, the rest has its own")
+        numbers = [*range(1, len(roots) + 1), OTHER]
+        names = [*labels, "the rest"]
+        parts = (
+            Domain(taxonomy.only(inside, f"{taxonomy.name}: {name}"), np.flatnonzero(inside).astype(np.int32))
+            for inside, name in ((topics == number, name) for number, name in zip(numbers, names, strict=True))
+        )
+        return cls(taxonomy, tuple(parts))
+
+    @property
+    def several(self) -> bool:
+        """Whether the domain of a query says something about it."""
+        return len(self.domains) > 1
+
+    @cached_property
+    def finder(self) -> ConceptFinder:
+        """What finds concepts in queries."""
+        # With one domain the domain decides which of a label's senses is meant; with several it must be found out.
+        return ConceptFinder(self.taxonomy if self.several else self.domains[0].taxonomy)
+
+    @cached_property
+    def _homes(self) -> tuple[Ints, Ints]:
+        """For every concept that can be found: its domain, and its number there."""
+        if not self.several:
+            count = len(self.domains[0].taxonomy)
+            return np.zeros(count, np.int32), np.arange(count, dtype=np.int32)
+        home = np.empty(len(self.taxonomy), np.int32)
+        place = np.empty(len(self.taxonomy), np.int32)
+        for number, domain in enumerate(self.domains):
+            home[domain.concepts], place[domain.concepts] = number, np.arange(len(domain.concepts))
+        return home, place
+
+    def placed(self, concepts: Ints) -> tuple[Ints, Ints]:
+        """The domain of each concept and its number there; what is unknown (-1) is the last domain's root."""
+        home, place = self._homes
+        last = len(self.domains) - 1
+        unknown = concepts < 0
+        known = np.where(unknown, 0, concepts)
+        root = self.domains[last].taxonomy.root
+        return np.where(unknown, last, home[known]), np.where(unknown, root, place[known])
+
+    def concepts(self, queries: pa.Array) -> Ints:
+        """The concept of each query, -1 where none is found."""
+        return self.finder.concepts(queries)
+
+    def mentions(self, queries: pa.Array) -> tuple[Mentions, Ints]:
+        """What each phrase of each query mentions, and the concepts of these."""
+        found = self.finder.mentions(queries)
+        return found, self.finder.concepts_of(found.label)
+
+    def whole(self, domains: Ints, places: Ints) -> Ints:
+        """The numbers in the whole taxonomy of concepts that are numbered in their domains."""
+        found = np.empty(len(places), np.int32)
+        for number, domain in enumerate(self.domains):
+            inside = domains == number
+            found[inside] = domain.concepts[places[inside]]
+        return found

@@ -1,0 +1,220 @@
+"""Integer weights of the exponential mechanism over a domain, and the exact loss of drawing by them (semantic.md).
+
+A concept o comes out for i with probability W(i, o) / Z(i): whole numbers, so that a draw has exactly this law, and
+what is proven is proven of these numbers, not of the exponentials that they round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.errors import EngineError
+from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
+from querycloak.privacy.randomness import Randomness
+from querycloak.words.taxonomy import Taxonomy
+
+Weights = NDArray[np.int64]
+# Sums of floats err by far less than this share of a value.
+_MARGIN = 1e-9
+_FLOATS = 1e-12  # and, in sums of logarithms, than this
+_EXACT_ABOVE = 2.0  # of loss: below it the bound of claim 3 gives away too little to be worth a pass over all pairs
+_REFINEMENTS, _NEAR_ENOUGH, _STEP = 3, 0.97, 0.99  # each step is a pass over all pairs
+_GRID = 2.0 ** np.arange(-12, 7)
+
+
+def similarity(own: Ints, others: Ints, shared: Ints) -> Floats:
+    """How alike two concepts are, from how many ancestors each has and how many they share (Sanchez et al., eq. 5)."""
+    union = own + others - shared
+    return np.asarray(1 - np.log2(1 + (union - shared) / union))
+
+
+class SemanticWeights:
+    """SQC1 and SQC2: weight grows with similarity; with topics (SQC2), nothing in common across topics."""
+
+    def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None) -> None:
+        self.kinship = Kinship.of(taxonomy, topics)
+        self._across_topics = topics is not None
+        self._solved: dict[float, float] = {}
+        width = self.kinship.width
+        own, kin = (np.broadcast_to(each, (width, width * width)) for each in np.ogrid[:width, : width * width])
+        others, shared = kin % width, kin // width
+        possible = (shared <= np.minimum(own, others)) & (shared > 0)
+        self._quality = np.zeros(possible.shape)  # and of those of another topic
+        self._quality[possible] = similarity(own[possible], others[possible], shared[possible])
+        # Totals must stay below 2^63.
+        self._bits = 62 - int(self.kinship.concepts).bit_length()
+
+    @property
+    def concepts(self) -> int:
+        """How many concepts can come out."""
+        return self.kinship.concepts
+
+    @cached_property
+    def least_similarity(self) -> float:
+        """The least quality that any two concepts of the domain have."""
+        return float(self._by_class(self._quality).min())
+
+    def weights(self, exponent: float) -> Weights:
+        """W = e^(exponent * (quality - 1)) in units of 2^-bits, rounded, at least 1: by ancestors and class of kin."""
+        return np.maximum(1, np.rint(np.exp(exponent * (self._quality - 1)) * 2.0**self._bits)).astype(np.int64)
+
+    def exact_loss(self, exponent: float) -> float:
+        """max over outputs of ln(max Pr / min Pr) over inputs, of the integer weights (claim 2)."""
+        weights = self.weights(exponent)
+        totals = self._sums(self._by_class(weights))
+        return self.kinship.widest_spread(np.log(weights), np.log(totals)) + _FLOATS
+
+    def exponents(self, losses: Sequence[float]) -> list[float]:
+        """For each loss the exponent, as large as we can certify, whose exact loss does not exceed it."""
+        if self.concepts == 1:
+            return [0.0] * len(losses)
+        unsolved = [loss for loss in losses if loss not in self._solved]
+        for loss, start in zip(unsolved, self._by_bound(unsolved), strict=True):
+            self._solved[loss] = self._refined(loss, start)
+        return [self._solved[loss] for loss in losses]
+
+    def paper_exponents(self, losses: Sequence[float]) -> list[float]:
+        """e / (2 sensitivity), a hair less where rounding to integers would exceed e (claim 4)."""
+        if self.concepts == 1:
+            return [0.0] * len(losses)
+        sensitivity = 1.0 if self._across_topics else 1.0 - self.least_similarity
+        return [_with_rounding(loss, sensitivity, self._bits) for loss in losses]
+
+    def draw(self, sources: Ints, levels: Ints, exponents: Sequence[float], randomness: Randomness) -> Ints:
+        """A concept for each source concept, by the weights of the exponent that its level names."""
+        tables = np.stack([self.weights(exponent) for exponent in exponents])
+        kinship = self.kinship
+        types = kinship.type_of[sources]
+        parts = types, levels, kinship.ancestors, kinship.classes.starts, kinship.classes.values, kinship.sizes, tables
+        totals = np.empty(len(sources), np.int64)
+        _totals(*parts, totals)
+        drawn = randomness.below_each(totals)
+        classes, ranks = np.empty(len(sources), np.int32), np.empty(len(sources), np.int64)
+        _locate(*parts, drawn, classes, ranks)
+        return kinship.members_of_class(sources, classes, ranks)
+
+    def _by_class(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The entries of a table for every type and each of its classes, one after another."""
+        classes = self.kinship.classes
+        return table[self.kinship.ancestors[classes.owners()], classes.values]
+
+    def _sums(self, values: NDArray[Any]) -> NDArray[Any]:
+        """For each type the sum of a value over all concepts."""
+        return np.add.reduceat(values * self.kinship.sizes, self.kinship.classes.starts[:-1])
+
+    def _by_bound(self, losses: Sequence[float]) -> list[float]:
+        """Claim 3: loss(x) <= slope x + excess(x), the second convex, so chords between points lie above it."""
+        slope, excess = self._bound
+        points = np.concatenate([[0.0], _GRID])
+        # Rounding to integers moves each logarithm by at most this; convex too.
+        rounding = 4.1 * np.exp(points * (1 - self.least_similarity)) * 2.0 ** -(self._bits + 1)
+        reached = slope * points + np.concatenate([[0.0], excess]) + rounding
+        within = np.asarray(losses) * (1 - _MARGIN) - _FLOATS
+        return [float(exponent) for exponent in np.interp(within, reached, points)]
+
+    @cached_property
+    def _bound(self) -> tuple[float, Floats]:
+        quality = self._by_class(self._quality)
+        means = self._sums(quality) / self.concepts
+        slope = self.kinship.widest_spread(self._quality, means)
+        excess = [
+            float(np.max(np.log(self._sums(np.exp(x * (quality - 1))) / self.concepts) + x * (1 - means)))
+            for x in _GRID
+        ]
+        return slope * (1 + _MARGIN), np.array(excess) + _FLOATS
+
+    def _refined(self, loss: float, start: float) -> float:
+        """Go from a safe exponent towards the loss, one exact evaluation at a time."""
+        if loss < _EXACT_ABOVE:
+            return start
+        reached = self.exact_loss(start)
+        if reached > loss:
+            raise EngineError("an exponent exceeds its bound; this is a bug in querycloak")
+        best, guess = start, start
+        for _ in range(_REFINEMENTS):
+            if _NEAR_ENOUGH * loss <= reached <= loss:
+                break
+            guess *= _STEP * loss / reached
+            reached = self.exact_loss(guess)
+            if reached <= loss:
+                best = max(best, guess)
+        return best
+
+
+class EqualityWeights:
+    """NSQC: a concept stays with more weight than any other has; the others are all alike."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self.concepts = len(taxonomy)
+        self._bits = 62 - self.concepts.bit_length()
+
+    def _weights(self, exponent: float) -> tuple[int, int]:
+        """Of the concept itself (rounded down) and of any other (rounded up)."""
+        other = math.ceil(math.exp(-exponent) * (1 << self._bits) * (1 + 2.0**-50)) + 1
+        return 1 << self._bits, min(other, 1 << self._bits)
+
+    def exact_loss(self, exponent: float) -> float:
+        """Every input has the same total, so the ratio of the two weights is all."""
+        own, other = self._weights(exponent)
+        return math.log(own / other)
+
+    def exponents(self, losses: Sequence[float]) -> list[float]:
+        """The loss itself."""
+        return list(losses)
+
+    def paper_exponents(self, losses: Sequence[float]) -> list[float]:
+        """e / (2 sensitivity), the sensitivity being 1."""
+        return [loss / 2 for loss in losses]
+
+    def draw(self, sources: Ints, levels: Ints, exponents: Sequence[float], randomness: Randomness) -> Ints:
+        """The concept itself or, of all others, any."""
+        weights = np.array([self._weights(exponent) for exponent in exponents], np.int64)
+        own, other = weights[levels, 0], weights[levels, 1]
+        drawn = randomness.below_each(own + (self.concepts - 1) * other)
+        stays = drawn < own
+        place = np.where(stays, 0, (drawn - own) // other).astype(np.int32)
+        return np.where(stays, sources, place + (place >= sources)).astype(np.int32)
+
+
+def _with_rounding(loss: float, sensitivity: float, bits: int) -> float:
+    """The largest e / (2 sensitivity) such that rounded weights keep within e (claim 4)."""
+    low, high = 0.0, loss / (2 * sensitivity)
+    for _ in range(60):
+        middle = (low + high) / 2
+        error = 0.5 * math.exp(min(middle * sensitivity, 700.0)) / 2.0**bits + 2.0**-50
+        within = error < 0.5 and 2 * sensitivity * middle + 2 * math.log((1 + error) / (1 - error)) <= loss
+        low, high = (middle, high) if within else (low, middle)
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _totals(types, levels, ancestors, starts, classes, sizes, tables, totals):  # type: ignore[no-untyped-def]
+    for draw in range(types.size):
+        kind = types[draw]
+        table = tables[levels[draw], ancestors[kind]]
+        total = np.int64(0)
+        for i in range(starts[kind], starts[kind + 1]):
+            total += sizes[i] * table[classes[i]]
+        totals[draw] = total
+
+
+@njit(cache=True, nogil=True)
+def _locate(types, levels, ancestors, starts, classes, sizes, tables, drawn, chosen, ranks):  # type: ignore[no-untyped-def]
+    """The class that a number below the total falls into, and which of its members."""
+    for draw in range(types.size):
+        kind = types[draw]
+        table = tables[levels[draw], ancestors[kind]]
+        left = drawn[draw]
+        for i in range(starts[kind], starts[kind + 1]):
+            mass = sizes[i] * table[classes[i]]
+            if left < mass:
+                chosen[draw], ranks[draw] = classes[i], left // table[classes[i]]
+                break
+            left -= mass
