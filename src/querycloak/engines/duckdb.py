@@ -28,13 +28,13 @@ class DuckDBEngine:
     name = "duckdb"
 
     def __init__(self, *, threads: int | None = None, memory: str | None = None) -> None:
-        self._threads = threads or os.cpu_count() or 1
+        self.threads = threads or os.cpu_count() or 1
         self._folder = PrivateFolder()
         self._streams: dict[str, _Stream] = {}
         self._closed = False
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         settings = {
-            "threads": self._threads,
+            "threads": self.threads,
             "memory_limit": memory or DEFAULT_MEMORY,
             "temp_directory": str(self._folder.path),
             "preserve_insertion_order": False,
@@ -48,7 +48,7 @@ class DuckDBEngine:
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""
         name = next(self._names)
-        stream = self._streams[name] = _Stream(source, self._threads, on_bytes)
+        stream = self._streams[name] = _Stream(source, self.threads, on_bytes)
         self._run(lambda: self._backend.con.register(name, stream), "opening the log")
         return self._run(lambda: self._backend.table(name), "opening the log")
 

@@ -44,6 +44,7 @@ class Engine(Protocol):
     """DuckDB or Spark, as far as anybody needs to know."""
 
     name: str
+    threads: int  # for compiled work beside the engine, too
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A lazy table of the source's rows."""

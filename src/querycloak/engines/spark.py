@@ -41,13 +41,14 @@ class SparkEngine:
 
     def __init__(self, master: str, *, threads: int | None = None, memory: str | None = None) -> None:
         _require_answer(master)
+        self.threads = threads or os.cpu_count() or 1
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
         self._closed = False
         self._ours = not _running()
         self._session = guarded(
-            lambda: _session(master, threads or os.cpu_count() or 1, memory or DEFAULT_MEMORY, str(self._folder.path)),
+            lambda: _session(master, self.threads, memory or DEFAULT_MEMORY, str(self._folder.path)),
             _explain_start,
             "starting Spark",
         )

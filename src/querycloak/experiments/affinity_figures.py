@@ -85,6 +85,7 @@ def affinity_figures(
             method.millionths,
             max(ks),
             max_neighbours=(max_neighbours or {}).get(theta),
+            threads=log.engine.threads,
             progress=lambda share: log.progress("comparing queries", share),
         )
     labels = _labels(expanded.queries, sensitive)

@@ -98,9 +98,12 @@ def degrees_at(
     most: int,
     *,
     max_neighbours: int | None = None,
+    threads: int | None = None,
     progress: OnShare = lambda _: None,
 ) -> NDArray[np.int32]:
     """Each query's degree, those of expandable ones counted up to `most`."""
     weights = expansion.concepts.weights
-    cores = Cores.of(expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, progress=progress)
+    cores = Cores.of(
+        expansion.expanded, weights, theta, most, max_neighbours=max_neighbours, threads=threads, progress=progress
+    )
     return cores.of_queries(expansion.expanded)

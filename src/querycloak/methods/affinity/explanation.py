@@ -92,6 +92,7 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
         method.millionths,
         most,
         max_neighbours=method.max_neighbours,
+        threads=log.engine.threads,
         progress=lambda share: log.progress("comparing queries", share),
     )
     return replace(_neighbourhood(cores, expansion, text, own, vertex, most, min_users), word_users=word_users)

@@ -134,6 +134,7 @@ class Affinity:
             self.millionths,
             int(self.min_users or 0),
             max_neighbours=self.max_neighbours,
+            threads=log.engine.threads,
             progress=lambda share: log.progress("comparing queries", share),
         )
         log.progress("writing", 0.0)
