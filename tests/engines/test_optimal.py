@@ -97,7 +97,7 @@ def test_after_the_tables_nothing_reads_the_log(
         def refuse(*_: Any) -> None:
             raise AssertionError("the log was asked again")
 
-        for name in ("fetch", "stage", "stream", "table"):
+        for name in ("fetch", "stage", "stream", "table", "upload"):
             monkeypatch.setattr(type(duckdb_engine), name, refuse)
         return kept[-1]
 

@@ -70,7 +70,7 @@ def draw_tables(engine: Engine, contributions: ir.Table, budget: Budget, randomn
 def _held(engine: Engine, contributions: ir.Table, pairs: pa.Table) -> ir.Table:
     """User and place of every released pair that a user kept."""
     places = pa.array(np.arange(pairs.num_rows))
-    released = ibis.memtable(pairs.select(KEY).append_column("pair", places))
+    released = engine.upload(pairs.select(KEY).append_column("pair", places))
     return engine.stage(contributions.inner_join(released, list(KEY)).select("user", "pair"))
 
 
