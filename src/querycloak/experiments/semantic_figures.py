@@ -21,7 +21,7 @@ from querycloak.methods.semantic.histograms import noisy_cells
 from querycloak.methods.semantic.replacing import Semantic
 from querycloak.privacy.noise import Laplace
 from querycloak.privacy.randomness import Randomness
-from querycloak.utility.profile_values import closeness, profile_loss, topic_profiles
+from querycloak.utility.profile_values import closeness, on_topics, profile_loss, topic_profiles
 from querycloak.words.concepts import ConceptFinder
 from querycloak.words.topics import FOUR, NINETEEN, topic_concepts, topics_of
 from querycloak.words.wordnet import wordnet
