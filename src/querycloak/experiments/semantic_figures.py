@@ -21,7 +21,7 @@ from querycloak.methods.semantic.histograms import noisy_cells
 from querycloak.methods.semantic.replacing import Semantic
 from querycloak.privacy.noise import Laplace
 from querycloak.privacy.randomness import Randomness
-from querycloak.utility.profile_values import closeness, profile_loss, topic_profiles
+from querycloak.utility.profile_values import closeness, on_topics, profile_loss, topic_profiles
 from querycloak.words.concepts import ConceptFinder
 from querycloak.words.topics import FOUR, NINETEEN, topic_concepts, topics_of
 from querycloak.words.wordnet import wordnet
@@ -65,6 +65,7 @@ class Point:
     reading: str
     epsilon: float
     loss: float
+    loss_on_topics: float  # without what lies under none: the reading that fits the paper's figures 3 and 4
     closeness: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -144,16 +145,18 @@ def _replaced(
         for reading in READINGS:
             for epsilon in epsilons:
                 one = ready.at(_method(setting, criterion, variant, reading, epsilon))
-                losses, closes = [], []
+                found = []
                 for _ in range(runs):
                     new = ready.domains.whole(home, one.draw(owners, home, place, lengths, randomness))
                     after = topic_profiles(owners, topics[new], len(people.concepts), len(setting.topics))
-                    losses.append(profile_loss(before, after))
-                    closes.append(closeness(nouns, people.concepts.reshape(-1), new))
-                yield Point(
-                    setting.figure, setting.name, criterion, variant, reading, epsilon,
-                    float(np.mean(losses)), float(np.mean(closes)),
-                )  # fmt: skip
+                    near = closeness(nouns, people.concepts.reshape(-1), new)
+                    found.append([*_losses(before, after), near])
+                means = [float(mean) for mean in np.mean(found, axis=0)]
+                yield Point(setting.figure, setting.name, criterion, variant, reading, epsilon, *means)
+
+
+def _losses(before: NDArray[np.float64], after: NDArray[np.float64]) -> tuple[float, float]:
+    return profile_loss(before, after), profile_loss(on_topics(before), on_topics(after))
 
 
 def _histograms(
@@ -178,9 +181,8 @@ def _histograms(
             after = topic_profiles(
                 found // len(bins), topics[bins[found % len(bins)]], len(some), len(setting.topics), counts
             )
-            yield Point(
-                setting.figure, setting.name, "hbdp", "default", reading, epsilon, profile_loss(before, after), None
-            )
+            losses = _losses(before, after)
+            yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, *losses, None)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,13 @@ PROFILE_LOSS = Measure(
     f"{SANCHEZ}, eq. 9 to 11",
     "lower",
 )
+PROFILE_LOSS_ON_TOPICS = Measure(
+    "profile_loss_on_topics",
+    "the same over the named topics alone: what lies under none is left out, and a profile that is empty on one side "
+    "only is as far as can be",
+    f"{SANCHEZ}, whose figures it fits",
+    "lower",
+)
 CLOSENESS = Measure(
     "closeness",
     "mean similarity of meaning between a query's concept and the one that stands for it, 1 where they are the same",
@@ -21,4 +28,4 @@ CLOSENESS = Measure(
     "higher",
 )
 KEPT = Measure("kept", "share of queries that stand for themselves", "querycloak", "none")
-PROFILE_MEASURES = {measure.name: measure for measure in (PROFILE_LOSS, CLOSENESS, KEPT)}
+PROFILE_MEASURES = {measure.name: measure for measure in (PROFILE_LOSS, PROFILE_LOSS_ON_TOPICS, CLOSENESS, KEPT)}

@@ -20,6 +20,13 @@ def topic_profiles(owners: Ints, topics: Ints, users: int, count: int, weights: 
     return np.asarray(np.divide(table, totals, out=np.zeros_like(table), where=totals > 0))
 
 
+def on_topics(profiles: Floats) -> Floats:
+    """The same over the named topics alone, as if nothing else had been asked; empty where nothing was on a topic."""
+    named = profiles[:, 1:]
+    totals = named.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(named, totals, out=np.zeros_like(named), where=totals > 0))
+
+
 def divergences(before: Floats, after: Floats) -> Floats:
     """The Jensen-Shannon divergence, base 2, of each row; an empty profile is as far as can be from any other."""
     middle = (before + after) / 2

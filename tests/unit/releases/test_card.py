@@ -237,7 +237,7 @@ def test_a_release_checks_itself() -> None:
         a_release(method=" ")
     with pytest.raises(ParameterError, match="variant must be a text"):
         a_release(variant=None)
-    with pytest.raises(ParameterError, match=r"counts must be one of one-draw, .*, synthetic, got 'two'"):
+    with pytest.raises(ParameterError, match=r"counts must be one of one-draw, .*, got 'two'"):
         a_release(counts="two")
     with pytest.raises(ParameterError, match="tables must hold at least one table"):
         a_release(tables={})

@@ -22,7 +22,14 @@ from querycloak.experiments.semantic_figures import (
 from querycloak.logs.searchlog import read
 from querycloak.privacy.randomness import Randomness
 from querycloak.utility.profile_measures import PROFILE_MEASURES
-from querycloak.utility.profile_values import closeness, divergences, profile_loss, similarities, topic_profiles
+from querycloak.utility.profile_values import (
+    closeness,
+    divergences,
+    on_topics,
+    profile_loss,
+    similarities,
+    topic_profiles,
+)
 from querycloak.words.topics import FOUR, topic_concepts, topics_of
 from querycloak.words.wordnet import wordnet
 from tests.logs import aol, write
@@ -36,6 +43,10 @@ def test_profiles_by_hand() -> None:
     assert profiles.tolist() == [[1 / 3, 2 / 3, 0], [0, 0, 0], [0, 0, 1]]
     weighted = topic_profiles(np.array([0, 0]), np.array([1, 2]), 1, 2, np.array([3, 1]))
     assert weighted.tolist() == [[0, 0.75, 0.25]]
+
+
+def test_profiles_of_the_named_topics_alone() -> None:
+    assert on_topics(np.array([[0.5, 0.25, 0.25], [1, 0, 0], [0, 1, 0]])).tolist() == [[0.5, 0.5], [0, 0], [1, 0]]
 
 
 def test_divergence_by_hand() -> None:
@@ -69,7 +80,7 @@ def test_similarities_are_those_of_the_definition() -> None:
 
 
 def test_measures_are_declared() -> None:
-    assert list(PROFILE_MEASURES) == ["profile_loss", "closeness", "kept"]
+    assert list(PROFILE_MEASURES) == ["profile_loss", "profile_loss_on_topics", "closeness", "kept"]
     assert all(measure.meaning and measure.citation for measure in PROFILE_MEASURES.values())
 
 
@@ -89,6 +100,7 @@ def test_the_same_topics_for_domains_and_profiles_lose_nothing_at_all() -> None:
         found = list(points(people(), settings=[setting], epsilons=[0.1, 10.0], runs=1, randomness=Randomness(seed=1)))
         assert len(found) == 3 * 2 * 2 * 2
         assert {point.loss for point in found} == {0.0}
+        assert {point.loss_on_topics for point in found} == {0.0}
 
 
 def test_setting_a_has_the_papers_shapes_per_query_and_is_flat_per_user() -> None:
