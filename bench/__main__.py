@@ -6,22 +6,39 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from bench import aol_shaped, peers, reading, releasing, semantic, synthetic
+from bench import (
+    affinity,
+    aol_shaped,
+    bounds,
+    composing,
+    peers,
+    pool,
+    reading,
+    releasing,
+    semantic,
+    sessions,
+    synthetic,
+)
+
+_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic)
+BENCHES = {bench.__name__.rpartition(".")[2]: bench for bench in _ALL}
+OWN_LOGS = ("affinity", "synthetic")
+"""Benches that make their logs themselves."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 6_000_000, aol_shaped.ROWS])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "querycloak-bench")
-    parser.add_argument("--only", choices=["reading", "releasing", "peers", "semantic", "synthetic"])
+    parser.add_argument("--only", choices=sorted(BENCHES))
     given = parser.parse_args()
     given.folder.mkdir(mode=0o700, exist_ok=True)
     for rows in given.rows:
         path = given.folder / f"aol-shaped-{rows}.tsv"
-        if not path.exists():
+        if given.only not in OWN_LOGS and not path.exists():
             aol_shaped.write_log(path, rows)
-        for bench in (reading, releasing, peers, semantic, synthetic):
-            if given.only in (None, bench.__name__.rpartition(".")[2]):
+        for name, bench in BENCHES.items():
+            if given.only in (None, name):
                 bench.main(path, rows, given.folder)
 
 

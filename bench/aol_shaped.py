@@ -18,8 +18,8 @@ _WORDS = 60_000
 _HEAD_QUERIES = 200_000
 
 
-def write_log(path: Path, rows: int, seed: int = 1) -> Path:
-    """Write an AOL-format log of so many rows."""
+def write_log(path: Path, rows: int, seed: int = 1, *, sessions: bool = False) -> Path:
+    """Write an AOL-format log of so many rows; with sessions, users search several times in a row."""
     random = np.random.default_rng(seed)
     words = pa.array(
         ["".join(random.choice(list("abcdefghijklmnoprstuvw"), random.integers(3, 9))) for _ in range(_WORDS)]
@@ -27,13 +27,13 @@ def write_log(path: Path, rows: int, seed: int = 1) -> Path:
     with path.open("wb") as file:
         file.write(HEADER)
         for first in range(0, rows, _BLOCK):
-            lines = _lines(random, words, first, min(_BLOCK, rows - first), rows)
+            lines = _lines(random, words, first, min(_BLOCK, rows - first), rows, sessions)
             offsets = pa.array([0, len(lines)], pa.int32())
             file.write(pc.binary_join(pa.ListArray.from_arrays(offsets, lines), "\n")[0].as_py().encode() + b"\n")
     return path
 
 
-def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int, rows: int) -> pa.Array:
+def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int, rows: int, sessions: bool) -> pa.Array:
     users = max(1, rows * USERS // ROWS)
     user = np.sort(random.integers(first * users // rows, (first + count) * users // rows + 1, count))
     number = np.where(
@@ -41,7 +41,10 @@ def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int,
         np.power(float(_HEAD_QUERIES), random.random(count)).astype(np.int64),
         _HEAD_QUERIES + random.integers(0, rows * DISTINCT // ROWS + 1, count),
     )
-    moment = np.datetime64("2006-03-01", "s") + random.integers(0, 92 * 86_400, count).astype("timedelta64[s]")
+    second = random.integers(0, 92 * 86_400, count)
+    if sessions:
+        number, second = _in_sessions(random, number, second)
+    moment = np.datetime64("2006-03-01", "s") + second.astype("timedelta64[s]")
     clicked = pa.array(random.random(count) < CLICK_SHARE)
     rank = pa.array(1 + random.geometric(0.35, count)).cast(pa.string())
     host = (number * 31 + random.geometric(0.5, count)) % 1_600_000
@@ -55,6 +58,19 @@ def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int,
         pc.if_else(clicked, url, ""),
         "\t",
     )
+
+
+def _in_sessions(
+    random: np.random.Generator, number: NDArray[np.int64], second: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the rows, 45 % begin a session, 25 % ask something else in it, 10 % turn a page, 20 % are further clicks."""
+    kind = np.searchsorted([0.45, 0.70, 0.80], random.random(number.size), side="right")
+    kind[0] = 0
+    places = np.arange(number.size)
+    asked = np.maximum.accumulate(np.where(kind <= 1, places, 0))
+    later = np.cumsum(np.where(kind == 3, 0, random.integers(10, 600, number.size)))
+    began = np.maximum.accumulate(np.where(kind == 0, places, 0))
+    return number[asked], second[began] + later - later[began]
 
 
 def _queries(words: pa.Array, number: NDArray[np.int64]) -> pa.Array:

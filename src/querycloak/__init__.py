@@ -8,9 +8,14 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
     from querycloak.logs.searchlog import SearchLog, read
+    from querycloak.methods.affinity.method import Affinity
     from querycloak.methods.clicks import Clicks
+    from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.optimal.method import Optimal
+    from querycloak.methods.query_pool import QueryPool
     from querycloak.methods.semantic.replacing import Semantic
+    from querycloak.methods.sessions import Sessions
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger import Ledger
     from querycloak.releases.loading import load
@@ -19,14 +24,19 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
+    "Affinity": "querycloak.methods.affinity.method",
     "Choices": "querycloak.logs.choices",
     "Clicks": "querycloak.methods.clicks",
+    "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity",
     "Ledger": "querycloak.privacy.ledger",
+    "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
+    "QueryPool": "querycloak.methods.query_pool",
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
+    "Sessions": "querycloak.methods.sessions",
     "Semantic": "querycloak.methods.semantic.replacing",
     "connect": "querycloak.engines",
     "load": "querycloak.releases.loading",
@@ -36,15 +46,20 @@ _HOMES = {
 }
 
 __all__ = [
+    "Affinity",
     "Choices",
     "Clicks",
+    "Generalize",
     "Guarantee",
     "KAnonymity",
     "Ledger",
+    "Optimal",
     "Profile",
+    "QueryPool",
     "Release",
     "SearchLog",
     "Semantic",
+    "Sessions",
     "connect",
     "load",
     "profile",

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
 from querycloak.logs.bounding import first_records, once_per_key
 from querycloak.logs.profile import profile
 from querycloak.logs.searchlog import read
+from querycloak.methods.pooling import Pooling
+from querycloak.methods.query_pool import QueryPool
+from querycloak.methods.sessions import Sessions
+from tests.conftest import FIXTURES
 from tests.logs import ROWS, aol, write
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -34,6 +39,8 @@ def flaws(engine: Any, table: Any) -> set[str]:
 
 def test_no_unpartitioned_window_or_sort(spark_engine: Engine, tmp_path: Path) -> None:
     log = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=spark_engine)
+    pooling = Pooling(QueryPool(epsilon=8, delta=1e-6, clicks="threshold", pool=str(FIXTURES / "pool.txt")), log)
+    released = spark_engine.upload(pa.table({"query": ["zebra"]}))
     for table in (
         log.rows,
         log.clicks,
@@ -41,6 +48,9 @@ def test_no_unpartitioned_window_or_sort(spark_engine: Engine, tmp_path: Path) -
         log.sessions(),
         first_records(log.clicks, 3),
         once_per_key(log.clicks, ("query", "url"), 3),
+        *Sessions(epsilon=8, delta=1e-6).contributions(log).values(),
+        *Sessions(noise=1, threshold=20, variant="paper").contributions(log).values(),
+        *(pooling.queries(), pooling.transitions(released), pooling.clicks(released, None)),
     ):
         assert flaws(spark_engine, table) == set()
 

@@ -59,8 +59,8 @@ def test_only_engines_know_the_engines(path: Path) -> None:
 def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
-        "Choices", "Clicks", "Guarantee", "KAnonymity", "Ledger", "Profile", "Release", "SearchLog", "Semantic",
-        "connect", "load", "profile", "read", "synthesize",
+        "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal", "Profile",
+        "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "connect", "load", "profile", "read", "synthesize",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None
@@ -68,7 +68,7 @@ def test_public_names() -> None:
     seen = imports_of(SOURCE / "__init__.py")
     assert [name for name, home in querycloak._HOMES.items() if f"{home}.{name}" not in seen] == []
     assert sorted(querycloak._HOMES) == querycloak.__all__
-    with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Choices, "):
+    with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Affinity, "):
         getattr(querycloak, "reed")  # noqa: B009
 
 

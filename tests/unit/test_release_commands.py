@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -56,7 +57,12 @@ def test_guarantee_loads_no_engine() -> None:
         "heavy = {'duckdb', 'ibis', 'numba', 'pyarrow', 'pyspark', 'opendp', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
-    for arguments in (["clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"], ["k-anonymity", "--preset", "dma"]):
+    for arguments in (
+        ["clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"],
+        ["sessions", "--epsilon", "8", "--delta", "1e-7"],
+        ["query-pool", "--epsilon", "8"],
+        ["k-anonymity", "--preset", "dma"],
+    ):
         command = [sys.executable, "-c", code, "guarantee", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stderr == "[]\n"
@@ -135,6 +141,79 @@ def test_a_killed_release_is_whole_or_none_and_never_uncharged(
         assert list(tmp.iterdir()) == []  # what the killed run spilled is gone too
 
 
+def test_a_release_that_outlived_its_process_is_found_by_ledger_show(log: Path, tmp_path: Path, tmp: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
+    command = ("release", "clicks", log, *BUDGET, "--out", tmp_path / "out", *ledger, "--population", "people")
+    assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT="after rename").returncode == -9
+    assert "released" in querycloak("ledger", "show", *ledger).stdout
+    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    digest = hashlib.sha256((tmp_path / "out" / "card.json").read_bytes()).hexdigest()
+    assert account["charges"][0]["releases"] == [digest]
+
+
+def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
+    yearly = ("guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "32", "--selection", "gaussian")
+    told = json.loads(querycloak(*yearly, "--releases", "12", "--composition", "pld", "--json").stdout)
+    assert list(told)[-1] == "composition"
+    both = told["composition"]
+    assert (both["releases"], both["sum"]["epsilon"]) == (12, 12.0)
+    assert both["privacy_loss_distribution"]["epsilon"] == 3.441  # as test_composition.py has it
+    shown = querycloak(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
+    assert "12 such: epsilon 12, delta 1.2e-05 by the sum." in shown
+    assert "at delta 0.0001" in shown
+    assert "fixed beforehand" in " ".join(shown.split())
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "privacy-loss" not in querycloak(*yearly, "--releases", "12").stdout
+
+
+def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tmp: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
+    assert "By" not in querycloak("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
+    budget = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "8", "--selection", "gaussian")
+    for number in range(2):
+        paid = (*ledger, "--population", "people", "--composition", "pld", "--quiet")
+        done = querycloak("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
+        assert (done.returncode, done.stderr) == (0, "")
+    card = json.loads((tmp_path / "0" / "card.json").read_text())
+    assert card["composition"]["sum"]["epsilon"] == 4
+    assert card["composition"]["privacy_loss_distribution"]["condition"].startswith("holds: everything in one release")
+    assert load(tmp_path / "0").composition == card["composition"]
+    assert "privacy-loss distributions" in (tmp_path / "0" / "README.md").read_text()
+    (account,) = json.loads(querycloak("ledger", "show", "--json", "--composition", "pld", *ledger).stdout)
+    tighter = account["composition"]["privacy_loss_distribution"]
+    assert tighter["epsilon"] < 6.5 < account["spent"]["epsilon"] == account["composition"]["sum"]["epsilon"] == 8
+    text = querycloak("ledger", "show", "people", "--composition", "pld", *ledger).stdout
+    assert f"epsilon {tighter['epsilon']:g}" in " ".join(text.split())
+    assert text.rstrip().endswith("The limit counts sums.")
+
+
+def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
+    auto = ("--epsilon", "8", "--delta", "1e-3", "--per-user", "auto")
+    done = querycloak("release", "clicks", log, *auto, "--out", tmp_path / "out")
+    assert done.returncode == 0
+    chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
+    assert f"chosen for this log: --per-user {chosen}, " in done.stdout
+    plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
+    assert json.loads(querycloak("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
+
+
+def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None:
+    tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3", "--two-draws")
+    private = querycloak(*tune)
+    assert private.returncode == 0
+    assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
+    assert "--per-user auto chooses and pays" in private.stdout
+    assert all(len(line) <= 80 for line in private.stdout.splitlines())
+    assert "█" in private.stdout
+    assert querycloak(*tune, "--public").stdout.startswith("per user  selection")
+    told = json.loads(querycloak(*tune, "--json").stdout)
+    assert (told["private"], told["method"]) == (True, "clicks")
+    assert [each["per_user"] for each in told["yields"]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert told["yields"][0]["keys"] >= 2
+
+
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
     done = querycloak("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
@@ -151,7 +230,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["guarantee", "sessions"], "there is no method 'sessions'; there are clicks, k-anonymity"),
+        (["guarantee", "session"], "there is no method 'session'; there are clicks, sessions, query-pool"),
         (["guarantee", "clicks"], "give the budget (epsilon, delta) or the knobs (noise, threshold)"),
         (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
         (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),
@@ -159,11 +238,19 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["release", "clicks", "{log}", *BUDGET], "out must be given"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{log}"], "the output must not exist yet"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/no/such"], "must lie in a folder that exists"),
-        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "population must"),
+        (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "go together"),
         (["release", "clicks", "{folder}/no.tsv", *BUDGET, "--out", "{folder}/x"], "no such file or folder"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--never-release", "{folder}/n"], "be read"),
         (["release", "clicks", "{bad}", *BUDGET, "--out", "{folder}/x"], "rows are bad"),
         (["ledger", "show", "--ledger", "{log}"], "ledger"),
+        (["ledger", "show", "--at-delta", "1e-6"], "--at-delta goes with --composition pld"),
+        (["guarantee", "clicks", *BUDGET, "--releases", "0"], "releases must be at least 1, got 0"),
+        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "at_delta must be a number"),
+        (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
+        (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
+        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "log must be given"),
+        (["tune", "clicks", *BUDGET, "--log", "{log}"], "tune tries every bound: leave --per-user out"),
+        (["tune", "k-anonymity", "--min-users", "5", "--log", "{log}"], "has no bound to tune"),
         (["ledger", "set", "people", "--epsilon", "0", "--delta", "0"], "epsilon must be a finite number above 0"),
     ],
 )  # fmt: skip
@@ -183,3 +270,89 @@ def test_every_mistake_is_one_line_and_leaves_nothing(
     assert leaks_in(done.stderr, SECRETS, "stderr") == []
     assert list(folder.iterdir()) == []
     assert list(tmp.iterdir()) == []
+
+
+def test_the_papers_tables_from_the_command_line() -> None:
+    """Zhang & Yang, ICTIR 2017, Table 4, row 2, as claimed; with clicks, budgets add up (sessions.md)."""
+    knobs = ["--variant", "paper", "--noise", "1", "--threshold", "20", "--sessions-per-user", "1", "--json"]
+    alone = json.loads(querycloak("guarantee", "sessions", *knobs, "--queries-per-session", "3", "--no-clicks").stdout)
+    assert (alone["claimed"]["epsilon"], f"{alone['claimed']['delta']:.2e}") == (8.0, "2.25e-07")
+    both = json.loads(querycloak("guarantee", "sessions", *knobs, "--per-user", "4").stdout)
+    assert (both["claimed"]["epsilon"], both["proven"]["epsilon"]) == (8.0, 16.0)
+    assert both["proven"]["delta"] <= 1.13e-7
+    assert both["parameters"]["consecutive_repeats"] == "one query"
+
+
+def test_sessions_and_pool_are_released_by_commands(tmp_path: Path) -> None:
+    rows = [(f"u{u}", f"12:0{i}:00", query, "", "") for u in range(60) for i, query in enumerate(("weather", "maps"))]
+    log = write(tmp_path / "log.tsv", aol(rows))
+    told = querycloak("release", "sessions", log, "--noise", "0.5", "--threshold", "20", "--out", tmp_path / "sessions")
+    assert told.returncode == 0, told.stderr
+    assert load(tmp_path / "sessions").table("sessions").to_pylist()[0]["queries"] == ["weather", "maps"]
+    told = querycloak("release", "query-pool", log, "--epsilon", "20", "--out", tmp_path / "pool", "--json")
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["proven"]["kind"] == "pure-dp"
+    transition = load(tmp_path / "pool").table("transitions").to_pylist()[0]
+    assert (transition["query"], transition["next_query"]) == ("weather", "maps")
+    refused = querycloak("release", "query-pool", log, "--epsilon", "1", "--pool", tmp_path / "none", "--out", "x")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.count("\n") == 1
+
+
+def phone_log(folder: Path) -> Path:
+    """Twenty ask for phone cases, one for a rare one whose last word another knows; one for something else."""
+    asked = [(f"u{i}", "cell phone case") for i in range(20)]
+    asked += [("friend", "cell phone case e815"), ("other", "e815"), ("alone", "zzqx 17 cell phone")]
+    rows: list[Row] = [(user, f"12:{i:02}:00", query, "", "") for i, (user, query) in enumerate(asked)]
+    return write(folder / "phones.tsv", aol(rows))
+
+
+def test_affinity_releases_and_explains(tmp_path: Path) -> None:
+    log = phone_log(tmp_path)
+    options = ("release", "affinity", log, "--min-users", "10", "--concept-users", "5")
+    done = querycloak(*options, "--out", tmp_path / "out", "--format", "tsv", "--json")
+    assert done.returncode == 0, done.stderr
+    card = json.loads(done.stdout)
+    assert (card["proven"]["kind"], card["proven"]["unit"], card["proven"]["k"]) == ("syntactic", "query", 10)
+    assert "concepts" not in card["parameters"]  # how many there are is nobody's business
+    released = (tmp_path / "out" / "log.tsv").read_text()
+    assert released.count("cell phone case") == 21
+    assert "zzqx" not in released
+    datasheet = (tmp_path / "out" / "README.md").read_text()
+    assert "a single query may still be one person's alone" in datasheet
+    assert "users share it" not in datasheet
+    shown = querycloak(*options, "--explain", "Cell phone  case E815")
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("PRIVATE OUTPUT")
+    assert lines[1:5] == [
+        "cell phone case e815",
+        "degree 21: comes out for --min-users 10",
+        "1 user asked exactly this",
+        "users of its words: e815 2, case 21, cell 22, phone 22",
+    ]
+    assert max(map(len, lines)) <= 80
+    assert querycloak(*options, "--explain", "zzqx 17 cell phone").stdout.splitlines()[2:] == [
+        "degree 0: does not come out for --min-users 10",
+        "1 user asked exactly this",
+        "users of its words: 17 1, zzqx 1, cell 22, phone 22",
+        "one of its words has fewer users than --min-word-users: dropped",
+    ]
+    as_json = json.loads(querycloak(*options, "--explain", "cell phone case", "--json").stdout)
+    assert (as_json["private"], as_json["released"], as_json["degree"]) == (True, True, 21)
+
+
+def test_only_affinity_explains_a_query(tmp_path: Path) -> None:
+    log = phone_log(tmp_path)
+    for arguments, message in (
+        (["affinity", "--min-users", "5", "--concept-users", "5", "--explain", "no such"], "nobody asked the query"),
+        (["k-anonymity", "--min-users", "5", "--explain", "cell phone case"], "No such option: --explain"),
+        (["affinity", "--min-users", "5", "--out", "x"], "this log has no concepts"),
+    ):
+        given: list[str | Path] = [arguments[0], log, *arguments[1:]]
+        if arguments[-1] == "x":
+            given += ["--concept-users", "100"]
+        done = querycloak("release", *given)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,8 @@ from querycloak.logs.source import LogSource
 
 MINUTE = 60_000_000
 Log = str | os.PathLike[str]
+# What is being done, and which share of it is done; never a number of the log's.
+OnStep = Callable[[str, float], None]
 
 
 def read(
@@ -69,9 +71,16 @@ class Prepared:
     source: LogSource
     format: str
 
-    def on(self, engine: Engine, *, max_bad: float = DEFAULT_MAX_BAD, on_bytes: OnBytes | None = None) -> SearchLog:
+    def on(
+        self,
+        engine: Engine,
+        *,
+        max_bad: float = DEFAULT_MAX_BAD,
+        on_bytes: OnBytes | None = None,
+        on_step: OnStep | None = None,
+    ) -> SearchLog:
         """The log on an engine."""
-        return SearchLog(self.source, self.format, engine, max_bad, on_bytes)
+        return SearchLog(self.source, self.format, engine, max_bad, on_bytes, on_step)
 
 
 class SearchLog:
@@ -87,9 +96,10 @@ class SearchLog:
         engine: Engine,
         max_bad: float = DEFAULT_MAX_BAD,
         on_bytes: OnBytes | None = None,
+        on_step: OnStep | None = None,
     ) -> None:
         self.source, self.format, self.engine = source, format_name, engine
-        self._max_bad, self._on_bytes = checked_share(max_bad), on_bytes
+        self._max_bad, self._on_bytes, self._on_step = checked_share(max_bad), on_bytes, on_step
 
     def __enter__(self) -> SearchLog:
         return self
@@ -100,6 +110,11 @@ class SearchLog:
     def close(self) -> None:
         """End the engine."""
         self.engine.close()
+
+    def progress(self, step: str, share: float) -> None:
+        """Tell whoever watches how far a long step is."""
+        if self._on_step is not None:
+            self._on_step(step, share)
 
     @cached_property
     def marked_rows(self) -> ir.Table:
@@ -119,6 +134,10 @@ class SearchLog:
     def rows(self) -> ir.Table:
         """The rows kept: user, time, query, rank, url."""
         return self.marked_rows.filter(self.marked_rows.code == KEPT).select(*COLUMNS)
+
+    def stage(self) -> None:
+        """Keep the rows in the engine, for whoever reads them several times."""
+        self.__dict__["rows"] = self.engine.stage(self.rows)
 
     @property
     def clicks(self) -> ir.Table:

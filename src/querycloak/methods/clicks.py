@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
+from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
-from querycloak.privacy.calibration import calibrate
-from querycloak.privacy.deltas import paper_claimed, paper_proven
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.paper_variant import paper_knobs
+from querycloak.privacy.selection import (
+    PER_USER,
+    PRIORS,
+    SELECTIONS,
+    TablePlan,
+    checked_budget,
+    default_selection,
+    plan_parameters,
+    plan_tables,
+)
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
 
 KEY = ("query", "url")
-SELECTIONS = ("laplace", "gaussian")
 UNPROTECTED = (
     "the parameters of the release",
     "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
 )
-# How many pairs a user may add to: many where the threshold grows with the root of it, one where it grows with it.
-PER_USER = {"gaussian": 32, "laplace": 1, "paper": 4}
-_HIGHEST_THRESHOLD = 1 << 20
+PAPER_PER_USER = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,41 +56,78 @@ class Clicks:
     noise: float | None = None
     threshold: int | None = None
     selection: str | None = None
-    per_user: int | None = None
+    priors: str | None = None
+    per_user: int | str | None = None
+    auto_share: float | None = None
     two_draws: bool = False
     variant: str = "default"
-    plan: Plan = field(init=False, repr=False)
+    _plan: TablePlan | None = field(init=False, repr=False)
     _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checked_choice("variant", self.variant, VARIANTS)
         if self.selection is not None:
             checked_choice("selection", self.selection, SELECTIONS)
+        if self.priors is not None:
+            checked_choice("priors", self.priors, PRIORS)
         given = budget_or_knobs(
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
         claimed: Guarantee | None = None
-        if self.variant == "paper":
+        plan: TablePlan | None = None
+        check_auto(self.per_user, self.auto_share, given, self.variant)
+        if self.per_user == AUTO:
+            proven = self.chooser.guarantee(UNPROTECTED)
+        elif self.variant == "paper":
             plan, claimed, proven = self._paper_plan(given)
         else:
-            plan = self._plan(given)
+            plan = self._solved_plan(given)
             proven = plan.guarantee(UNPROTECTED)
-        object.__setattr__(self, "plan", plan)
+        object.__setattr__(self, "_plan", plan)
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
-    def _bound(self, law: str) -> int:
-        return checked_bound(self.per_user if self.per_user is not None else PER_USER[law])
+    @property
+    def plan(self) -> TablePlan:
+        """Noise, threshold and bound, where they are known before the data."""
+        if self._plan is None:
+            raise ParameterError("per_user auto is chosen when the log is released: there is no plan before that")
+        return self._plan
 
-    def _plan(self, given: str) -> Plan:
+    @property
+    def plans(self) -> Mapping[str, TablePlan]:
+        """The plan of its one table."""
+        return {"clicks": self.plan}
+
+    @property
+    def chooser(self) -> BoundChooser:
+        """How `auto` finds its bound."""
+        return BoundChooser(self.epsilon, self.delta, self.auto_share, self.at_bound)  # type: ignore[arg-type]
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Clicks:
+        """The same method at this bound, perhaps with another epsilon."""
+        return replace(self, per_user=bound, auto_share=None, epsilon=epsilon or self.epsilon)
+
+    def _bound(self, law: str) -> int:
+        default = PAPER_PER_USER if law == "paper" else PER_USER[law]
+        return checked_bound(self.per_user if self.per_user is not None else default)
+
+    def _solved_plan(self, given: str) -> TablePlan:
         if given == "budget":
-            bound = self._bound(self.selection or "gaussian")
-            return calibrate(self.epsilon, self.delta, bound, law=self.selection, two_draws=self.two_draws)  # type: ignore[arg-type]
-        noise = _noise(self.selection or "laplace", self.noise)
+            epsilon, delta = checked_budget(self.epsilon, self.delta)
+            known = None if self.per_user is None else checked_bound(self.per_user)
+            law = self.selection or default_selection(epsilon, delta, known, two_draws=self.two_draws)
+            bound = {"clicks": self._bound(law or "gaussian")}
+            return plan_tables(
+                epsilon, delta, bound, selection=law, two_draws=self.two_draws, priors=self.priors is not None
+            ).plans["clicks"]
+        if self.selection in ("weighted", "rounds"):
+            raise ParameterError(f"selection {self.selection} has many knobs: give the budget (epsilon, delta) instead")
+        noise = noise_of(self.selection or "laplace", self.noise)
         fresh = noise if self.two_draws else None
         return price(noise, self.threshold, self._bound(self.selection or "laplace"), fresh=fresh)  # type: ignore[arg-type]
 
     def _paper_plan(self, given: str) -> tuple[Plan, Guarantee, Guarantee]:
-        if self.selection not in (None, "laplace") or self.two_draws:
+        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise and two draws of its own: leave those options out"
             )
@@ -89,22 +135,21 @@ class Clicks:
         if given == "knobs":
             noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
         else:
-            noise, threshold = _paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
+            noise, threshold = paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
         claimed, proven = paper_guarantees(noise, threshold, bound, unprotected=UNPROTECTED)  # type: ignore[arg-type]
         plan = Plan(noise, threshold, bound, proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
         return plan, claimed, proven
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
-        law = "laplace" if isinstance(self.plan.noise, Laplace) else "gaussian"
-        return {
-            "selection": law,
-            "noise": _size(self.plan.noise),
-            "threshold": self.plan.threshold,
-            "per_user": self.plan.per_user,
-            "two_draws": self.plan.fresh is not None,
-            "fresh_noise": self.plan.fresh and _size(self.plan.fresh),
-        }
+        solved = self.chooser.parameters() if self.per_user == AUTO else plan_parameters(self.plan)
+        return {**solved, "priors": self.priors}
+
+    def mechanisms(self) -> list[Mechanism]:
+        """What is drawn, for whoever adds up."""
+        from querycloak.privacy.mechanisms import mechanism_of
+
+        return self.chooser.mechanisms() if self.per_user == AUTO else [mechanism_of(self.plan)]
 
     def claimed(self) -> Guarantee | None:
         """What Zhang and Yang say, in the paper variant."""
@@ -120,7 +165,12 @@ class Clicks:
 
         if self.variant == "paper":
             return first_records(log.clicks, self.plan.per_user)
-        return once_per_key(log.clicks, KEY)
+        keys = once_per_key(log.clicks, KEY)
+        if self.priors is None:
+            return keys
+        from querycloak.methods.priors import with_prior
+
+        return with_prior(log.engine, keys, "query")
 
     def release(
         self,
@@ -132,10 +182,15 @@ class Clicks:
     ) -> Release:
         """Count, charge, draw."""
         from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.methods.selecting import count, count_records
+        from querycloak.methods.selecting import count, count_records, counts_of
         from querycloak.privacy.randomness import Randomness
 
         require_budget(self, ledger, population)
+        if self.per_user == AUTO:
+            from querycloak.methods.choosing import release_at_chosen_bound
+
+            keys = {"clicks": self.contributions(log)}
+            return release_at_chosen_bound(self, log, keys, {"clicks": KEY}, ledger, population, randomness)
         counting = count_records if self.variant == "paper" else count
         counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
@@ -144,34 +199,13 @@ class Clicks:
             self,
             log,
             lambda: {"clicks": counted.release(drawing).table},
-            counts="one-draw" if self.plan.fresh is None else "fresh-draw",
-            plans=[self.plan],
+            counts=counts_of(self.plan),
             ledger=ledger,
             population=population,
             seeded=not drawing.private,
         )
 
 
-def _noise(law: str, size: object) -> Noise:
+def noise_of(law: str, size: object) -> Noise:
+    """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
     return Laplace(size) if law == "laplace" else Gaussian(size)  # type: ignore[arg-type]
-
-
-def _size(noise: Noise) -> float:
-    return noise.scale if isinstance(noise, Laplace) else noise.sigma
-
-
-def _paper_knobs(epsilon: float, delta: float, bound: int) -> tuple[Laplace, int]:
-    """The paper's noise and the least threshold whose proven guarantee stays within a budget."""
-    # Calibrating one Laplace draw over 2 D keys gives the scale 2 D / epsilon, rounded so that it holds exactly.
-    noise = calibrate(epsilon, delta, 2 * bound, law="laplace").noise
-    if not isinstance(noise, Laplace):
-        raise TypeError("calibration to Laplace noise gave another")
-    low, high = bound, _HIGHEST_THRESHOLD
-    while low < high:
-        middle = (low + high) // 2
-        # A claimed delta of 1 or more would not even be a claim.
-        if paper_proven(noise, middle, bound) <= delta and paper_claimed(noise.scale, middle, bound)[1] < 1:
-            high = middle
-        else:
-            low = middle + 1
-    return noise, low

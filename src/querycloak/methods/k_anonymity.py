@@ -34,7 +34,6 @@ _UNPROTECTED_IN = {
     ),
     "dma": ("device and country, by which the DMA's obligation counts and which our logs do not hold",),
 }
-_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,22 +149,20 @@ def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
 
 
 def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
-    """Rows under names that only this release has: a keyed hash whose key is forgotten.
+    """Rows under names that only this release has.
 
     They may be as many as the log's, so they are streamed when the release is saved: the log must still be open then.
     """
     import ibis
 
+    from querycloak.methods.pseudonyms import renamed
     from querycloak.releases.tables import Stream
 
-    secret = ibis.literal(bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex())
     rows = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
     # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
     pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
     shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")
-    named = shared.mutate(
-        user=(secret + shared.user).hexdigest("sha256").substr(0, 16),
-        url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")),
-    )
+    kept = shared.mutate(url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")))
+    named = renamed(kept, randomness)
     ordered = named.select("user", "query", "url").order_by(["user", "query", "url"])
     return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from querycloak.errors import ParameterError
@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounts import Account
     from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.mechanisms import Mechanism
     from querycloak.privacy.randomness import Randomness
     from querycloak.releases.release import Release
 
@@ -52,11 +53,13 @@ class Method(Protocol):
         ...
 
 
-def check_budget(method: Method, ledger: Ledger, population: str) -> Account:
-    """Raise what charging would raise, unless an earlier release has paid for this one; the account as it stands."""
-    if is_prepaid(method, ledger, population):
+def check_budget(method: Method, ledger: Ledger | None, population: str | None) -> Account | None:
+    """The account that would pay, if any; raises what charging would raise, unless an earlier release has paid."""
+    from querycloak.releases.accounting import require_budget
+
+    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         return ledger.show(population)[0]
-    return ledger.check(population, method.proven())
+    return require_budget(ledger, population, method.proven())
 
 
 def is_prepaid(method: Method, ledger: Ledger, population: str) -> bool:
@@ -75,6 +78,17 @@ def describe(method: Method) -> dict[str, Any]:
         "claimed": claimed and claimed.to_json(),
         "proven": method.proven().to_json(),
     }
+
+
+def mechanisms_of(method: Method) -> list[dict[str, Any]]:
+    """What a method will draw, as its charge records it; empty where nothing but its guarantee may be used.
+
+    That is so for papers' variants: they may count a user several times for one key.
+    """
+    if method.variant == "paper":
+        return []
+    drawn: Iterable[Mechanism] = getattr(method, "mechanisms", tuple)()
+    return [each.to_json() for each in drawn]
 
 
 def checked_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:

@@ -18,16 +18,13 @@ class Entry(NamedTuple):
 
 METHODS: dict[str, Entry] = {
     "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
-    "k-anonymity": Entry(
-        "querycloak.methods.k_anonymity",
-        "KAnonymity",
-        "What at least k users share; a baseline.",
-    ),
-    "semantic": Entry(
-        "querycloak.methods.semantic.replacing",
-        "Semantic",
-        "Each query replaced by one of similar meaning, user by user.",
-    ),
+    "sessions": Entry("querycloak.methods.sessions", "Sessions", "Noisy counts of query sequences, and of clicks."),
+    "query-pool": Entry("querycloak.methods.query_pool", "QueryPool", "What people asked of a public list of queries."),
+    "optimal": Entry("querycloak.methods.optimal.method", "Optimal", "Made-up users in the log's own schema."),
+    "semantic": Entry("querycloak.methods.semantic.replacing", "Semantic", "Each query replaced by a similar one."),
+    "affinity": Entry("querycloak.methods.affinity.method", "Affinity", "What k users asked, or something like it."),
+    "generalize": Entry("querycloak.methods.generalize.method", "Generalize", "Concepts that k users asked for."),
+    "k-anonymity": Entry("querycloak.methods.k_anonymity", "KAnonymity", "What at least k users share; a baseline."),
 }
 
 

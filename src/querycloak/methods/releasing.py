@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.method import Method, check_budget
-from querycloak.privacy.accounting import Plan
+from querycloak.methods.method import Method, check_budget, mechanisms_of
 from querycloak.privacy.ledger import Ledger
-from querycloak.releases.accounting import Accounting, charge, mechanisms
+from querycloak.releases import accounting
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
 
 
 def require_budget(method: Method, ledger: Ledger | None, population: str | None) -> None:
     """Refuse before anything is read what the ledger would refuse later."""
-    if (ledger is None) != (population is None):
-        raise ParameterError("a ledger and a population go together: --ledger FILE --population NAME")
-    if ledger is not None and population is not None:
-        check_budget(method, ledger, population)
+    check_budget(method, ledger, population)
 
 
 def make_release(
@@ -28,19 +23,17 @@ def make_release(
     draw: Callable[[], Mapping[str, Table]],
     *,
     counts: str,
-    plans: Sequence[Plan] = (),
+    remarks: Sequence[str] = (),
     ledger: Ledger | None,
     population: str | None,
     seeded: bool,
-    paid: Accounting | None = None,
+    paid: accounting.Accounting | None = None,
 ) -> Release:
     """Charge, unless it is paid already, and only then draw."""
     parameters = method.parameters()
     if paid is None:
-        laws = [law for plan in plans for law in mechanisms(plan)]
-        paid = charge(
-            ledger, population, method.proven(), method=method.name, parameters={**parameters, "mechanisms": laws}
-        )
+        recorded = {**parameters, "mechanisms": mechanisms_of(method)}
+        paid = accounting.charge(ledger, population, method.proven(), method=method.name, parameters=recorded)
     return Release(
         method=method.name,
         variant=method.variant,
@@ -51,5 +44,6 @@ def make_release(
         counts=counts,
         seeded=seeded,
         accounting=paid,
+        remarks=tuple(remarks),
         log={"format": log.format, **describe_log(log.source.choices)},
     )

@@ -8,11 +8,14 @@ from typing import Protocol
 import ibis.expr.types as ir
 
 from querycloak.engines import Engine
+from querycloak.errors import ParameterError
 from querycloak.logs.bounding import first_keys
 from querycloak.methods.thresholded import KeyCounts, ReleasedKeys, release_keys
+from querycloak.methods.weighing import Weighing
 from querycloak.privacy.accounting import Plan
 from querycloak.privacy.randomness import Randomness
 from querycloak.privacy.selection import TablePlan
+from querycloak.privacy.weighted import WeightedPlan
 
 
 class Counted(Protocol):
@@ -28,12 +31,23 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
 
     They come whole, as `bounding.once_per_key` makes them without a bound: the plan says what of them counts.
     """
+    if isinstance(plan, WeightedPlan):
+        return Weighing.of(engine, contributions, key, plan)
     return count_records(engine, first_keys(contributions, key, plan.per_user), key, plan)
 
 
-def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: Plan) -> Counted:
+def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> Counted:
     """Read records that are bounded already and count 1 each, as the papers' variants have them."""
+    if not isinstance(plan, Plan):
+        raise ParameterError("records that are bounded already need a plan of one draw per key")
     return _OneDraw(KeyCounts.of(engine, records, key), plan)
+
+
+def counts_of(plan: TablePlan) -> str:
+    """How a release's counts were made, in the words of `releases.release.COUNTS`."""
+    if isinstance(plan, WeightedPlan):
+        return "weighed"
+    return "one-draw" if plan.fresh is None else "fresh-draw"
 
 
 class _OneDraw:

@@ -73,13 +73,21 @@ def guarantee(
     method: Method,
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
+    releases: Annotated[int, typer.Option(help="How many such releases: what they come to together.")] = 1,
+    composition: options.Composition = "sum",
+    at_delta: options.AtDelta = None,
     as_json: options.Json = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Show what a method guarantees, claimed beside proven, without any data."""
     from querycloak.present.guaranteeing import show_guarantee
 
-    show_guarantee(method, as_json=as_json, plain_words=explain, population_size=population_size)
+    tightly = options.tightly(composition, at_delta)
+    together = method_options.composed(method, releases, at_delta) if tightly or releases != 1 else None
+    show_guarantee(
+        method, as_json=as_json, plain_words=explain, population_size=population_size,
+        releases=releases, together=together, tightly=tightly,
+    )  # fmt: skip
 
 
 def release(
@@ -95,7 +103,13 @@ def release(
     table_format: Annotated[
         Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.")
     ] = "parquet",
+    composition: options.Composition = "sum",
+    at_delta: options.AtDelta = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.")] = False,
+    explain_query: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="QUERY", help="Private: show what protects a query; release nothing."),
+    ] = None,
     log_format: options.LogFormat = None,
     columns: options.Columns = None,
     encoding: options.Encoding = None,
@@ -119,23 +133,70 @@ def release(
 
     for caution in method_options.warnings(method.proven(), population_size):
         _say(caution)
+    together = method_options.composed(method, 1, at_delta) if options.tightly(composition, at_delta) else None
     book = releasing.ledger_of(ledger, population)
     if dry_run:
         releasing.show_dry_run(method, log, book, population, as_json=as_json)
+        return
+    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
+    reading = (log, log_format, columns, encoding, choices, max_bad, engine, threads, memory)
+    if explain_query is not None:
+        from querycloak.present.explaining import show_explanation
+
+        with options.open_log(*reading, quiet=quiet or as_json) as opened:
+            explained = method.explain(opened, explain_query)  # type: ignore[attr-defined]  # or it has no such option
+        show_explanation(explained, as_json=as_json)
         return
     folder = releasing.check_first(method, out, book, population)
     from querycloak.releases.last_look import LastLook
 
     look = LastLook() if never_release is None else LastLook.from_file(never_release)
+    with options.open_log(*reading, quiet=quiet or as_json) as opened:
+        made = releasing.make_and_save(method, opened, folder, table_format, look, book, population, together)
+    releasing.show_release(method, made, as_json=as_json, quiet=quiet)
+
+
+def tune(
+    method: Method,
+    log: Annotated[
+        list[str] | None, typer.Option("--log", help="A public or synthetic log; more than once for several files.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="The log is public or made up: its figures may be seen.")
+    ] = False,
+    log_format: options.LogFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    applications: options.Applications = None,
+    leave_out: options.LeaveOut = None,
+    keep_url: options.KeepUrl = "path",
+    normalise: options.Normalise = True,
+    click_actions: options.ClickActions = "click",
+    max_bad: options.MaxBad = 0.05,
+    engine: options.EngineName = "duckdb",
+    threads: options.Threads = None,
+    memory: options.Memory = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Show how much a method releases at each bound per user, on a public or synthetic log."""
+    if not log:
+        raise ParameterError("log must be given: a public or synthetic log to try bounds on, --log LOG")
+    from querycloak.experiments.tuning import tunable
+    from querycloak.present.tuning import show_yields
+
+    bounded = tunable(method)
     choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
     with options.open_log(
         log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
     ) as opened:
-        made = releasing.make_and_save(method, opened, folder, table_format, look, book, population)
-    releasing.show_release(method, made, as_json=as_json, quiet=quiet)
+        show_yields(bounded, opened, public=public, as_json=as_json)
 
 
-for command in (guarantee, release):
+for command in (guarantee, release, tune):
     group = typer.Typer(
         cls=method_options.methods_group(command),
         help=command.__doc__,
@@ -160,7 +221,7 @@ def ledger_set(
     from querycloak.present.ledgers import show_accounts
     from querycloak.privacy.ledger import Ledger
 
-    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)], as_json=False)
+    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)])
 
 
 @ledgers.command("show")
@@ -169,13 +230,19 @@ def ledger_show(
         str | None, typer.Argument(metavar="[NAME]", help="One population; all if not given.")
     ] = None,
     ledger: LedgerFile = None,
+    composition: options.Composition = "sum",
+    at_delta: options.AtDelta = None,
     as_json: options.Json = False,
 ) -> None:
     """Show budgets, and every charge with what became of it."""
     from querycloak.present.ledgers import show_accounts
     from querycloak.privacy.ledger import Ledger
+    from querycloak.releases.reconciling import reconcile
 
-    show_accounts(Ledger(ledger).show(population), as_json=as_json)
+    book = Ledger(ledger)
+    reconcile(book)
+    tightly = options.tightly(composition, at_delta)
+    show_accounts(book.show(population), tightly=tightly, at_delta=at_delta, as_json=as_json)
 
 
 @app.command()
@@ -203,7 +270,7 @@ def synth(
 
 @app.command()
 def demo(
-    users: Annotated[int | None, typer.Option(help="How many people search; 20,000 if not given.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search; 5,000 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
     quiet: options.Quiet = False,
 ) -> None:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from querycloak.errors import ParameterError
-from querycloak.experiments.demo import DELTA, EPSILON, USERS, Compared, compare
+from querycloak.experiments.demo import DELTA, EPSILON, FEW, USERS, Compared, compare
 from querycloak.logs.searchlog import read
 from querycloak.present.inspecting import show_profile
 from querycloak.present.synthesizing import making_progress
@@ -19,14 +19,17 @@ what gives them away: their own name, a card number, a rare disease.
 This is what the log's owner sees:
 """
 _BETWEEN = f"""
-Now release it. k-anonymity drops what fewer than 5 users share, and promises
-nothing more. The others add noise; with epsilon {EPSILON:g} and delta {DELTA:g} that bounds
-what the result can tell about any one person, whatever else somebody knows.
+Now release it, in every way there is. The first three let through what {FEW}
+users share, or something like it, and promise nothing about what that tells.
+The others add noise: at epsilon {EPSILON:g} and delta {DELTA:g} that bounds what the result
+can tell about any one person, whatever else somebody knows.
 """
 _AFTER = """
 rows: of the release. searches: the share of the log's searches whose query
 came out. of few: queries that fewer than 5 users asked. secrets: what gives
-people away, as planted. promise: what is proven for any one user.
+people away, as planted. promise: what is proven for any one user (semantic,
+which puts other queries in the place of all: for what a user asked, not for
+who is in the log).
 
 Next:
   querycloak inspect YOUR-LOG
@@ -75,9 +78,9 @@ def _table(rows: list[Compared]) -> object:
             row.title,
             f"{row.rows:,}",
             f"{row.queries:,}",
-            f"{row.searches:.0%}",
-            f"{row.of_few:,}",
-            f"{row.secrets:,}",
+            "-" if row.searches is None else f"{row.searches:.0%}",
+            "-" if row.of_few is None else f"{row.of_few:,}",
+            "-" if row.secrets is None else f"{row.secrets:,}",
             _promise(row),
         )
     return table

@@ -5,22 +5,43 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from typing import TYPE_CHECKING
 
 from querycloak.methods.method import Method, describe
+from querycloak.present.ledgers import composed_line
 from querycloak.present.method_options import warnings
 from querycloak.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from querycloak.privacy.composition import Composed
 
 _WIDTH = 80
 
 
-def show_guarantee(method: Method, *, as_json: bool, plain_words: bool, population_size: int | None) -> None:
-    """Print claimed beside proven."""
+def show_guarantee(
+    method: Method,
+    *,
+    as_json: bool,
+    plain_words: bool,
+    population_size: int | None,
+    releases: int = 1,
+    together: Composed | None = None,
+    tightly: bool = False,
+) -> None:
+    """Print claimed beside proven; if asked, also what several such releases come to."""
     cautions = warnings(method.proven(), population_size)
     if as_json:
-        json.dump(describe(method), sys.stdout)
+        shown = describe(method)
+        if together is not None:
+            shown["composition"] = {"releases": releases, **together.to_json()}
+        json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
     else:
         sys.stdout.write("\n".join(guarantee_lines(method)) + "\n")
+        if together is not None:
+            text = f"{releases} such: epsilon {together.epsilon_sum:g}, delta {together.delta_sum:.3g} by the sum."
+            text += f" {composed_line(together)}" if tightly else ""
+            sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
         if plain_words:
             from querycloak.privacy.explanation import explain
 

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from querycloak.privacy.ledger import Account
 
+if TYPE_CHECKING:
+    from querycloak.privacy.composition import Composed
 
-def show_accounts(accounts: Sequence[Account], *, as_json: bool) -> None:
-    """Print limits, spending and every charge."""
+_WIDTH = 80
+
+
+def show_accounts(
+    accounts: Sequence[Account], *, tightly: bool = False, at_delta: float | None = None, as_json: bool = False
+) -> None:
+    """Print limits, spending and every charge; if asked, also what the charges come to when composed tightly."""
+    together = {each.population: each.composed(at_delta) for each in accounts if each.charges} if tightly else {}
     if as_json:
-        json.dump([account.to_json() for account in accounts], sys.stdout)
+        shown = [account.to_json() for account in accounts]
+        for said in shown:
+            if said["population"] in together:
+                said["composition"] = together[said["population"]].to_json()
+        json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
         return
     if not accounts:
@@ -26,3 +40,16 @@ def show_accounts(accounts: Sequence[Account], *, as_json: bool) -> None:
         for charge in account.charges:
             spent = f"epsilon {float(charge.epsilon):g}, delta {float(charge.delta):.3g}"
             sys.stdout.write(f"  {charge.made}  {charge.method:<12} {spent:<32} {charge.status}\n")
+        if account.population in together:
+            text = f"{composed_line(together[account.population])} The limit counts sums."
+            sys.stdout.write(textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ") + "\n")
+
+
+def composed_line(found: Composed) -> str:
+    """What privacy-loss distributions say, in a sentence with its condition."""
+    if not found.below_the_sum:
+        return f"By privacy-loss distributions: nothing below the sum at delta {found.delta:.3g}."
+    return (
+        f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {found.delta:.3g} in all, "
+        f"where the sum is {found.epsilon_sum:g} at {found.delta_sum:.3g}; this {found.condition}."
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,21 +16,63 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 
 if TYPE_CHECKING:
+    from querycloak.methods.method import Method
+    from querycloak.privacy.composition import Composed
     from querycloak.privacy.guarantee import Guarantee
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _bound(text: object) -> int | str:
+    """A bound as it is typed: a number, or a word that the method knows."""
+    try:
+        return int(str(text))
+    except ValueError:
+        return str(text)
+
 
 OPTIONS: dict[str, Any] = {
     "epsilon": Annotated[float | None, typer.Option(help="Budget: the most that a release may tell about one user.")],
     "delta": Annotated[float | None, typer.Option(help="Budget: the chance that epsilon fails; far below 1/users.")],
     "noise": Annotated[float | None, typer.Option(help="Knob: scale of Laplace, sigma of Gaussian noise.")],
     "threshold": Annotated[int | None, typer.Option(help="Knob: a key is released if its noisy count exceeds it.")],
-    "selection": Annotated[str | None, typer.Option(help="laplace or gaussian; by formula if not given.")],
-    "per_user": Annotated[int | None, typer.Option(help="How many keys one user may add to.")],
+    "selection": Annotated[str | None, typer.Option(help="laplace, gaussian, weighted or rounds; else by formula.")],
+    "priors": Annotated[str | None, typer.Option(help="public: users prefer keys that a word list makes likely.")],
+    "per_user": Annotated[
+        Any,
+        typer.Option(parser=_bound, metavar="N|auto", help="How many keys one user may add to; auto: see the docs."),
+    ],
+    "auto_share": Annotated[float | None, typer.Option(help="Part of epsilon by which auto chooses; 0.02.")],
     "two_draws": Annotated[bool | None, typer.Option("--two-draws", help="Publish unbiased counts, at their price.")],
     "variant": Annotated[str | None, typer.Option(help="default, or paper: as published, to compare.")],
+    "sessions_per_user": Annotated[int | None, typer.Option(help="Room for so many sessions of one user.")],
+    "queries_per_session": Annotated[int | None, typer.Option(help="How many queries of a session count.")],
+    "gap_minutes": Annotated[float | None, typer.Option(help="The pause that ends a session; 30 by default.")],
+    "no_clicks": Annotated[bool | None, typer.Option("--no-clicks", help="Release sessions alone.")],
+    "split": Annotated[str | None, typer.Option(help="The budget over tables, such as clicks=1,sessions=2.")],
+    "force": Annotated[bool | None, typer.Option("--force", help="Allow more than 250 rows for each user.")],
+    "pool": Annotated[str | None, typer.Option(help="File of public queries, one a line; English if not given.")],
+    "off_pool": Annotated[bool | None, typer.Option("--off-pool", help="Other queries too, above a threshold.")],
+    "clicks": Annotated[str | None, typer.Option(help="none, threshold or public (with --urls).")],
+    "urls": Annotated[str | None, typer.Option(help="File of public urls, one a line.")],
+    "queries_per_user": Annotated[int | None, typer.Option(help="How many queries of one user count.")],
+    "clicks_per_user": Annotated[int | None, typer.Option(help="How many clicks of one user count.")],
     "min_users": Annotated[int | None, typer.Option(help="How many users must share a key.")],
     "keys": Annotated[str | None, typer.Option(help="queries, clicks or log.")],
+    "objective": Annotated[str | None, typer.Option(help="size, frequent, diversity, queries or joint.")],
+    "support": Annotated[float | None, typer.Option(help="The share of all clicks that makes a pair frequent.")],
+    "output_size": Annotated[int | None, typer.Option(help="How many rows to release, each as often as its count.")],
+    "weights": Annotated[str | None, typer.Option(help="Of a joint objective: size=1,diversity=0.5,frequent=2.")],
+    "linked_per_user": Annotated[int | None, typer.Option(help="How many released pairs of a user are associated.")],
+    "theta": Annotated[float | None, typer.Option(help="From which cosine on two queries are alike; 0.9.")],
+    "concept_users": Annotated[
+        float | None, typer.Option(help="Users that a phrase needs to be a concept: below 1 a share; 0.0001.")
+    ],
+    "min_word_users": Annotated[int | None, typer.Option(help="Users that each word of a query needs; 2.")],
+    "max_neighbours": Annotated[
+        int | None, typer.Option(help="Keep at most so many neighbours: degrees become lower bounds.")
+    ],
+    "keep_time": Annotated[bool | None, typer.Option("--keep-time", help="Release times, unprotected.")],
     "preset": Annotated[str | None, typer.Option(help="dma (30 users a query, 5 a query and url).")],
     "criterion": Annotated[str | None, typer.Option(help="sqc1, sqc2 (within topics), nsqc or hbdp (baselines).")],
     "domain": Annotated[str | None, typer.Option(help="all, topics, or labels parted by |, such as abstraction.")],
@@ -99,6 +141,8 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
         command(method, **{option: value for option, value in given.items() if option not in own})
 
     shared = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    if not hasattr(kind, "explain"):
+        shared = [each for each in shared if each.name != "explain_query"]
     added = [inspect.Parameter(option, KEYWORD, default=None, annotation=OPTIONS[option]) for option in own]
     run.__signature__ = inspect.Signature([*added, *(each.replace(kind=KEYWORD) for each in shared)])  # type: ignore[attr-defined]
     run.__annotations__ = {}
@@ -117,6 +161,24 @@ def foreign_option(error: Exception) -> str | None:
     return (
         f"{name} does not go with {context.info_name}; querycloak guarantee {context.info_name} --help shows what does"
     )
+
+
+def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
+    """What so many releases by this method come to, by sums and by privacy-loss distributions."""
+    from querycloak.methods.method import mechanisms_of
+    from querycloak.privacy.composition import ONE_RELEASE, composed
+    from querycloak.privacy.exact import stated
+    from querycloak.privacy.mechanisms import losses_of
+    from querycloak.privacy.parameters import natural
+
+    natural("releases", releases, "say how many releases there will be")
+    proven = method.proven()
+    if proven.kind == "syntactic":
+        raise ParameterError(f"{method.name} bounds nobody's belief, so there is nothing to add up")
+    losses = losses_of(proven, mechanisms_of(method)) * releases
+    total = [releases * stated(number or 0.0) for number in (proven.epsilon, proven.delta)]
+    found = composed(losses, total[0], total[1], at_delta)
+    return found if releases > 1 else replace(found, condition=ONE_RELEASE)
 
 
 def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:

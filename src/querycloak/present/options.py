@@ -33,8 +33,17 @@ GapMinutes = Annotated[float, typer.Option(help="The pause that ends a session."
 EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, spark://host:port or sc://host:port.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")]
 Memory = Annotated[str | None, typer.Option(help="Memory before spilling to disk, such as 3GB.")]
+Composition = Annotated[Literal["sum", "pld"], typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.")]  # noqa: E501  # fmt: skip
+AtDelta = Annotated[float | None, typer.Option(help="pld: the delta at which epsilon is stated; twice the sum if not given.")]  # noqa: E501  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
+
+
+def tightly(composition: str, at_delta: float | None) -> bool:
+    """Whether privacy-loss distributions are asked for."""
+    if at_delta is not None and composition != "pld":
+        raise ParameterError("--at-delta goes with --composition pld; sums have the sum of deltas")
+    return composition == "pld"
 
 
 def choices(
@@ -82,10 +91,11 @@ def open_log(
 
     mapping = parse_mapping(columns) if columns is not None else None
     prepared = prepare(logs, log_format=log_format, columns=mapping, encoding=encoding, choices=chosen)
-    with reading_progress(prepared.source.size, "reading", quiet=quiet) as on_bytes:
+    with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
         running = connect(engine, threads=threads, memory=memory)
         try:
-            yield prepared.on(running, max_bad=max_bad, on_bytes=on_bytes)
+            on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
+            yield prepared.on(running, max_bad=max_bad, on_bytes=on_bytes, on_step=on_step)
         finally:
             running.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +15,13 @@ from querycloak.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.composition import Composed
     from querycloak.releases.last_look import LastLook
 
 
 def ledger_of(path: Path | None, population: str | None) -> Ledger | None:
     """The ledger to charge; a population without a file means the user's own ledger."""
-    if path is None and population is None:
-        return None
-    if population is None:
-        raise ParameterError(
-            "population must be named along with a ledger: the people behind the log, --population NAME"
-        )
-    return Ledger(path)
+    return None if path is None and population is None else Ledger(path)
 
 
 def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Path:
@@ -35,8 +31,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     if out is None:
         raise ParameterError("out must be given: the folder to write the release into, --out DIR")
     check_target(out)
-    if ledger is not None and population is not None:
-        check_budget(method, ledger, population)
+    check_budget(method, ledger, population)
     return out
 
 
@@ -45,7 +40,7 @@ def show_dry_run(
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
     size = sum(_size(log) for log in logs)
-    account = check_budget(method, ledger, population) if ledger is not None and population is not None else None
+    account = check_budget(method, ledger, population)
     if as_json:
         charged = account and {"population": population, "account": account.to_json()}
         json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)
@@ -81,12 +76,20 @@ def make_and_save(
     last_look: LastLook,
     ledger: Ledger | None,
     population: str | None,
+    together: Composed | None = None,
 ) -> dict[str, Any]:
     """Release and save; what may be shown of it, and (private) what the last look dropped."""
     release = method.release(log, ledger=ledger, population=population)
+    if together is not None:
+        release = replace(release, composition=together.to_json())
     saved = release.save(out, table_format, last_look=last_look)
     card = json.loads((saved.folder / "card.json").read_text())
-    return {"folder": str(saved.folder), "card": card, "dropped": dict(saved.dropped)}
+    return {
+        "folder": str(saved.folder),
+        "card": card,
+        "dropped": dict(saved.dropped),
+        "remarks": release.remarks,
+    }
 
 
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
@@ -96,14 +99,19 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         sys.stdout.write("\n")
     elif not quiet:
         lines = [*guarantee_lines(method), ""]
+        parameters = made["card"]["parameters"]
+        if parameters.get("per_user") != method.parameters().get("per_user"):
+            lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
             lines.append("Nothing passed the threshold: the log is small for this budget. More epsilon would help, or,")
-            lines.append("if most people search only once or twice, --per-user 1. Each try is a release: it adds up.")
+            lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
+    for remark in made["remarks"] if not quiet else ():
+        sys.stderr.write(f"querycloak: private, not for publication: {remark}\n")
     if made["dropped"] and not quiet:
         what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
         sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from querycloak.engines.engine import OnBytes
+    from rich.progress import Progress, ProgressColumn, Task, TaskID
+    from rich.text import Text
 
 _BAR = 32
 
@@ -22,25 +22,51 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False)
 
 
+class Watching:
+    """A bar of bytes read, then one of each long step."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def read(self, size: int) -> None:
+        """So many more bytes were read."""
+        self._progress.advance(self._task, size)
+        if self._progress.tasks[0].finished:
+            self.step("counting", 0.0)
+
+    def step(self, what: str, share: float) -> None:
+        """A step is so far; at its beginning nobody knows how long it takes."""
+        total = 1.0 if share else None
+        self._progress.update(self._task, description=what, total=total, completed=share, share=share)
+
+
 @contextlib.contextmanager
-def reading_progress(total_bytes: int, what: str, *, quiet: bool) -> Iterator[OnBytes | None]:
-    """A bar of bytes read, on a terminal only."""
+def reading_progress(total_bytes: int, what: str, *, quiet: bool) -> Iterator[Watching | None]:
+    """A bar of what is being done, on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(_BAR), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(_BAR), _amount_column(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total_bytes)
+        yield Watching(progress, progress.add_task(what, total=total_bytes))
 
-        def advance(size: int) -> None:
-            progress.advance(task, size)
-            if progress.tasks[0].finished:
-                progress.update(task, description="counting", total=None)
 
-        yield advance
+def _amount_column() -> ProgressColumn:
+    """Bytes while reading, a share afterwards."""
+    from rich.progress import DownloadColumn
+    from rich.text import Text
+
+    class Amount(DownloadColumn):
+        def render(self, task: Task) -> Text:
+            share = task.fields.get("share")
+            if share is None:
+                return super().render(task)
+            return Text(f"{share:.0%}" if share else "")
+
+    return Amount()
 
 
 def bars(shares: Sequence[tuple[str, float]]) -> Iterator[str]:

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import BudgetRefused, ParameterError
 from querycloak.privacy.exact import rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from querycloak.privacy.composition import Composed
 
 __all__ = ["Account", "Charge", "how_to_set"]
 
@@ -63,6 +66,15 @@ class Account:
         return max(stated(self.epsilon_limit) - epsilon, Fraction(0)), max(
             stated(self.delta_limit) - delta, Fraction(0)
         )
+
+    def composed(self, at_delta: float | None = None) -> "Composed":
+        """All charges together, by sums and by privacy-loss distributions; the limit is about the sums alone."""
+        from querycloak.privacy.composition import composed
+        from querycloak.privacy.losses import Losses
+        from querycloak.privacy.mechanisms import losses_of
+
+        each = (losses_of(charge.guarantee, charge.parameters.get("mechanisms")) for charge in self.charges)
+        return composed(sum(each, start=Losses()), *self.spent, at_delta)
 
     def to_json(self) -> dict[str, Any]:
         """Return the account as `ledger show --json` prints it: spent rounded up, left rounded down."""

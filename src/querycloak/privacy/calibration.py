@@ -13,7 +13,7 @@ from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import number_above_zero, refuse, share
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "first_threshold"]
 
 LAWS = ("laplace", "gaussian")
 SIGMA_STEPS = 40
@@ -67,7 +67,7 @@ def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, 
     part = stated(deciding_share) if two_draws else Fraction(1)
     noise = _laplace_of(per_user / (stated(epsilon) * part))
     fresh = _laplace_of(per_user / (stated(epsilon) * (1 - part))) if two_draws else None
-    threshold = _first_threshold(lambda k: laplace_delta(noise, k, per_user) <= delta)
+    threshold = first_threshold(lambda k: laplace_delta(noise, k, per_user) <= delta)
     return price(noise, threshold, per_user, fresh=fresh)
 
 
@@ -84,7 +84,7 @@ def _refuse_drowning(noise: str) -> NoReturn:
     )
 
 
-def _first_threshold(fits: Callable[[int], bool]) -> int:
+def first_threshold(fits: Callable[[int], bool]) -> int:
     """Return the smallest K >= 0 that fits, for a rule that stays true once it is."""
     high = 1
     while not fits(high):
@@ -99,7 +99,7 @@ def _first_threshold(fits: Callable[[int], bool]) -> int:
 def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> Plan:
     draws = 2 if two_draws else 1
     least = _least_sigma(epsilon, delta, draws * per_user)
-    threshold = _first_threshold(lambda k: _own_keys(least, k, per_user) <= delta)
+    threshold = first_threshold(lambda k: _own_keys(least, k, per_user) <= delta)
     while True:
         for step in range(SIGMA_STEPS):
             sigma = four_digits_up(least * (1 + step / 1000))

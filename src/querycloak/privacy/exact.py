@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from querycloak.errors import EngineError
 
-__all__ = ["Bounds", "Chance", "exp_minus", "float_up", "rounded_up", "stated"]
+__all__ = ["Bounds", "Chance", "exp_minus", "float_up", "rounded_down", "rounded_up", "stated"]
 
 Bounds = tuple[int, int]
 """A lower bound and an upper one that is not reached, in units of 2^-bits."""
@@ -25,6 +25,14 @@ def rounded_up(exact: Fraction) -> float:
     number = exact.numerator / exact.denominator
     while stated(number) < exact:
         number = math.nextafter(number, math.inf)
+    return number
+
+
+def rounded_down(exact: Fraction) -> float:
+    """Return a number of at most 12 digits that does not print as more than `exact`, which is above 0."""
+    number = float(f"{exact.numerator / exact.denominator:.12g}")
+    while stated(number) > exact:
+        number = float(f"{number * (1 - 1e-11):.12g}")
     return number
 
 

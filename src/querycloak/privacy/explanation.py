@@ -31,6 +31,11 @@ def explain(guarantee: Guarantee) -> str:
 
 def _syntactic(guarantee: Guarantee) -> list[str]:
     crowd = f"at least {guarantee.k} users share it" if guarantee.k else "it meets a rule about the data"
+    if guarantee.k and guarantee.unit == "query":
+        crowd = (
+            f"at least {guarantee.k} users asked it or what the method counts as like it: "
+            "a single query may still be one person's alone"
+        )
     return [
         f"Something is released only if {crowd}. That is a rule about what the output looks like. It sets no "
         "limit to what somebody can conclude about one person: whoever knows the others in the crowd, or "

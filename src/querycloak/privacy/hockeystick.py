@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from querycloak.privacy.noise import Laplace, Noise
 
-__all__ = ["hockey_stick", "tail_bounds"]
+__all__ = ["FloatArray", "gain", "hockey_stick", "laplace_law", "smoothness", "tail_bounds", "zcdp_delta"]
 
 FloatArray = NDArray[np.float64]
 
@@ -58,21 +58,24 @@ def _laplace(scale: float, s: int, e: float) -> float:
     """Return the bound for s Laplace draws, whose loss is (2k-s)/scale with a binomial weight."""
     if Fraction(e) * Fraction(scale) >= s:
         return 0.0
+    loss, weight = laplace_law(scale, s)
+    return float((weight * gain(e, loss)).sum()) * (1 + ROUNDING * (s + 64))
+
+
+def laplace_law(scale: float, s: int) -> tuple[FloatArray, FloatArray]:
+    """Return the losses of s Laplace draws, (2k-s)/scale, and upper bounds of their binomial weights."""
     k = np.arange(s + 1, dtype=np.float64)
-    loss = (2 * k - s) / scale
     log_choices = np.concatenate([[0.0], np.cumsum(np.log((s - k[:-1]) / (k[:-1] + 1)))])
     log_weight = log_choices - (s - k) / scale - s * math.log1p(math.exp(-1 / scale))
-    gain = _gain(e, loss)
     rounding = ROUNDING * (s * s + 8 * s / scale + 64)
-    return float((np.exp(log_weight) * gain).sum()) * (1 + rounding)
+    return (2 * k - s) / scale, np.exp(log_weight) * (1 + rounding)
 
 
-def _gain(e: float, loss: FloatArray) -> FloatArray:
-    """Return [1 - exp(e - loss)]_+ rounded up."""
+def gain(e: float, loss: FloatArray) -> FloatArray:
+    """Return [1 - exp(e - loss)]_+ rounded up, for losses that may be off by a rounding."""
     exponent = np.minimum(e - loss, 0.0)
     slack = 4 * ROUNDING * (abs(e) + np.abs(loss))
-    gain = -np.expm1(exponent - slack)
-    return np.where(e - loss < slack, gain, 0.0)
+    return np.where(e - loss < slack, -np.expm1(exponent - slack), 0.0)
 
 
 def _gaussian(sigma: float, s: int, e: float) -> float:
@@ -89,10 +92,10 @@ def _by_convolution(sigma: float, s: int, e: float) -> float:
         laws.append(_one_more(sigma, laws))
     pmf = laws[s - 1]
     n = np.arange(pmf.size, dtype=np.float64) - pmf.size // 2
-    gain = _gain(e, (n + s / 2) / sigma**2)
+    gains = gain(e, (n + s / 2) / sigma**2)
     # Each of the s factors has exponents below 1000 and sums of at most one law's number of positive terms.
     rounding = ROUNDING * s * (laws[0].size + 1024)
-    return float((pmf * gain).sum()) * (1 + rounding) + s * 4 * NEGLIGIBLE
+    return float((pmf * gains).sum()) * (1 + rounding) + s * 4 * NEGLIGIBLE
 
 
 @lru_cache(maxsize=8)
@@ -119,11 +122,11 @@ def _by_poisson_summation(sigma: float, s: int, e: float) -> float:
     n = np.arange(first, last + 1, dtype=np.float64)
     density = np.exp(-0.5 * (n / spread) ** 2) / (spread * math.sqrt(2 * math.pi))
     rest = float(density[-1]) * (1 + spread**2 / last) + below_sum
-    total = float((density * _gain(e, (n + s / 2) / sigma**2)).sum()) + rest
-    return total * _smoothness(sigma, s) * (1 + ROUNDING * 8192) + NEGLIGIBLE
+    total = float((density * gain(e, (n + s / 2) / sigma**2)).sum()) + rest
+    return total * smoothness(sigma, s) * (1 + ROUNDING * 8192) + NEGLIGIBLE
 
 
-def _smoothness(sigma: float, s: int) -> float:
+def smoothness(sigma: float, s: int) -> float:
     """Return the factor by which the law of a sum may exceed the normal density."""
     j = np.arange(1, s, dtype=np.float64)
     y = np.exp(-2 * math.pi**2 * sigma**2 * j / (j + 1))
@@ -131,7 +134,11 @@ def _smoothness(sigma: float, s: int) -> float:
 
 
 def _by_zcdp(sigma: float, s: int, e: float) -> float:
-    rho = s / (2 * sigma**2)
+    return zcdp_delta(s / (2 * sigma**2), e)
+
+
+def zcdp_delta(rho: float, e: float) -> float:
+    """Return an upper bound on the delta at e of anything that is rho-zCDP (histogram.md, claim 3)."""
     if e <= rho:
         return 1.0
     orders = 1 + (e / rho - 1) / 2 * np.linspace(0.5, 1.5, 401)

@@ -19,12 +19,12 @@ from querycloak.privacy.parameters import number_above_zero, refuse, share
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
 APPLICATION = 0x51434C47  # "QCLG", where SQLite keeps the program that a file belongs to
-VERSION = 1
+VERSION = 2
 MAGIC = b"SQLite format 3\x00"
 LONGEST_NAME = 100
 OTHER_FILE = "name another file with --ledger or QUERYCLOAK_LEDGER"
 
-TABLES = (
+FIRST_TABLES = (
     "CREATE TABLE populations (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
     """CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, population TEXT NOT NULL REFERENCES populations,
        made TEXT NOT NULL, method TEXT NOT NULL, guarantee TEXT NOT NULL, parameters TEXT NOT NULL)""",
@@ -34,7 +34,11 @@ TABLES = (
     "CREATE TRIGGER charges_stay BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
     "CREATE TRIGGER charges_keep BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
     f"PRAGMA application_id = {APPLICATION}",
-    f"PRAGMA user_version = {VERSION}",
+)
+# Since version 2: where a release was about to be when its charge was last heard of.
+SECOND_TABLES = (
+    """CREATE TABLE announced (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
+       folder TEXT NOT NULL, PRIMARY KEY (charge, digest))""",
 )
 CHARGES = """SELECT id, made, method, guarantee, parameters,
     (SELECT group_concat(digest) FROM releases WHERE charge = id) FROM charges WHERE population = ? ORDER BY id"""
@@ -85,12 +89,26 @@ class Ledger:
     def complete(self, charge: Charge | int, release_digest: str) -> None:
         """Note that a release came of a charge; one draw saved in two formats is noted twice."""
         number = charge.id if isinstance(charge, Charge) else charge
-        if not re.fullmatch("[0-9a-f]{64}", release_digest):
-            refuse("release_digest", "a SHA-256 in hexadecimal", release_digest, "give the digest of card.json")
         with self._open("BEGIN IMMEDIATE") as connection:
-            if connection.execute("SELECT 1 FROM charges WHERE id = ?", (number,)).fetchone() is None:
-                refuse("charge", "one that this ledger holds", number, "use the ledger that was charged")
+            _check_charge(connection, number, release_digest)
             connection.execute("INSERT OR IGNORE INTO releases VALUES (?, ?)", (number, release_digest))
+            connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
+
+    def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
+        """Note where a release is about to be, so that its charge can be completed should its process die."""
+        number = charge.id if isinstance(charge, Charge) else charge
+        with self._open("BEGIN IMMEDIATE") as connection:
+            _check_charge(connection, number, release_digest)
+            row = (number, release_digest, os.fsdecode(folder))
+            connection.execute("INSERT OR REPLACE INTO announced VALUES (?, ?, ?)", row)
+
+    def announced(self) -> tuple[tuple[int, str, Path], ...]:
+        """Charges that were never completed, with the digest of a card and the folder where it was about to be."""
+        with self._open("BEGIN") as connection:
+            if _version(connection) < 2:
+                return ()
+            rows = connection.execute("SELECT charge, digest, folder FROM announced ORDER BY charge, digest").fetchall()
+        return tuple((number, digest, Path(folder)) for number, digest, folder in rows)
 
     def show(self, population: str | None = None) -> tuple[Account, ...]:
         """Return the accounts, by name; a ledger that does not exist yet has none."""
@@ -130,7 +148,7 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA foreign_keys = ON")
                 connection.execute(begin)
-                self._prepare(connection)
+                self._prepare(connection, writing=begin == "BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
                 return
@@ -138,11 +156,13 @@ class Ledger:
             problem = _translated(error, self.path, self._wait_seconds)
         raise problem
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _prepare(self, connection: sqlite3.Connection, *, writing: bool) -> None:
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise _damaged(self.path)
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:  # nothing in it yet
-            for statement in TABLES:
+        version = _version(connection)
+        lacking = (*(FIRST_TABLES if version < 1 else ()), *(SECOND_TABLES if version < 2 else ()))
+        if version == 0 or (lacking and writing):  # an older ledger is brought up to date by whoever writes
+            for statement in (*lacking, f"PRAGMA user_version = {VERSION}"):
                 connection.execute(statement)
 
 
@@ -222,6 +242,17 @@ def _translated(error: sqlite3.Error, path: Path, waited: float) -> QuerycloakEr
     if code in shortages:
         return ResourceError(f"the ledger {str(path)!r} was not changed: {shortages[code]}; {OTHER_FILE}")
     return _damaged(path)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_charge(connection: sqlite3.Connection, number: int, digest: str) -> None:
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        refuse("release_digest", "a SHA-256 in hexadecimal", digest, "give the digest of card.json")
+    if connection.execute("SELECT 1 FROM charges WHERE id = ?", (number,)).fetchone() is None:
+        refuse("charge", "one that this ledger holds", number, "use the ledger that was charged")
 
 
 def _check_name(population: object) -> None:

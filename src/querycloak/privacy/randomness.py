@@ -4,17 +4,19 @@ Nothing here rounds: every draw has exactly the law that it names (proofs in his
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
-from querycloak.privacy.exact import Chance
+from querycloak.privacy.exact import Bounds, Chance, exp_minus
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import refuse, whole
+from querycloak.privacy.rare_events import RareEvents, share_out
 
 __all__ = ["IntArray", "Randomness"]
 
@@ -26,6 +28,17 @@ FIRST_UNBIASED_OPENDP = (0, 14, 2)
 DRAWS_AT_ONCE = 100_000
 BYTES_AT_ONCE = 1 << 24
 WORD = 64
+MANY = 1 << 24
+"""Events from which on they are no longer decided one by one, if they are unlikely."""
+MOST_HAPPENING = 1 << 22
+
+
+class Survival(Hashable, Protocol):
+    """A law on whole numbers whose tail is known to any digit."""
+
+    def survival(self, start: int, bits: int) -> Iterator[Bounds]:
+        """Yield bounds of Pr[Z >= start+j | Z >= start] for j = 1, 2, ..."""
+        ...
 
 
 class Randomness:
@@ -49,6 +62,14 @@ class Randomness:
             draws[start : start + count] = sampler(np.zeros(count, dtype=np.int64))
         return draws
 
+    def many(self, noise: Noise, size: int) -> IntArray:
+        """Return independent draws of the noise by inversion: as exact as OpenDP's, and fast enough for millions."""
+        draws = np.empty(size, dtype=np.int64)
+        for start in range(0, size, DRAWS_AT_ONCE):
+            count = min(DRAWS_AT_ONCE, size - start)
+            draws[start : start + count] = self._own_noise(noise, count)
+        return draws
+
     def _own_noise(self, noise: Noise, size: int) -> IntArray:
         """Draw |Z| and a sign, again where that is minus zero: the law of OpenDP, which takes no seed."""
         draws = np.empty(0, dtype=np.int64)
@@ -63,6 +84,9 @@ class Randomness:
 
     def at_least(self, noise: Noise, start: int, size: int) -> IntArray:
         """Return independent draws of Z given Z >= start, for start >= 0, by exact inversion."""
+        return self._inverted(noise, start, size)
+
+    def _inverted(self, noise: Survival, start: int, size: int) -> IntArray:
         if size == 0:
             return np.empty(0, dtype=np.int64)
         boundaries = _boundaries(noise, start, WORD, WORD // 2)
@@ -76,7 +100,7 @@ class Randomness:
             draws[i] = start + self._with_more_digits(noise, start, int(words[i]), WORD)
         return draws
 
-    def _with_more_digits(self, noise: Noise, start: int, word: int, bits: int) -> int:
+    def _with_more_digits(self, noise: Survival, start: int, word: int, bits: int) -> int:
         boundaries = _boundaries(noise, start, bits, 0)
         while word == 0 or word in boundaries:
             bits += WORD
@@ -85,9 +109,11 @@ class Randomness:
         return sum(boundary > word for boundary in boundaries)
 
     def binomial(self, n: int, chance: Chance) -> int:
-        """Return how many of n independent events of that chance happen, reading about 2n random bits."""
+        """Return how many of n independent events of that chance happen, reading about 2n random bits or fewer."""
         if chance.floor(0) >= 1:
             return n
+        if n > MANY and n * chance.up() < MOST_HAPPENING:
+            return self._rare(n, chance)
         happened, undecided, place = 0, n, 0
         while undecided:
             place += 1
@@ -102,9 +128,26 @@ class Randomness:
                 undecided -= ones
         return happened
 
+    def _rare(self, n: int, chance: Chance) -> int:
+        """Return the same by inversion, in parts of which few are expected: n bits would be too many to read."""
+        parts = (self._inverted(RareEvents(size, chance), 0, number) for size, number in share_out(n, chance))
+        return int(sum(part.sum() for part in parts))
+
     def bernoulli(self, chance: Chance) -> bool:
         """Return whether an event of that chance happens."""
         return self.binomial(1, chance) == 1
+
+    def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
+        """Return an index i with a chance proportional to e^-exponents[i], the smallest of which is 0.
+
+        Drawn uniformly, accepted with chance e^-exponent, else drawn again (bound_choice.md).
+        """
+        if not exponents or min(exponents) != 0:
+            refuse("exponents", "at least one, the smallest of them 0", "others", "subtract the smallest first")
+        while True:
+            i = int(self.below(len(exponents), 1)[0])
+            if exponents[i] == 0 or self.bernoulli(_exp_minus(exponents[i])):
+                return i
 
     def below(self, bound: int, size: int) -> IntArray:
         """Return independent uniform integers from 0 to bound - 1."""
@@ -120,7 +163,7 @@ class Randomness:
     def below_each(self, bounds: IntArray) -> IntArray:
         """Return independent uniform integers, each from 0 to its own bound - 1."""
         if bounds.size and int(bounds.min()) < 1:
-            refuse("bounds", "at least 1 each", int(bounds.min()), "a draw needs at least one outcome")
+            refuse("bounds", "at least 1 each", "one below", "a draw needs at least one outcome")
         # The least 2^n - 1 that covers each bound: a word under that mask is kept if it is below the bound.
         masks = (bounds - 1).astype(np.uint64)
         for step in (1, 2, 4, 8, 16, 32):
@@ -166,6 +209,11 @@ class Randomness:
         return ones
 
 
+def _exp_minus(exponent: Fraction) -> Chance:
+    # Irrational for every rational exponent but 0, so its digits settle.
+    return Chance(lambda bits: exp_minus(exponent, bits))
+
+
 def _popcount(block: bytes) -> int:
     padded = block + bytes(-len(block) % 8)
     return int(np.bitwise_count(np.frombuffer(padded, dtype=np.uint64)).sum(dtype=np.int64))
@@ -177,7 +225,7 @@ def _seeded_bytes(seed: int) -> Callable[[int], bytes]:
 
 
 @lru_cache(maxsize=256)
-def _boundaries(noise: Noise, start: int, bits: int, least_bits: int) -> tuple[int, ...]:
+def _boundaries(noise: Survival, start: int, bits: int, least_bits: int) -> tuple[int, ...]:
     """Return the first digits of Pr[Z >= start+j | Z >= start], j = 1, 2, ..., down to 2^least_bits units.
 
     The one boundary that falls below is kept too: it marks where the table ends.

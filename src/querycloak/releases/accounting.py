@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.noise import Laplace, Noise
+from querycloak.privacy.ledger import Account, Ledger
 from querycloak.releases import fault
-
-if TYPE_CHECKING:
-    from querycloak.privacy.accounting import Plan
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,14 @@ class Accounting:
             return cls(str(value["population"]), int(value["charge"]))
         raise ParameterError("accounting must be 'not accounted', or a population and a charge")
 
+    def announce(self, digest: str, folder: Path) -> None:
+        """Note in the ledger where the release is about to be, in case that nobody lives to complete it."""
+        if self.ledger is None or self.charge is None:
+            return
+        # A ledger that fails here must not cost a release that is paid for; `complete` will say that it fails.
+        with fault.around("announce"), suppress(QuerycloakError):
+            self.ledger.announce(self.charge, digest, folder)
+
     def complete(self, digest: str) -> None:
         """Note in the ledger that the release is there."""
         if self.ledger is None or self.charge is None:
@@ -55,12 +61,31 @@ class Accounting:
             return
         except QuerycloakError as error:
             problem = type(error)(
-                f"the release is written and charged, but the ledger shows no release for charge {self.charge}: {error}"
+                "the release is written and charged, but the ledger shows no release for charge "
+                f"{self.charge}: {error}; querycloak ledger show looks for it again"
             )
         raise problem
 
 
 NOT_ACCOUNTED = Accounting()
+
+
+def payer(ledger: Ledger | None, population: str | None) -> tuple[Ledger, str] | None:
+    """Who pays for a release: a population in a ledger, or nobody."""
+    if ledger is None and population is None:
+        return None
+    if ledger is None or population is None:
+        raise ParameterError(
+            "a ledger and a population go together; say which ledger, and who is behind the log: "
+            "--ledger FILE --population NAME"
+        )
+    return ledger, population
+
+
+def require_budget(ledger: Ledger | None, population: str | None, guarantee: Guarantee) -> Account | None:
+    """The account that would pay, if any; what it cannot pay is refused, and nothing is written."""
+    paying = payer(ledger, population)
+    return paying and paying[0].check(paying[1], guarantee)
 
 
 def charge(
@@ -72,26 +97,9 @@ def charge(
     parameters: Mapping[str, Any],
 ) -> Accounting:
     """Pay for a release; call it after everything is checked and before anything is drawn."""
-    if ledger is None:
-        if population is not None:
-            raise ParameterError("population is for the ledger; give a ledger too, or leave it out")
+    paying = payer(ledger, population)
+    if paying is None:
         return NOT_ACCOUNTED
-    if population is None:
-        raise ParameterError(
-            "population must be named where a ledger is used; say who is behind the log: --population NAME"
-        )
     with fault.around("charge"):
-        made = ledger.charge(population, guarantee, method=method, parameters=parameters)
-    return Accounting(population, made.id, ledger)
-
-
-def mechanisms(plan: Plan) -> list[dict[str, Any]]:
-    """What an accountant of privacy-loss distributions needs later: for the charge's parameters (ledger.md)."""
-    drawn = [plan.noise] if plan.fresh is None else [plan.noise, plan.fresh]
-    return [_law(noise) | {"threshold": plan.threshold, "per_user": plan.per_user} for noise in drawn]
-
-
-def _law(noise: Noise) -> dict[str, Any]:
-    if isinstance(noise, Laplace):
-        return {"noise": "laplace", "scale": noise.scale}
-    return {"noise": "gaussian", "sigma": noise.sigma}
+        made = paying[0].charge(paying[1], guarantee, method=method, parameters=parameters)
+    return Accounting(paying[1], made.id, paying[0])

@@ -61,9 +61,15 @@ class Contents:
     @property
     def warnings(self) -> list[str]:
         """What nobody may overlook."""
-        kind = self.release.proven.kind
+        proven = self.release.proven
         said = [NOT_PRIVATE] if self.release.seeded else []
-        return said + ([_WARNINGS[kind]] if kind in _WARNINGS else [])
+        said += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []
+        if proven.kind == "sampling-only":
+            said.append(
+                f"Delta ({proven.delta:g}) is the chance that a user of the log appears. Where it is above one "
+                "divided by the number of users, somebody is expected to."
+            )
+        return said
 
 
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
@@ -79,6 +85,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "warnings": contents.warnings,
         "seeded": release.seeded,
         "accounting": release.accounting.to_json(),
+        **({"composition": dict(release.composition)} if release.composition else {}),
         "counts": release.counts,
         "log": dict(release.log),
         "last_look": look.to_json() if look is not None else {"applied": False},

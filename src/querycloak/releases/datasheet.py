@@ -93,8 +93,21 @@ def _counts(release: Release) -> str:
         "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
         "the count that you see. Counts are right on average given that a row is here, and some lie below the "
         "threshold. A row that is missing is not a zero: it is a count that did not pass.",
+        "weighed": "Users shared out weight among their rows, and noise on the weights decided which rows are here. "
+        "The count that you see was taken afterwards, with fresh noise of its own (`counting_noise` in card.json is "
+        "its standard deviation): right on average, but never below 1, and a user is counted for the first few only "
+        "of the rows that are here (`counted_per_user`). So **differences of a few counts mean nothing**, and counts "
+        "of what busy people ask are somewhat low. A row that is missing is not a zero: it is one that did not pass.",
+        "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
+        f"count, zeros included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is "
+        "the one you see. So **counts near the threshold are too high on average, and about one row of each table was "
+        "asked for by nobody**. A row that is missing is not a zero: it is a count that did not pass, or one that is "
+        "in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
+        "sampled": "How often each pair comes out in all was computed from the log, without noise. So many times a "
+        "user was drawn among those who had it, as likely as their share of it; a count is how often one was. Users "
+        "are real, their names are not: what stands under one name was done by one person.",
         "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
         "and distributions, not rows.",
     }
@@ -105,7 +118,17 @@ def _guarantee(release: Release) -> str:
     parts = ["## What is promised to the people behind it", _side_by_side(release)]
     if release.seeded:
         parts.append("**None of this holds here: this release was drawn with a known seed, for a test.**")
-    return "\n\n".join([*parts, explain(release.proven)])
+    return "\n\n".join([*parts, explain(release.proven), *_composed(release)])
+
+
+def _composed(release: Release) -> list[str]:
+    tighter = release.composition.get("privacy_loss_distribution", {})
+    if not tighter.get("below_the_sum"):
+        return []
+    return [
+        f"Composed by privacy-loss distributions, the same release is also within epsilon {tighter['epsilon']:g} at "
+        f"delta {tighter['delta']:.3g}."
+    ]
 
 
 def _side_by_side(release: Release) -> str:

@@ -130,6 +130,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             seeded=card["seeded"],
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
+            composition=card.get("composition", {}),
             versions=card["versions"],
         )
     except (KeyError, TypeError, ValueError, ParameterError):

@@ -26,7 +26,10 @@ COUNTS: Mapping[str, str] = MappingProxyType(
     {
         "one-draw": "one draw of noise decides whether a row is released and is its count",
         "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
+        "weighed": "noisy weights decide whether a row is released, a fresh draw of noise makes its count",
+        "public-keys": "one draw of noise for every row of public lists, asked for or not, decides and is its count",
         "exact": "counts as they are in the log, without noise",
+        "sampled": "how often a user was drawn for a row, so many times as was computed from the log",
         "synthetic": "counts of rows that were made up to resemble the log",
         "none": "there are no counts",
     }
@@ -51,7 +54,10 @@ class Release:
     seeded: bool = False
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
+    composition: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=versions)
+    # For whoever runs it, and nobody else: private output, never written.
+    remarks: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("method", "variant"):
@@ -66,7 +72,7 @@ class Release:
             if isinstance(table, Iterator):  # read a second time it would be empty, and nobody would notice
                 raise ParameterError(f"table {kind} must be readable again and again; wrap it in a Stream")
         object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
-        for name in ("parameters", "log", "versions"):
+        for name in ("parameters", "log", "composition", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
 
     def table(self, kind: str) -> pa.Table:

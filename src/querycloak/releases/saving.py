@@ -54,6 +54,7 @@ def save(release: Release, folder: str | os.PathLike[str], format_name: str, las
         for name, text in texts.items():
             checksums[name] = _write_text(unfinished, name, text)
         digest = _write_text(unfinished, CARD, _json(card_of(contents, checksums)))
+        release.accounting.announce(digest, target.absolute())
         unfinished.finish()
     release.accounting.complete(digest)
     return Saved(target, digest, dict(dropped))

@@ -18,4 +18,6 @@ used using very via vs want wants was we well went were what whatever when whenc
 who whoever whole whom whose why will with within without would www yet you your yours yourself com net org http
 https html offering selling looking
 """
-STOP_WORDS = frozenset(_WORDS.split())
+_SIGNS = "& - + / | , . : ; ! ? ' \" ( )"
+
+STOP_WORDS = frozenset([*_WORDS.split(), *_SIGNS.split()])

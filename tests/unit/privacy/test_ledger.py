@@ -205,6 +205,37 @@ def test_parameters_are_plain_values(ledger: Ledger) -> None:
         assert "object" not in str(refused.value)
 
 
+def test_where_a_release_was_about_to_be(ledger: Ledger, tmp_path: Path) -> None:
+    charge = spend(ledger, promise())
+    assert ledger.announced() == ()
+    ledger.announce(charge, DIGEST, tmp_path / "one")
+    ledger.announce(charge.id, DIGEST, tmp_path / "two")  # tried again elsewhere
+    ledger.announce(charge, "cd" * 32, tmp_path / "text")
+    assert ledger.announced() == ((1, DIGEST, tmp_path / "two"), (1, "cd" * 32, tmp_path / "text"))
+    assert ledger.show("shop")[0].charges[0].status == "no release"
+    ledger.complete(charge, DIGEST)
+    assert ledger.announced() == ((1, "cd" * 32, tmp_path / "text"),)
+    with pytest.raises(ParameterError, match="charge must be one that this ledger holds, got 5"):
+        ledger.announce(5, DIGEST, tmp_path)
+
+
+def test_a_ledger_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_by_a_charge(ledger: Ledger) -> None:
+    spend(ledger, promise(2))
+    connection = sqlite3.connect(ledger.path)
+    connection.execute("DROP TABLE announced")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+    before = ledger.path.read_bytes()
+    assert ledger.announced() == ()
+    assert len(ledger.show("shop")[0].charges) == 1
+    assert ledger.path.read_bytes() == before
+    charge = spend(ledger, promise(3))
+    ledger.announce(charge, DIGEST, Path("/out"))
+    assert ledger.announced() == ((2, DIGEST, Path("/out")),)
+    assert ledger.show("shop")[0].spent[0] == 5
+
+
 def test_only_known_charges_are_completed(ledger: Ledger) -> None:
     with pytest.raises(ParameterError, match="charge must be one that this ledger holds, got 5"):
         ledger.complete(5, DIGEST)
@@ -279,7 +310,7 @@ def foreign_sqlite(path: Path) -> None:
 def newer(path: Path) -> None:
     Ledger(path).set_limit("shop", 8, 1e-6)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
 
 
@@ -327,7 +358,7 @@ def cut_off(path: Path) -> None:
         ),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "is not a ledger of querycloak"),
         (foreign_sqlite, "is not a ledger of querycloak; nothing in it was changed; name another file with --ledger"),
-        (newer, "is of version 2, this querycloak knows up to 1; nothing in it was changed; use the newer querycloak"),
+        (newer, "is of version 3, this querycloak knows up to 2; nothing in it was changed; use the newer querycloak"),
         (with_scribbles, "is damaged; nothing in it was changed; put a copy of it back"),
         (with_a_lost_page, "is damaged; nothing in it was changed"),
         (cut_off, "is damaged; nothing in it was changed"),

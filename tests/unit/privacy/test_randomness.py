@@ -207,3 +207,19 @@ def test_bad_seed(seed: object) -> None:
 def test_own_noise_never_fails(scale: float, seed: int) -> None:
     assert Randomness(seed=seed).noise(Laplace(scale), 50).size == 50
     assert Randomness(seed=seed).noise(Gaussian(scale), 50).size == 50
+
+
+def test_below_each_is_uniform_below_its_own_bound() -> None:
+    bounds = np.tile(np.array([1, 2, 3, 7, 8, 1000], dtype=np.int64), 20_000)
+    drawn = Randomness(seed=5).below_each(bounds)
+    assert ((drawn >= 0) & (drawn < bounds)).all()
+    for bound in (2, 3, 7, 8):
+        seen = np.bincount(drawn[bounds == bound], minlength=bound)
+        expected = 20_000 / bound
+        # Chi squared with at most 7 degrees of freedom: above 45 with a chance below 1e-6.
+        assert ((seen - expected) ** 2 / expected).sum() < 45
+    large = np.full(50, 2**53, dtype=np.int64)
+    assert Randomness().below_each(large).max() > 2**48
+    assert Randomness().below_each(np.zeros(0, dtype=np.int64)).size == 0
+    with pytest.raises(ParameterError, match="bounds must be at least 1 each"):
+        Randomness().below_each(np.array([3, 0]))

@@ -16,9 +16,7 @@ import pytest
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.accounting import price
-from querycloak.privacy.noise import Gaussian, Laplace
-from querycloak.releases.accounting import Accounting, mechanisms
+from querycloak.releases.accounting import Accounting
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.loading import load, load_card
 from querycloak.releases.release import Release, describe_log
@@ -163,6 +161,8 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     [
         ("one-draw", "published counts near the threshold are too high on average"),
         ("fresh-draw", "a fresh draw made the count that you see"),
+        ("weighed", "differences of a few counts mean nothing"),
+        ("public-keys", "about one row of each table was asked for by nobody"),
         ("exact", "no noise was added to them"),
         ("synthetic", "A single row, or a single user, is nobody"),
     ],
@@ -237,7 +237,7 @@ def test_a_release_checks_itself() -> None:
         a_release(method=" ")
     with pytest.raises(ParameterError, match="variant must be a text"):
         a_release(variant=None)
-    with pytest.raises(ParameterError, match="counts must be one of one-draw, fresh-draw, exact, synthetic, none, got"):
+    with pytest.raises(ParameterError, match=r"counts must be one of one-draw, .*, synthetic, none, got 'two'"):
         a_release(counts="two")
     with pytest.raises(ParameterError, match="tables must hold at least one table"):
         a_release(tables={})
@@ -261,10 +261,3 @@ def test_a_release_cannot_be_changed_and_does_not_show_its_rows() -> None:
     with pytest.raises(TypeError):
         release.tables["x"] = LOG  # type: ignore[index]
     assert "weather" not in repr(release)
-
-
-def test_what_the_ledger_keeps_for_later() -> None:
-    laplace = price(Laplace(0.5), 9, 4)
-    assert mechanisms(laplace) == [{"noise": "laplace", "scale": 0.5, "threshold": 9, "per_user": 4}]
-    twice = price(Gaussian(1.4), 8, 4, fresh=Gaussian(1.4), epsilon=8.0)
-    assert mechanisms(twice) == [{"noise": "gaussian", "sigma": 1.4, "threshold": 8, "per_user": 4}] * 2

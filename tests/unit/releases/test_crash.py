@@ -14,12 +14,13 @@ import pytest
 
 from querycloak.privacy.ledger import Ledger
 from querycloak.releases.loading import load
+from querycloak.releases.reconciling import reconcile
 from tests.unit.releases.making import a_release
 
 ROOT = Path(__file__).parents[3]
 FILES = ["queries.parquet", "README.md", "croissant.json", "card.json"]
 STEPS = ["charge", *[f"{verb} {file}" for file in FILES for verb in ("write", "sync")]]
-STEPS += ["sync folder", "rename", "sync parent", "complete"]
+STEPS += ["announce", "sync folder", "rename", "sync parent", "complete"]
 POINTS = [f"{when} {step}" for step in STEPS for when in ("before", "after")]
 ROWS = 60_000
 
@@ -80,6 +81,11 @@ def test_killed_at_every_point(tmp_path: Path, format_name: str) -> None:
         status = "released" if job["fault"] == "after complete" else "no release"
         expected = (renamed, int(charged), status if charged else "")
         assert look_at(Path(job["root"])) == expected, job["fault"]
+        # Whoever looks next finds a release that its own process did not live to report, and only then.
+        unreported = renamed and status == "no release"
+        assert reconcile(Ledger(Path(job["root"]) / "ledger.sqlite")) == int(unreported), job["fault"]
+        if renamed:
+            assert look_at(Path(job["root"])) == (True, 1, "released")
         tidy_afterwards(Path(job["root"]))
 
 

@@ -278,14 +278,11 @@ class TestAccounting:
 
     def test_without_a_ledger(self) -> None:
         assert charge(None, None, PROVEN, method="clicks", parameters={}) == Accounting()
-        with pytest.raises(ParameterError, match="population is for the ledger; give a ledger too, or leave it out"):
-            charge(None, "shop", PROVEN, method="clicks", parameters={})
 
-    def test_a_ledger_needs_a_population(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            ParameterError, match=r"population must be named where a ledger is used; .* --population NAME"
-        ):
-            charge(Ledger(tmp_path / "ledger"), None, PROVEN, method="clicks", parameters={})
+    def test_a_ledger_and_a_population_go_together(self, tmp_path: Path) -> None:
+        for ledger, population in ((None, "shop"), (Ledger(tmp_path / "ledger"), None)):
+            with pytest.raises(ParameterError, match=r"a ledger and a population go together; .* --population NAME"):
+                charge(ledger, population, PROVEN, method="clicks", parameters={})
 
     def test_half_an_accounting_is_none(self) -> None:
         with pytest.raises(ParameterError, match="must have both a population and a charge, or neither"):

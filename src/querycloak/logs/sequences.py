@@ -1,0 +1,101 @@
+"""Sessions as rows of queries, and their subsequences, for any engine: windows per user, no sort over everything.
+
+A session ends where its user pauses for longer than the gap. Consecutive rows of one query are one query, be they
+several clicks of a search or the pages of its results. Sessions of one query are left out.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.logs.instants import microseconds_of
+from querycloak.logs.searchlog import MINUTE
+
+# Normalised queries hold no control character; in others these two are written in another way.
+_BETWEEN, _ESCAPE = "\x1f", "\x1e"
+_ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1"}
+_PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank in one number
+
+
+def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
+    """user, began (microseconds) and the first `most` queries of each session as q0, q1, ..., null beyond its end."""
+    steps = _steps(rows, gap_minutes)
+    order = ibis.window(group_by=steps.user, order_by=[steps.at, steps.query])
+    ahead = {f"q{i}": steps.query.lead(i).over(order) for i in range(1, most)}
+    ends = {f"ends{i}": steps.begins.lead(i).over(order) for i in range(1, most)}
+    seen = steps.mutate(**ahead, **ends)
+    seen = seen.filter(seen.begins & ~seen.ends1.fill_null(True))
+    queries = {"q0": seen.query, "q1": seen.q1}
+    inside = ibis.literal(True)
+    for i in range(2, most):
+        inside = inside & ~seen[f"ends{i}"].fill_null(True)
+        queries[f"q{i}"] = ibis.ifelse(inside, seen[f"q{i}"], ibis.null("string"))
+    return seen.select("user", began=seen.at, **queries)
+
+
+def _steps(rows: ir.Table, gap_minutes: float) -> ir.Table:
+    """Each user's queries in order of time, repeats of the one before left out, with whether a session begins."""
+    at = microseconds_of(rows.time)
+    order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
+    steps = rows.select(
+        "user", "query", at=at, pause=at - at.lag().over(order), repeats=rows.query == rows.query.lag().over(order)
+    )
+    # A repeat keeps its session alive: pauses are those between rows, before repeats are left out.
+    steps = steps.mutate(begins=(steps.pause > gap_minutes * MINUTE).fill_null(True))
+    return steps.filter(steps.begins | ~steps.repeats).select("user", "at", "query", "begins")
+
+
+def first_sessions(sessions: ir.Table, most: int) -> ir.Table:
+    """Each user's first so many sessions."""
+    order = ibis.window(group_by=sessions.user, order_by=sessions.began)
+    numbered = sessions.mutate(place=ibis.row_number().over(order))
+    return numbered.filter(numbered.place < most).drop("place")
+
+
+def subsequences(sessions: ir.Table, most: int, *, escape: bool) -> ir.Table:
+    """user, queries and earliest: a row for every choice of two or more queries of a session, in their order.
+
+    `queries` is one text for each list: its length, then the queries; so short lists come first among those of a time.
+    """
+    texts = [_escaped(sessions[f"q{i}"]) if escape else sessions[f"q{i}"] for i in range(most)]
+    chosen = [
+        _joined(length, [texts[i] for i in places])
+        for length in range(2, most + 1)
+        for places in combinations(range(most), length)
+    ]
+    rows = sessions.select("user", queries=ibis.array(chosen).unnest(), earliest=sessions.began * _PLACES)
+    return rows.filter(rows.queries.notnull())
+
+
+def _joined(length: int, texts: list[ir.StringValue]) -> ir.StringValue:
+    """One text; null if any of them is, for then the session is shorter."""
+    whole = ibis.literal(chr(ord("0") + length)) + texts[0]
+    for text in texts[1:]:
+        whole = whole + _BETWEEN + text
+    return whole
+
+
+def _escaped(text: ir.StringValue) -> ir.StringValue:
+    for char, written in _ESCAPED.items():
+        text = text.replace(char, written)
+    return text
+
+
+def once_per_sequence(sequences: ir.Table) -> ir.Table:
+    """Each user's sequences once, at their earliest."""
+    return sequences.group_by(["user", "queries"]).agg(earliest=sequences.earliest.min())
+
+
+def as_lists(texts: pa.Array) -> pa.ListArray:
+    """The lists of queries that `subsequences` wrote as texts."""
+    whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    lists = pc.split_pattern(pc.utf8_slice_codeunits(whole, 1), _BETWEEN)
+    queries = lists.flatten()
+    for char, written in reversed(_ESCAPED.items()):
+        queries = pc.replace_substring(queries, written, char)
+    return pa.ListArray.from_arrays(lists.offsets, queries)

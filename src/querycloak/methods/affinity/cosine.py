@@ -1,0 +1,220 @@
+"""All vectors whose cosine with a given one is at least theta, exactly (affinity.md, step 3).
+
+A concept has one weight wherever it occurs, so vectors are sets, and their product is the squared norm of what they
+share. Squared norms and products are whole numbers below 2^43, and every comparison with theta is in whole numbers;
+the filters before it use floating point, with a margin that only lets more through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.methods.rows import Rows
+
+# theta is a whole number of millionths.
+MILLION = 1_000_000
+_MARGIN = 1e-9
+_ONE_LESS, _ONE_MORE = 1 - _MARGIN, 1 + _MARGIN
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True)
+class Index:
+    """Vectors in ascending order of their norms, and for each concept those that hold it in their rarer part."""
+
+    vectors: Rows
+    squares: NDArray[np.int64]
+    norms: NDArray[np.int64]
+    prefixes: NDArray[np.int32]
+    postings: Rows
+    posted_rest: NDArray[np.float32]
+    posted_signs: NDArray[np.uint64]
+    order: NDArray[np.int64]
+    theta: int
+
+    @classmethod
+    def of(cls, vectors: Rows, weights: NDArray[np.int64], theta: int) -> Index:
+        """Index sets of concepts; `order` tells which vector stands where."""
+        frequency = np.bincount(vectors.data, minlength=len(weights))
+        by_rarity = np.argsort(frequency, kind="stable")
+        rank = np.empty(len(weights), np.int32)
+        rank[by_rarity] = np.arange(len(weights), dtype=np.int32)
+        squares = weights[by_rarity] ** 2
+        ranked = Rows(vectors.starts, rank[vectors.data])
+        norms = np.empty(len(vectors), np.int64)
+        _sort_and_weigh(ranked.starts, ranked.data, squares, norms)
+        order = np.argsort(norms, kind="stable")
+        ranked, norms = ranked.take(order), norms[order]
+        prefixes = np.empty(len(ranked), np.int32)
+        _prefixes(ranked.starts, ranked.data, squares, norms, _square_share(theta), prefixes)
+        postings, rest, signs = _post(ranked, prefixes, squares, norms)
+        return cls(ranked, squares, norms, prefixes, postings, rest, signs, order, theta)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic] | int | float, ...]:
+        """What `neighbours_of` takes after the vector's number."""
+        return (
+            self.vectors.starts, self.vectors.data, self.squares, self.norms, self.prefixes,
+            self.postings.starts, self.postings.data, self.posted_rest, self.posted_signs, self.theta,
+            _square_share(self.theta),
+        )  # fmt: skip
+
+
+def _square_share(theta: int) -> float:
+    return (theta / MILLION) ** 2
+
+
+def _post(
+    ranked: Rows, prefixes: NDArray[np.int32], squares: NDArray[np.int64], norms: NDArray[np.int64]
+) -> tuple[Rows, NDArray[np.float32], NDArray[np.uint64]]:
+    counts = np.zeros(len(squares) + 1, np.int64)
+    _count_postings(ranked.starts, ranked.data, prefixes, counts)
+    starts = np.cumsum(counts)
+    data, rest = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+    signs = np.empty(starts[-1], np.uint64)
+    _fill_postings(ranked.starts, ranked.data, prefixes, squares, norms, starts.copy(), data, rest, signs)
+    return Rows(starts, data), rest, signs
+
+
+@njit(cache=True, nogil=True)
+def _sort_and_weigh(starts, data, squares, norms):  # type: ignore[no-untyped-def]
+    for v in range(norms.size):
+        data[starts[v] : starts[v + 1]].sort()
+        norm = 0
+        for i in range(starts[v], starts[v + 1]):
+            norm += squares[data[i]]
+        norms[v] = norm
+
+
+@njit(cache=True, nogil=True)
+def _prefixes(starts, data, squares, norms, square_share, prefixes):  # type: ignore[no-untyped-def]
+    """The fewest first (rarest) concepts without which the rest has less than theta^2 of the squared norm."""
+    for v in range(norms.size):
+        most = norms[v] * square_share * _ONE_LESS
+        rest, length = norms[v], 0
+        while length < starts[v + 1] - starts[v] and rest >= most:
+            rest -= squares[data[starts[v] + length]]
+            length += 1
+        prefixes[v] = length
+
+
+@njit(cache=True, nogil=True)
+def _count_postings(starts, data, prefixes, counts):  # type: ignore[no-untyped-def]
+    for v in range(prefixes.size):
+        for i in range(starts[v], starts[v] + prefixes[v]):
+            counts[data[i] + 1] += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _sign(concept):  # type: ignore[no-untyped-def]
+    """One of 64 bits for a concept, the same wherever it occurs."""
+    return np.uint64(1) << (np.uint64(concept) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))
+
+
+@njit(cache=True, nogil=True)
+def _fill_postings(starts, data, prefixes, squares, norms, places, posted, posted_rest, posted_signs):  # type: ignore[no-untyped-def]
+    for v in range(prefixes.size):
+        rest = norms[v]
+        signs = np.uint64(0)
+        for i in range(starts[v], starts[v + 1]):
+            signs |= _sign(data[i])
+        for i in range(starts[v], starts[v] + prefixes[v]):
+            place = places[data[i]]
+            posted[place] = v
+            # Rounded up: float32 keeps 24 bits.
+            posted_rest[place] = np.float32(rest) * np.float32(1.000001)
+            posted_signs[place] = signs
+            places[data[i]] += 1
+            rest -= squares[data[i]]
+
+
+@njit(cache=True, nogil=True)
+def _first_at_least(values, start, end, least):  # type: ignore[no-untyped-def]
+    while start < end:
+        middle = (start + end) // 2
+        if values[middle] < least:
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _high_product(a, b):  # type: ignore[no-untyped-def]
+    """The upper 64 bits of a product of two unsigned 64-bit numbers."""
+    a_low, a_high = a & _LOW_HALF, a >> _HALF
+    b_low, b_high = b & _LOW_HALF, b >> _HALF
+    cross = (a_low * b_low >> _HALF) + (a_high * b_low & _LOW_HALF) + a_low * b_high
+    return a_high * b_high + (a_high * b_low >> _HALF) + (cross >> _HALF)
+
+
+@njit(cache=True, nogil=True)
+def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
+    """Whether shared^2 * 10^12 >= theta^2 * norm * other, in 128 bits."""
+    left = np.uint64(shared) * np.uint64(MILLION)
+    right, factor = np.uint64(theta) * np.uint64(norm), np.uint64(theta) * np.uint64(other)
+    high_left, high_right = _high_product(left, left), _high_product(right, factor)
+    if high_left != high_right:
+        return high_left > high_right
+    return left * left >= right * factor
+
+
+@njit(cache=True, nogil=True)
+def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    """Write the vectors affine to v, itself left out, into `found`; how many there are."""
+    count = 0
+    norm, first, last = norms[v], starts[v], starts[v + 1]
+    bound = norm * square_share * _ONE_LESS
+    lowest = _first_at_least(norms, 0, norms.size, bound)
+    rest = norm
+    for i in range(first, first + prefixes[v]):
+        # If this is the first concept that both hold, they share no more than the rest of each.
+        concept = data[i]
+        largest = float(rest) * float(rest) / bound * _ONE_MORE
+        place = _first_at_least(posted, posting_starts[concept], posting_starts[concept + 1], lowest)
+        for at in range(place, posting_starts[concept + 1]):
+            other = posted[at]
+            if norms[other] > largest:
+                break
+            least = bound * norms[other] * _ONE_LESS
+            if other == v or float(posted_rest[at]) * float(posted_rest[at]) < least:
+                continue
+            # A concept whose bit the other lacks is not shared: most are told so without looking at the other.
+            possible = 0
+            for j in range(i, last):
+                if posted_signs[at] & _sign(data[j]):
+                    possible += squares[data[j]]
+            if float(possible) * float(possible) < least:
+                continue
+            shared = _shared_from(data, squares, first, i, last, starts[other], starts[other + 1])
+            if shared > 0 and affine(shared, norm, norms[other], theta):
+                found[count] = other
+                count += 1
+        rest -= squares[concept]
+    return count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _shared_from(data, squares, first, at, last, other, other_last):  # type: ignore[no-untyped-def]
+    """The squared norm of what two vectors share, if the first concept that they share stands at `at`; else 0."""
+    i, shared = first, 0
+    while i < last and other < other_last:
+        if data[i] == data[other]:
+            if i < at:
+                return 0
+            shared += squares[data[i]]
+            i += 1
+            other += 1
+        elif data[i] < data[other]:
+            i += 1
+        else:
+            other += 1
+    return shared

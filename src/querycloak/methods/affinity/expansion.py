@@ -1,0 +1,202 @@
+"""Queries as sets of concepts, and who asked them (affinity.md, step 2).
+
+Queries with the same concepts are one vertex. What stays in memory is whole numbers: for each query its vertex, for
+each vertex its concepts and its users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.methods.affinity.concepts import Concepts
+from querycloak.methods.distinct_queries import gather
+from querycloak.methods.rows import Rows, sorted_sets
+from querycloak.words.lexicon import find, grown, spans_of
+from querycloak.words.spans import Spans
+
+UNEXPANDABLE, UNSAFE = -1, -2
+# A cosine of longer vectors might not fit 64 bits; such queries are not expanded (affinity.md, step 3).
+MOST_CONCEPTS = 2048
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """Every distinct query, in the order of the log's queries sorted by text."""
+
+    queries: pa.ChunkedArray
+    own_users: NDArray[np.int32]
+    vertex: NDArray[np.int32]
+    concepts: Rows
+    users: Rows
+    number_of_users: int
+
+
+def expand(uses: Iterable[pa.RecordBatch], concepts: Concepts) -> Expanded:
+    """Expand queries from batches of (query, user), each pair once, sorted by query."""
+    vertices = _Vertices()
+    found = gather(uses, lambda texts: vertices.add(texts, concepts))
+    return Expanded(
+        queries=found.queries,
+        own_users=found.own_users,
+        vertex=found.numbers,
+        concepts=vertices.rows(),
+        users=sorted_sets(found.use_numbers, found.use_users, len(vertices)),
+        number_of_users=found.number_of_users,
+    )
+
+
+class _Vertices:
+    """Different sets of concepts, numbered as they come; a table finds each exactly."""
+
+    def __init__(self) -> None:
+        self._slots = np.full(1 << 10, -1, np.int32)
+        self._data: NDArray[np.int32] = np.empty(1 << 12, np.int32)
+        self._ends: NDArray[np.int64] = np.zeros(1 << 8, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, texts: Spans, concepts: Concepts) -> NDArray[np.int32]:
+        """The vertex of each query, or why it has none."""
+        self._make_room(texts)
+        vertex = np.empty(len(texts), np.int32)
+        self._count = _expand(
+            *spans_of(texts),
+            *concepts.words.table,
+            concepts.safe,
+            concepts.word_concepts,
+            max(1, len(concepts.words)),
+            concepts.pair_keys,
+            concepts.pair_concepts,
+            concepts.triple_keys,
+            concepts.triple_concepts,
+            self._slots,
+            self._data,
+            self._ends,
+            self._count,
+            vertex,
+            np.empty(MOST_CONCEPTS, np.int32),
+        )
+        return vertex
+
+    def rows(self) -> Rows:
+        ends = self._ends[: self._count + 1]
+        return Rows(ends.copy(), self._data[: ends[-1]].copy())
+
+    def _make_room(self, texts: Spans) -> None:
+        most = self._count + len(texts)
+        self._ends = grown(self._ends, most + 1)
+        # n words have at most 3 n - 3 n-grams, and every word takes two bytes with its blank.
+        longest = np.minimum(3 * (texts.lengths.astype(np.int64) // 2 + 1), MOST_CONCEPTS)
+        self._data = grown(self._data, int(self._ends[self._count] + longest.sum()))
+        if 2 * most > len(self._slots):
+            self._slots = np.full(1 << (2 * most).bit_length(), -1, np.int32)
+            _refill(self._slots, self._data, self._ends, self._count)
+
+
+@njit(cache=True, nogil=True)
+def _place(keys, key):  # type: ignore[no-untyped-def]
+    """Where a key stands among sorted ones, or -1."""
+    low, high = 0, keys.size
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < keys.size and keys[low] == key else -1
+
+
+@njit(cache=True, nogil=True)
+def _expand(data, starts, ends, word_slots, word_texts, word_ends, safe, word_concepts, width, pair_keys, pair_concepts, triple_keys, triple_concepts, slots, vertex_data, vertex_ends, count, vertex, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    for row in range(starts.size):
+        size, all_safe = 0, True
+        last, last_pair = -1, -1
+        begin = starts[row]
+        for i in range(starts[row], ends[row] + 1):
+            if i < ends[row] and data[i] != 32:
+                continue
+            if i > begin:
+                word = word_slots[find(data, begin, i, word_slots, word_texts, word_ends)]
+                pair = triple = -1
+                all_safe = all_safe and word >= 0 and safe[word]
+                if word >= 0 and last >= 0:
+                    pair = _place(pair_keys, last * width + word)
+                if pair >= 0 and last_pair >= 0:
+                    triple = _place(triple_keys, last_pair * width + word)
+                size = _noted(found, size, word_concepts[word] if word >= 0 else -1)
+                size = _noted(found, size, pair_concepts[pair] if pair >= 0 else -1)
+                size = _noted(found, size, triple_concepts[triple] if triple >= 0 else -1)
+                last, last_pair = word, pair
+            begin = i + 1
+        if not all_safe:
+            vertex[row] = UNSAFE
+        elif size == 0 or size > MOST_CONCEPTS:
+            vertex[row] = UNEXPANDABLE
+        else:
+            count = _joined(found, size, slots, vertex_data, vertex_ends, count, vertex, row)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _noted(found, size, concept):  # type: ignore[no-untyped-def]
+    """Note a concept; one too many only counts."""
+    if concept < 0:
+        return size
+    if size < MOST_CONCEPTS:
+        found[size] = concept
+    return min(size + 1, MOST_CONCEPTS + 1)
+
+
+@njit(cache=True, nogil=True)
+def _joined(found, size, slots, vertex_data, vertex_ends, count, vertex, row):  # type: ignore[no-untyped-def]
+    """Give a row the vertex of its concepts, a new one if they are new."""
+    found[:size].sort()
+    at = vertex_ends[count]
+    kept = 0
+    for i in range(size):
+        if i == 0 or found[i] != found[i - 1]:
+            vertex_data[at + kept] = found[i]
+            kept += 1
+    slot = _find_vertex(vertex_data, at, at + kept, slots, vertex_ends)
+    if slots[slot] < 0:
+        slots[slot] = count
+        count += 1
+        vertex_ends[count] = at + kept
+    vertex[row] = slots[slot]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _find_vertex(data, start, end, slots, vertex_ends):  # type: ignore[no-untyped-def]
+    value = np.uint64(14695981039346656037)
+    for i in range(start, end):
+        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
+        value ^= value >> np.uint64(31)
+    mask = np.uint64(slots.size - 1)
+    slot = value & mask
+    while slots[slot] >= 0:
+        other = vertex_ends[slots[slot]]
+        if vertex_ends[slots[slot] + 1] - other == end - start:
+            same = True
+            for i in range(end - start):
+                if data[other + i] != data[start + i]:
+                    same = False
+                    break
+            if same:
+                return slot
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _refill(slots, data, vertex_ends, count):  # type: ignore[no-untyped-def]
+    for number in range(count):
+        slots[_find_vertex(data, vertex_ends[number], vertex_ends[number + 1], slots, vertex_ends)] = number

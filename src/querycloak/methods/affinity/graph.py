@@ -1,0 +1,199 @@
+"""Who stands next to whom, for the vertices whose degree is still open (affinity.md, step 4).
+
+A vertex with `most` users of its own is in every core up to `most`, and so is whoever stands next to it; as soon as
+what surely stays gives a vertex `most` users, it stays as well. Only the others need a list of their neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.errors import ResourceError
+from querycloak.methods.affinity.cosine import Index, neighbours_of
+from querycloak.methods.rows import Rows, sorted_sets
+
+# Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
+MOST_LISTED = 800_000_000
+_BLOCK = 2048
+_BUFFER = 1 << 20
+TOO_MANY = (
+    "queries have more neighbours than memory should hold: give --max-neighbours, such as 100, which makes "
+    "degrees lower bounds and lets less out, or a higher --theta"
+)
+OnShare = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Vertices in the index's order: who surely stays, who is open, and each open vertex's neighbours."""
+
+    stays: NDArray[np.bool_]
+    open: NDArray[np.int64]
+    neighbours: Rows
+    users: Rows
+
+
+def build_graph(
+    index: Index,
+    users: Rows,
+    number_of_users: int,
+    most: int,
+    *,
+    max_neighbours: int | None = None,
+    threads: int | None = None,
+    progress: OnShare = lambda _: None,
+) -> Graph:
+    """Find neighbours on all cores; `users` are in the index's order, `most` is the highest degree asked for."""
+    search = _Search(index, users, number_of_users, most, max_neighbours or 0)
+    hubs = np.flatnonzero(users.lengths >= most)
+    search.stays[hubs] = True
+    others = np.flatnonzero(users.lengths < most)
+    blocks = [(hubs[first : first + _BLOCK], True) for first in range(0, len(hubs), _BLOCK)]
+    # Those with the most users first: the more is known to stay, the fewer lists must be kept.
+    others = others[np.argsort(-users.lengths[others], kind="stable")]
+    later = [(others[first : first + _BLOCK], False) for first in range(0, len(others), _BLOCK)]
+    open_vertices: list[NDArray[np.int64]] = []
+    lists: list[NDArray[np.int32]] = []
+    sizes: list[NDArray[np.int64]] = []
+    total = max(1, len(blocks) + len(later))
+    done = listed = 0
+    for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
+        for found in _in_parallel(search.look, work, threads or os.cpu_count() or 1):
+            open_vertices.append(found.vertices)
+            sizes.append(found.sizes)
+            lists.append(found.neighbours)
+            done, listed = done + 1, listed + len(found.neighbours)
+            if listed > MOST_LISTED:
+                raise ResourceError(TOO_MANY)
+            progress(done / total)
+    vertices = np.concatenate([np.empty(0, np.int64), *open_vertices])
+    starts = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *sizes]))]).astype(np.int64)
+    return Graph(search.stays, vertices, Rows(starts, np.concatenate([np.empty(0, np.int32), *lists])), users)
+
+
+@dataclass(frozen=True)
+class _Found:
+    vertices: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    neighbours: NDArray[np.int32]
+
+
+class _Search:
+    def __init__(self, index: Index, users: Rows, number_of_users: int, most: int, keep: int) -> None:
+        self._index, self._users, self._most, self._keep = index, users, most, keep
+        self._number_of_users = number_of_users
+        self.stays = np.zeros(len(index), np.bool_)
+        self._scratch: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
+
+    def look(self, work: tuple[NDArray[np.int64], bool]) -> _Found:
+        """The neighbours of a block of vertices, or (of hubs) the news that they stay."""
+        vertices, hubs = work
+        scratch, seen = self._borrow()
+        arrays = self._index.arrays
+        if hubs:
+            _lift(vertices, *arrays, self.stays, scratch)
+            self._scratch.append((scratch, seen))
+            return _Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
+        sizes = np.full(len(vertices), -1, np.int64)
+        parts, done = [], 0
+        room = np.empty(_BUFFER, np.int32)
+        while done < len(vertices):
+            done, used = _list(vertices, done, *arrays, self._users.starts, self._users.data, self.stays, self._most, self._keep, scratch, seen, room, sizes)  # noqa: E501  # fmt: skip
+            parts.append(room[:used].copy())
+            if used == 0 and done < len(vertices):
+                room = np.empty(2 * len(room), np.int32)
+        self._scratch.append((scratch, seen))
+        listed = sizes >= 0
+        return _Found(vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32))
+
+    def _borrow(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        try:
+            return self._scratch.pop()
+        except IndexError:
+            return np.empty(len(self._index), np.int32), np.full(self._number_of_users + 1, -1, np.int64)
+
+
+def _in_parallel(work: Callable[[Any], Any], pieces: list[Any], threads: int) -> Iterator[Any]:
+    """Results in order; no more pieces under way than threads can do soon."""
+    waiting: list[Future[Any]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        for piece in pieces:
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > 2 * threads:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+
+def symmetric(graph: Graph) -> Graph:
+    """The same graph with every kept edge known to both of its ends, where lists were cut short."""
+    place = np.full(len(graph.stays), -1, np.int32)
+    place[graph.open] = np.arange(len(graph.open), dtype=np.int32)
+    source = np.repeat(np.arange(len(graph.open), dtype=np.int32), graph.neighbours.lengths)
+    target = place[graph.neighbours.data]
+    back = target >= 0
+    row = np.concatenate([source, target[back]])
+    number = np.concatenate([graph.neighbours.data, graph.open[source[back]].astype(np.int32)])
+    return Graph(graph.stays, graph.open, sorted_sets(row, number, len(graph.open)), graph.users)
+
+
+@njit(cache=True, nogil=True)
+def _lift(hubs, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, stays, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    for hub in hubs:
+        count = neighbours_of(hub, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
+        for i in range(count):
+            stays[found[i]] = True
+
+
+@njit(cache=True, nogil=True)
+def _list(vertices, done, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, user_starts, users, stays, most, keep, found, seen, room, sizes):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+    """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
+    used = 0
+    for place in range(done, vertices.size):
+        v = vertices[place]
+        if stays[v]:
+            continue
+        count = neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
+        if _users_that_stay(v, found, count, user_starts, users, stays, seen, most) >= most:
+            stays[v] = True
+            continue
+        if keep and count > keep:
+            by_users = np.empty(count, np.int64)
+            for i in range(count):
+                by_users[i] = user_starts[found[i]] - user_starts[found[i] + 1]
+            largest = np.argsort(by_users, kind="mergesort")[:keep]
+            chosen = np.sort(found[:count][largest])
+            found[:keep] = chosen
+            count = keep
+        if count > room.size - used:
+            return place, used
+        for i in range(count):
+            room[used] = found[i]
+            used += 1
+        sizes[place] = count
+    return vertices.size, used
+
+
+@njit(cache=True, nogil=True)
+def _users_that_stay(v, found, count, user_starts, users, stays, seen, most):  # type: ignore[no-untyped-def]
+    """Different users of v and of those of its neighbours that stay, counted up to `most`."""
+    total = 0
+    for i in range(-1, count):
+        other = v if i < 0 else found[i]
+        if i >= 0 and not stays[other]:
+            continue
+        for j in range(user_starts[other], user_starts[other + 1]):
+            if seen[users[j]] != v:
+                seen[users[j]] = v
+                total += 1
+        if total >= most:
+            break
+    return total

@@ -1,0 +1,184 @@
+"""Queries that k users asked, or queries like them (what that means: affinity.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from querycloak.methods.method import checked_choice
+from querycloak.privacy.exact import stated
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import number_above_zero, refuse, whole
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.affinity.explanation import Explained
+    from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.randomness import Randomness
+    from querycloak.releases.release import Release
+    from querycloak.releases.tables import Table
+
+DEFAULT_CONCEPT_USERS = 0.0001
+MOST_MIN_USERS = 1_000_000
+_MILLION = 1_000_000
+_UNPROTECTED = (
+    "which queries belong to one person: together they can name somebody, though each passed by itself",
+    "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
+    "all else that its user asked",
+    "words of few users: a word that is no concept weighs nothing and comes along with a frequent one",
+    "how many searches each person has among the released",
+    "the difference between two releases of one log",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Affinity:
+    """Release the searches whose query at least `min_users` users asked, or queries with a cosine of `theta` to it."""
+
+    name: ClassVar[str] = "affinity"
+
+    min_users: int | None = None
+    theta: float = 0.9
+    concept_users: float = DEFAULT_CONCEPT_USERS
+    min_word_users: int = 2
+    max_neighbours: int | None = None
+    keep_time: bool = False
+    variant: str = "default"
+
+    def __post_init__(self) -> None:
+        checked_choice("variant", self.variant, ("default",))
+        if self.min_users is None:
+            refuse("min_users", "given", self.min_users, "say how many users must protect a query, such as 10")
+        way_out = "say how many users must protect a query, such as 10"
+        whole("min_users", self.min_users, way_out, least=2, most=MOST_MIN_USERS)
+        object.__setattr__(self, "theta", _checked_theta(self.theta))
+        object.__setattr__(self, "concept_users", _checked_concept_users(self.concept_users))
+        whole("min_word_users", self.min_word_users, "say how many users each word needs, such as 6", least=2)
+        if self.max_neighbours is not None:
+            whole("max_neighbours", self.max_neighbours, "leave it out for exact degrees", least=1)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given."""
+        return {
+            "min_users": self.min_users,
+            "theta": self.theta,
+            "concept_users": self.concept_users,
+            "min_word_users": self.min_word_users,
+            "max_neighbours": self.max_neighbours,
+            "keep_time": self.keep_time,
+        }
+
+    def claimed(self) -> None:
+        """The paper's own rule is what is proven; it claims nothing beyond it."""
+
+    def proven(self) -> Guarantee:
+        """A rule about single queries of the output; no bound on what they tell."""
+        together = f"what {self.min_word_users} accounts agree to release"
+        accounts = (f"{together}: a secret beside a frequent word, and again by itself",)
+        times = ("when each search was made",) if self.keep_time else ()
+        return Guarantee(
+            kind="syntactic",
+            unit="query",
+            neighbours=None,
+            k=self.min_users,
+            unprotected=_UNPROTECTED[:2] + accounts + _UNPROTECTED[2:] + times,
+            because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
+            f"{self.theta:g} or more to it, and if each of its words has {self.min_word_users} users (affinity.md)",
+        )
+
+    @property
+    def millionths(self) -> int:
+        """theta as the whole number that cosines are compared with."""
+        return int(stated(self.theta) * _MILLION)
+
+    def release(
+        self,
+        log: SearchLog,
+        *,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> Release:
+        """Count degrees and filter."""
+        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.uses import uses_of
+        from querycloak.privacy.randomness import Randomness
+
+        require_budget(self, ledger, population)
+        drawing = randomness or Randomness()
+        uses = uses_of(log)
+        log.checked()
+        passed = self._passed(log, uses)
+        return make_release(
+            self,
+            log,
+            lambda: {"log": self._renamed(log, uses, passed, drawing)},
+            counts="exact",
+            ledger=ledger,
+            population=population,
+            seeded=not drawing.private,
+        )
+
+    def _passed(self, log: SearchLog, uses: ir.Table) -> ir.Table:
+        """The queries that come out, in the engine."""
+        import pyarrow as pa
+
+        from querycloak.methods.affinity.degrees import degrees_at, expand_log
+
+        expansion = expand_log(log, uses, self.concept_users, self.min_word_users, log.progress)
+        degrees = degrees_at(
+            expansion,
+            self.millionths,
+            int(self.min_users or 0),
+            max_neighbours=self.max_neighbours,
+            progress=lambda share: log.progress("comparing queries", share),
+        )
+        log.progress("writing", 0.0)
+        enough = pa.array(degrees >= int(self.min_users or 0))
+        return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
+
+    def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
+        """The searches for what passed, under names that only this release has.
+
+        They may be as many as the log's, so they are streamed when it is saved: the log must still be open then.
+        """
+        import ibis
+
+        from querycloak.methods.pseudonyms import renamed
+        from querycloak.releases.tables import Stream
+
+        if self.keep_time:
+            searches = log.rows.select("user", "query", "time").distinct().semi_join(passed, "query")
+        else:
+            kept = uses.semi_join(passed, "query")
+            searches = kept.select("user", "query", number=ibis.range(0, kept.searches).unnest())
+        columns = ["user", "query", *(["time"] if self.keep_time else [])]
+        ordered = renamed(searches, randomness).select(*columns).order_by(columns)
+        return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+
+    def explain(self, log: SearchLog, query: str) -> Explained:
+        """What protects a query: private output."""
+        from querycloak.methods.affinity.explanation import explain
+
+        return explain(self, log, query)
+
+
+def _checked_theta(theta: object) -> float:
+    rule, way_out = "a number above 0 and at most 1", "give a cosine such as 0.9"
+    number = number_above_zero("theta", theta, way_out)
+    if number > 1:
+        refuse("theta", rule, theta, way_out)
+    if (stated(number) * _MILLION).denominator != 1:
+        refuse("theta", "a number of at most six decimals", theta, way_out)
+    return number
+
+
+def _checked_concept_users(given: object) -> float | int:
+    way_out = "give a share of users such as 0.0001, or a number such as 65"
+    number = number_above_zero("concept_users", given, way_out)
+    if number >= 1 and stated(number) != Fraction(int(number)):
+        refuse("concept_users", "a share below 1 or a whole number", given, way_out)
+    return number if number < 1 else int(number)

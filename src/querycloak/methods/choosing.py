@@ -1,0 +1,86 @@
+"""A release whose bound is chosen on the log itself, and paid for (proof: privacy/bound_choice.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.bounds import BoundChooser, Planned
+from querycloak.methods.method import Method
+from querycloak.methods.releasing import make_release
+from querycloak.methods.selecting import count, counts_of
+from querycloak.privacy.bound_choice import choose_plan
+from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.randomness import Randomness
+from querycloak.releases.release import Release
+from querycloak.releases.tables import Table
+
+
+class Choosing(Method, Protocol):
+    """A method that can leave its bound to the log."""
+
+    @property
+    def chooser(self) -> BoundChooser:
+        """The public side of the choice."""
+        ...
+
+
+def release_at_chosen_bound(
+    method: Choosing,
+    log: SearchLog,
+    contributions: Mapping[str, ir.Table],
+    key: Mapping[str, Sequence[str]],
+    ledger: Ledger | None,
+    population: str | None,
+    randomness: Randomness | None,
+    *,
+    published: Callable[[str, pa.Table], Table] = lambda _, table: table,
+) -> Release:
+    """Count how many keys users hold, charge, choose, then count and release at that bound.
+
+    contributions: of each table what users may add, once per key and without a bound. published: a table's last touch.
+    """
+    choosing, _ = method.chooser.budget
+    candidates = method.chooser.candidates()
+    # Read twice: to choose, and to release.
+    kept = {table: log.engine.stage(rows) for table, rows in contributions.items()}
+    held = {table: users_by_keys(log.engine, rows, _most(table, candidates)) for table, rows in kept.items()}
+    log.checked()
+    drawing = randomness or Randomness()
+    chosen = candidates[0]
+
+    def draw() -> Mapping[str, Table]:
+        nonlocal chosen
+        chosen = candidates[choose_plan([each.plans for each in candidates], held, choosing, drawing)]
+        counted = {table: count(log.engine, kept[table], key[table], plan) for table, plan in chosen.plans.items()}
+        return {table: published(table, each.release(drawing).table) for table, each in counted.items()}
+
+    release = make_release(
+        method,
+        log,
+        draw,
+        counts="one-draw",
+        ledger=ledger,
+        population=population,
+        seeded=not drawing.private,
+    )
+    said = {**release.parameters, **chosen.parameters()}
+    return replace(release, parameters=said, counts=counts_of(next(iter(chosen.plans.values()))))
+
+
+def _most(table: str, candidates: Sequence[Planned]) -> int:
+    return max(each.plans[table].per_user for each in candidates)
+
+
+def users_by_keys(engine: Engine, keys: ir.Table, most: int) -> dict[int, int]:
+    """How many users hold 1, 2, ... keys; those of more than `most` count as of so many (private)."""
+    per_user = keys.group_by("user").agg(keys=keys.count())
+    clipped = per_user.mutate(keys=per_user["keys"].clip(upper=most))
+    counted = engine.fetch(clipped.group_by("keys").agg(users=clipped.count()))
+    return dict(zip(counted["keys"].to_pylist(), counted["users"].to_pylist(), strict=True))

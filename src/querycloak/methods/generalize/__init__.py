@@ -1,0 +1,1 @@
+"""WordNet generalisation of single queries (what that means: generalize.md)."""

@@ -1,0 +1,116 @@
+"""Concepts cut so that whatever remains has k users (generalize.md, step 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.methods.rows import Rows
+from querycloak.words.taxonomy import Taxonomy
+
+Numbers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A taxonomy in which each concept has its first parent only; the root is its own."""
+
+    parents: Numbers
+    root: int
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy) -> Tree:
+        """The tree of a taxonomy."""
+        lists = taxonomy.parents_of
+        first = lists.values[np.minimum(lists.starts[:-1], max(0, len(lists.values) - 1))]
+        parents = first.astype(np.int32)
+        parents[taxonomy.root] = taxonomy.root
+        return cls(parents, taxonomy.root)
+
+    @cached_property
+    def top_down(self) -> NDArray[np.int64]:
+        """Every concept after its parent."""
+        depths, above = np.zeros(len(self.parents), np.int32), self.parents
+        while (above != self.root).any():
+            depths += above != self.root
+            above = self.parents[above]
+        depths += np.arange(len(self.parents)) != self.root
+        return np.argsort(depths, kind="stable")
+
+    @cached_property
+    def leaves_under(self) -> Numbers:
+        """How many leaves stand under each concept; a leaf counts as one."""
+        inner = np.zeros(len(self.parents), np.bool_)
+        inner[np.delete(self.parents, self.root)] = True
+        counts = (~inner).astype(np.int32)
+        _add_up(self.top_down, self.parents, self.root, counts)
+        return counts
+
+
+def cut(tree: Tree, users_of_concepts: Rows, number_of_users: int, least: int) -> Numbers:
+    """What each concept becomes: the first at or above it that has enough users of its own, or -1 if none has."""
+    seen = np.full(number_of_users + 1, -1, np.int64)
+    enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.data, least, seen)
+    becomes = np.where(enough, np.arange(len(tree.parents)), -1).astype(np.int32)
+    _inherit(tree.top_down, tree.parents, becomes)
+    return becomes
+
+
+@njit(cache=True, nogil=True)
+def _add_up(top_down, parents, root, counts):  # type: ignore[no-untyped-def]
+    for i in range(top_down.size - 1, -1, -1):
+        if top_down[i] != root:
+            counts[parents[top_down[i]]] += counts[top_down[i]]
+
+
+@njit(cache=True, nogil=True)
+def _enough(top_down, parents, starts, users, least, seen):  # type: ignore[no-untyped-def]
+    """From the leaves up: whether a concept keeps its users, its own and those handed up to it, or hands them up."""
+    enough = np.zeros(parents.size, np.bool_)
+    # Of each concept the last child that handed up, of each child the one before it, and where its users are listed.
+    last_child, child_before = np.full(parents.size, -1, np.int64), np.full(parents.size, -1, np.int64)
+    begins, ends = np.zeros(parents.size, np.int64), np.zeros(parents.size, np.int64)
+    listed, used = np.empty(1024, np.int32), 0
+    for step in range(top_down.size - 1, -1, -1):
+        concept = top_down[step]
+        begins[concept] = used
+        for i in range(starts[concept], starts[concept + 1]):
+            listed, used = _with(users[i], concept, seen, listed, used)
+        child = last_child[concept]
+        while child >= 0:
+            for i in range(begins[child], ends[child]):
+                listed, used = _with(listed[i], concept, seen, listed, used)
+            child = child_before[child]
+        if used - begins[concept] >= least:
+            enough[concept] = True
+            used = begins[concept]
+        elif used > begins[concept] and parents[concept] != concept:
+            ends[concept] = used
+            child_before[concept] = last_child[parents[concept]]
+            last_child[parents[concept]] = concept
+    return enough
+
+
+@njit(cache=True, nogil=True)
+def _with(user, concept, seen, listed, used):  # type: ignore[no-untyped-def]
+    """Add a user to the list of a concept, once."""
+    if seen[user] == concept:
+        return listed, used
+    seen[user] = concept
+    if used == listed.size:
+        larger = np.empty(2 * used, np.int32)
+        larger[:used] = listed
+        listed = larger
+    listed[used] = user
+    return listed, used + 1
+
+
+@njit(cache=True, nogil=True)
+def _inherit(top_down, parents, becomes):  # type: ignore[no-untyped-def]
+    for concept in top_down:
+        if becomes[concept] < 0 and parents[concept] != concept:
+            becomes[concept] = becomes[parents[concept]]

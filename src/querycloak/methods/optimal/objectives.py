@@ -1,0 +1,94 @@
+"""What output counts are good for: a concave value of each pair's count, and limits on their sum.
+
+    value(x) = size * sum x + sum of diversity over {x > 0} - distance * sum over frequent pairs of |x - goal|
+
+Every objective of the paper is one of these, and so is any weighted sum of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.privacy.randomness import IntArray
+
+OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """diversity: what a pair's being there is worth. goal: what a frequent pair's count should be, below zero for
+    the others. total: the sum of all counts, at most or exactly."""
+
+    name: str
+    size: float
+    diversity: FloatArray
+    distance: float
+    goal: FloatArray
+    most: int | None = None
+    once_per_query: bool = False
+    total: int | None = None
+    total_exact: bool = False
+
+    def value(self, counts: IntArray | FloatArray) -> float:
+        """What these counts are worth."""
+        frequent = self.goal >= 0
+        apart = float(np.abs(counts[frequent] - self.goal[frequent]).sum())
+        return self.size * float(counts.sum()) + float(self.diversity[counts > 0].sum()) - self.distance * apart
+
+
+def objective(
+    name: str,
+    totals: IntArray,
+    *,
+    support: float | None = None,
+    output_size: int | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Objective:
+    """The objective of this name for pairs with these counts in the log (or these noisy counts)."""
+    none, zero = np.full(totals.size, -1.0), np.zeros(totals.size)
+    if name == "size":
+        return Objective(name, 1.0, zero, 0.0, none, total=output_size)
+    if name in ("diversity", "queries"):
+        return Objective(name, 1.0, zero, 0.0, none, most=1, once_per_query=name == "queries", total=output_size)
+    if support is None or output_size is None:
+        raise TypeError("a distance from the log's supports needs a support and an output size")
+    supports = totals / max(1, int(totals.sum()))
+    goal = np.where(supports >= support, output_size * supports, -1.0)
+    if name == "frequent":
+        return Objective(name, 0.0, zero, 1 / output_size, goal, total=output_size, total_exact=True)
+    share = dict(weights or {})
+    return Objective(
+        name,
+        share.get("size", 0.0) / output_size,
+        np.full(totals.size, share.get("diversity", 0.0) / output_size),
+        share.get("frequent", 0.0) / output_size,
+        goal,
+        total=output_size,
+    )
+
+
+def free_objective(
+    name: str,
+    noisy: IntArray,
+    query: IntArray,
+    *,
+    support: float | None = None,
+    output_size: int | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> Objective:
+    """The objective where no user's constraint holds counts down: what is rare comes first, the rest in proportion.
+
+    Diversity is then a matter of the first unit of each pair, or of each query's most frequent pair.
+    """
+    if name not in ("diversity", "queries"):
+        return objective(name, noisy, support=support, output_size=output_size, weights=weights)
+    first = np.ones(noisy.size)
+    if name == "queries":
+        order = np.lexsort((-noisy, query))
+        first[order[1:]] = query[order[1:]] != query[order[:-1]]
+    return Objective(name, 1.0, first, 0.0, np.full(noisy.size, -1.0), total=output_size)

@@ -1,0 +1,18 @@
+"""Each user's queries, once: what methods about single queries start from."""
+
+from __future__ import annotations
+
+import ibis.expr.types as ir
+
+from querycloak.logs.searchlog import SearchLog
+
+
+def uses_of(log: SearchLog) -> ir.Table:
+    """user, query and the number of searches, in the engine's private space."""
+    searches = log.rows.select("user", "time", "query").distinct()
+    return log.engine.stage(searches.group_by(["user", "query"]).agg(searches=searches.count()))
+
+
+def sorted_uses(uses: ir.Table) -> ir.Table:
+    """query and user, sorted: the uses of a query follow each other."""
+    return uses.select("query", "user").order_by(["query", "user"])

@@ -1,0 +1,76 @@
+"""The paper's tables as data: what it prints is beyond what its own constraints allow, and we say what can be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from querycloak.engines import Engine
+from querycloak.experiments.optimal_compared import compare_variants
+from querycloak.experiments.optimal_printed import TABLE_4, TABLE_5, TABLE_6
+from querycloak.experiments.optimal_tables import OptimalTables
+from querycloak.logs.searchlog import read
+from querycloak.privacy.randomness import Randomness
+from querycloak.utility.pair_measures import pair_measures
+from tests.logs import aol, write
+from tests.unit.optimal.instances import random_holdings
+
+
+@pytest.fixture(scope="module")
+def tables() -> OptimalTables:
+    return OptimalTables(random_holdings(40, 30, 3), seconds=0.1)
+
+
+def test_golden_numbers_as_printed() -> None:
+    """Hong et al. (EDBT 2012), corners of tables 4, 5 and 6."""
+    assert (TABLE_4[0][0], TABLE_4[5][5], TABLE_4[6][6]) == (3759, 13_088, 13_901)
+    assert (TABLE_5[0][0], TABLE_5[4][5], TABLE_6[2][3]) == (0.8873, 0.7333, 0.1247)
+
+
+def test_nothing_that_table_4_prints_can_be(tables: OptimalTables) -> None:
+    rows = tables.table_4()
+    assert len(rows) == 49
+    assert not any(row["claimed_feasible"] for row in rows)
+    golden = {(row["exp_epsilon"], row["delta"]): row["claimed_at_most"] for row in rows}
+    assert golden[1.001, 1e-4] == pytest.approx(0.198, abs=1e-3)
+    assert golden[2.0, 0.5] == pytest.approx(1372.4, abs=0.1)
+    for row in rows:
+        assert row["relaxed_floored"] <= row["found"] <= row["at_most"] <= row["users_times_limit"] + 1e-9
+        assert row["relaxed"] <= row["users_times_limit"]
+    # Monotone in both: what one limit allows, a larger one allows.
+    assert all(row["at_most"] >= other["found"] for row, other in zip(rows[7:], rows[:-7], strict=True))
+
+
+def test_tables_5_to_7_and_figures_are_whole(tables: OptimalTables) -> None:
+    made = tables.all(Randomness(seed=1))
+    json.dumps(made)
+    assert len(made["table_5_and_6"]) == 30
+    assert all(row["distance"] >= row["distance_at_least"] - 1e-9 for row in made["table_5_and_6"] if "distance" in row)
+    assert len(made["table_7"]) == 11
+    for row in made["table_7"]:
+        assert not row["claimed_feasible"]
+        assert max(row["spe"], row["cp_sat"], row["scip"], row["ours"]) <= row["at_most"]
+        assert row["spe"] <= row["ours"]
+    assert len(made["figure_3_a_and_b"]) == len(made["figure_4"]) == 49
+    assert all(row["spe"] <= row["ours"] <= row["at_most"] for row in made["figure_4"])
+    assert {row["solver"] for row in made["figure_5"]} == {"spe", "ours", "cp_sat", "scip"}
+    triplets = {round(sum(row["triplets_by_tenths"])) for row in made["figure_6"]}
+    assert len(triplets) == 1
+
+
+def test_both_variants_in_every_measure(duckdb_engine: Engine, tmp_path: Path) -> None:
+    rows = [
+        (f"u{user}", f"12:{pair:02}:00", f"query {pair}", "1", f"http://{pair}.example/")
+        for user in range(80)
+        for pair in range(user % 5 + 1)
+    ]
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=duckdb_engine)
+    found = list(compare_variants(log, (0.05,), budgets=((0.7, 0.5), (8.0, 1e-7)), randomness=Randomness(seed=2)))
+    assert [(row["variant"], row["kind"]) for row in found] == [
+        ("default", "approximate-dp"),
+        ("paper", "sampling-only"),
+    ] * 2
+    assert set(pair_measures(0.05)) <= set(found[0])
+    assert "no pair at all can be released" in found[3]["nothing"]

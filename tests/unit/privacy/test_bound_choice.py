@@ -1,0 +1,162 @@
+"""Choosing among plans: the law that is drawn, its privacy by the exact probabilities, the gains (bound_choice.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from querycloak.errors import ParameterError
+from querycloak.methods.bounds import BOUNDS, BoundChooser
+from querycloak.methods.clicks import Clicks
+from querycloak.privacy import bound_choice
+from querycloak.privacy.accounting import price
+from querycloak.privacy.bound_choice import choose_plan, qualities
+from querycloak.privacy.exact import rounded_down, stated
+from querycloak.privacy.noise import Gaussian, Laplace
+from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.selection import TablePlan, plan_tables
+from tests.unit.privacy.privacy_oracles import surprising
+
+ONE_DRAW: list[TablePlan] = [price(Laplace(0.125), 2, 1), price(Laplace(0.5), 9, 4), price(Gaussian(3.9), 23, 32)]
+WEIGHTED, ROUNDS = (plan_tables(8, 1e-6, {"keys": 64}, selection=name).plans["keys"] for name in ("weighted", "rounds"))
+PLANS = [*ONE_DRAW, WEIGHTED, ROUNDS]
+
+
+class Exponents(Randomness):
+    """Keeps what it was asked for, so that a test can see exact probabilities."""
+
+    def proportional_to_exp_minus(self, exponents: object) -> int:
+        self.asked = list(exponents)  # type: ignore[call-overload]
+        return 0
+
+
+def chances(users: dict[int, int], epsilon: float) -> list[Decimal]:
+    seen = Exponents(seed=0)
+    choose_plan([{"keys": plan} for plan in PLANS], {"keys": users}, epsilon, seen)
+    with localcontext(prec=60):
+        weights = [(-Decimal(x.numerator) / Decimal(x.denominator)).exp() for x in seen.asked]
+        return [weight / sum(weights) for weight in weights]
+
+
+@given(
+    st.dictionaries(st.integers(1, 300), st.integers(0, 10**6), max_size=6),
+    st.integers(1, 300),
+    st.sampled_from([0.02, 0.16, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_one_more_user_changes_no_chance_by_more_than_epsilon(users: dict[int, int], keys: int, epsilon: float) -> None:
+    """The claim, with the exact probabilities, whatever log and whichever user."""
+    more = Counter(users) + Counter({keys: 1})
+    with localcontext(prec=60):
+        for with_user, without in zip(chances(dict(more), epsilon), chances(users, epsilon), strict=True):
+            assert abs((with_user / without).ln()) <= Decimal(epsilon) + Decimal("1e-40")
+
+
+def test_the_claim_is_tight_enough_to_notice_a_missing_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reach of the smallest plan only, the test above would fail: it has power."""
+    monkeypatch.setattr(bound_choice, "_gain", lambda plan, keys: Fraction(3 * min(keys, plan.per_user)))
+    true = chances({32: 5}, 1.0)
+    honest = [abs((a / b).ln()) for a, b in zip(chances({32: 6}, 1.0), true, strict=True)]
+    assert max(honest) <= 1
+    assert max(honest) > Decimal("0.4")
+
+
+def test_the_law_that_is_drawn() -> None:
+    randomness = Randomness(seed=7)
+    exponents = [Fraction(1), Fraction(0), Fraction(0), Fraction(5, 2), Fraction(10**6)]
+    n = 3_000
+    drawn = Counter(randomness.proportional_to_exp_minus(exponents) for _ in range(n))
+    weights = [math.exp(-float(x)) for x in exponents]
+    for i, weight in enumerate(weights):
+        assert not surprising(drawn[i], n, weight / sum(weights)), i
+    assert drawn[4] == 0
+    assert surprising(drawn[0], n, weights[0] / sum(weights) * 0.6)  # it has power
+    assert Randomness().proportional_to_exp_minus([Fraction(0)]) == 0
+
+
+@pytest.mark.parametrize("exponents", [[], [Fraction(1)], [Fraction(-1), Fraction(0)]])
+def test_exponents_begin_at_zero(exponents: list[Fraction]) -> None:
+    with pytest.raises(ParameterError, match="exponents must be at least one, the smallest of them 0"):
+        Randomness(seed=1).proportional_to_exp_minus(exponents)
+
+
+def by_hand(plans: list[TablePlan], users: dict[int, int]) -> list[Fraction]:
+    return qualities([{"keys": plan} for plan in plans], {"keys": users})
+
+
+def test_gains_by_hand() -> None:
+    """What a user adds, over what a key needs: 3 keys and 100 keys, of which 1, 4, 32 or 64 count."""
+    users = {3: 10, 100: 1}
+    assert by_hand(ONE_DRAW, users) == [Fraction(11, 3), Fraction(34, 10), Fraction(62, 24)]
+    weighted, rounds = by_hand([WEIGHTED, ROUNDS], users)
+    # floor(256/sqrt(3)) = 147 and floor(256/sqrt(64)) = 32; floor(256 sqrt(4/8)) = 181 and floor(256 sqrt(4/64)) = 64.
+    assert weighted == Fraction(10 * 3 * 147 + 64 * 32, WEIGHTED.threshold)
+    assert rounds == Fraction(10 * 3 * 181 + 64 * 64, ROUNDS.threshold)
+    assert by_hand(PLANS, {}) == [0] * 5
+    both = qualities([{"clicks": ONE_DRAW[0], "sessions": WEIGHTED}], {"clicks": users, "sessions": {100: 2}})
+    assert both == [Fraction(11, 3) + 2 * Fraction(64 * 32, WEIGHTED.threshold)]
+
+
+@given(st.floats(1e-3, 50), st.floats(1e-4, 0.9))
+def test_the_parts_of_epsilon_never_exceed_it(epsilon: float, part: float) -> None:
+    choosing, left = BoundChooser(epsilon, 1e-6, part, Clicks(noise=1, threshold=9).at_bound).budget
+    assert stated(choosing) + stated(left) <= stated(epsilon)
+    assert choosing == pytest.approx(part * epsilon, rel=1e-6)
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**6))
+def test_rounded_down(exact: Fraction) -> None:
+    assert stated(rounded_down(exact)) <= exact
+    assert rounded_down(exact) == pytest.approx(float(exact), rel=1e-10)
+
+
+def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None:
+    method = Clicks(epsilon=3, delta=1e-6, per_user="auto")
+    proven = method.proven()
+    assert (proven.epsilon, proven.delta) == (3.0, 1e-6)
+    choosing, left = method.chooser.budget
+    assert (choosing, left) == (0.06, 2.94)
+    plans = [candidate.plans["clicks"] for candidate in method.chooser.candidates()]
+    assert [plan.per_user for plan in plans] == list(BOUNDS)
+    assert all(plan.epsilon <= left and plan.delta <= 1e-6 for plan in plans)
+    assert method.parameters() == {
+        "per_user": "auto",
+        "per_user_choices": list(BOUNDS),
+        "auto_share": 0.02,
+        "priors": None,
+    }
+    dearer = Clicks(epsilon=3, delta=1e-6, per_user="auto", auto_share=0.1)
+    assert dearer.chooser.budget == (0.3, 2.7)
+    assert dearer.proven().epsilon == 3.0
+    assert [each.to_json()["epsilon"] for each in method.mechanisms()] == [0.06, 2.94]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": 1, "threshold": 9, "per_user": "auto"}, "per_user auto needs the budget"),
+        ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "variant": "paper"}, "the paper variant has no way"),
+        ({"epsilon": 1, "delta": 1e-6, "per_user": "most"}, "per_user must be a whole number or auto, got 'most'"),
+        ({"epsilon": 1, "delta": 1e-6, "per_user": 4, "auto_share": 0.1}, "auto_share is the price of per_user auto"),
+        ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "auto_share": 1}, "auto_share must be a number above 0"),
+        ({"epsilon": 0, "delta": 1e-6, "per_user": "auto"}, "epsilon must be a finite number above 0"),
+        ({"epsilon": 1, "delta": 0, "per_user": "auto"}, "delta must be a number above 0 and below 1"),
+        ({"epsilon": 1e-6, "delta": 1e-6, "per_user": "auto"}, "budget must allow noise"),
+    ],
+)
+def test_what_does_not_go_with_auto(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Clicks(**options)  # type: ignore[arg-type]
+
+
+def test_there_is_no_plan_before_the_choice() -> None:
+    with pytest.raises(ParameterError, match="per_user auto is chosen when the log is released"):
+        _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plan
+    with pytest.raises(ParameterError, match="at least one plan"):
+        choose_plan([], {"keys": {1: 1}}, 0.1, Randomness(seed=1))
