@@ -112,11 +112,18 @@ class Taxonomy:
 
     def _word_by_word(self, phrase: str) -> list[str]:
         """Phrases with some of their words in a base form, that of the last word first."""
+        if phrase.count(" ") > self._most_blanks:
+            return []
         phrases = [[]]  # type: list[list[str]]
         for word in phrase.split(" "):
             forms = [*base_forms(word, self.exceptions), word][:_MOST_FORMS]
             phrases = [[*start, form] for start in phrases for form in forms][:_MOST_PHRASES]
         return [" ".join(words) for words in phrases]
+
+    @cached_property
+    def _most_blanks(self) -> int:
+        """In any label."""
+        return max(label.count(" ") for label in self.labels)
 
     # Above and below
 
