@@ -19,8 +19,6 @@ POINTS = {
     "weather forecast today": 4,
     "weather 2006": 6,
     "one two three four five six": MOST_POINTS,
-    "2\x1fweather\x1fforecast": 2,
-    "2\x1fweather\x1f2006": 6,
 }
 
 
@@ -40,6 +38,14 @@ def test_points_follow_from_the_text(engine: Engine) -> None:
     rows = engine.fetch(with_prior(engine, contributions(engine), "query")).to_pylist()
     assert len(rows) == 3 * len(POINTS)
     assert {row["query"]: row["prior"] for row in rows} == POINTS
+
+
+def test_sequences_have_the_points_of_their_queries(engine: Engine) -> None:
+    """As sequences.py writes them: one character for their number, then they, parted by U+001F."""
+    points = {"2weather\x1fforecast": 2, "2weather\x1f2006": 6, "3weather\x1fforecast\x1ftoday": 4}
+    held = engine.upload(pa.table({"user": ["u"] * 3, "queries": list(points), "earliest": [0, 1, 2]}))
+    rows = engine.fetch(with_prior(engine, held, "queries")).to_pylist()
+    assert {row["queries"]: row["prior"] for row in rows} == points
 
 
 def test_likely_keys_are_kept_first(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ from querycloak.methods.semantic.drawing import Replacement, chosen_searches, co
 from querycloak.methods.semantic.histories import Searches
 from querycloak.methods.semantic.rebuilding import plural
 from querycloak.methods.semantic.replacing import Semantic
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import Ledger
 from querycloak.privacy.randomness import Randomness
 from querycloak.privacy.spending import Spending
@@ -165,6 +167,9 @@ def test_histograms_too_large_to_be_of_use_are_refused(
         released(method, opened(duckdb_engine, tmp_path))
 
 
+GIVEN = Guarantee(kind="pure-dp", unit="user", neighbours="replace-query", epsilon=4, because="a proof")
+
+
 # How many of a user's searches
 
 
@@ -180,6 +185,14 @@ def test_the_earliest_are_drawn_those_marked_after_all_others() -> None:
     assert chosen_searches(given, None).tolist() == [0, 1, 3, 5, 6, 7]
     assert chosen_searches(searches([2], [1, 2], [2]), None).tolist() == [0, 1]
     assert chosen_searches(searches([2], [1, 2], [0]), None).tolist() == []
+
+
+def test_of_searches_at_one_time_texts_do_not_decide_which_domain_comes_out() -> None:
+    """Two logs of one user whose queries have the same domains, in another order of their texts."""
+    for domains in ([0, 1], [1, 0]):
+        given = dataclasses.replace(searches([2], [3, 4], [1]), times=np.zeros(2, np.int64))
+        (kept,) = chosen_searches(given, None, np.array(domains, np.int32))
+        assert domains[kept] == 0
 
 
 @pytest.mark.parametrize("first", ["zzyzx", "telephone", "weather"])
@@ -342,17 +355,35 @@ def test_a_spending_file_of_another_ledger_is_refused(duckdb_engine: Engine, tmp
         released(DYNAMIC, log, ledger=ledger, population="people")
 
 
+def test_another_charge_of_the_same_number_pays_for_nothing(
+    duckdb_engine: Engine, tmp_path: Path, ledger: Ledger
+) -> None:
+    log = opened(duckdb_engine, tmp_path)
+    released(DYNAMIC, log, ledger=ledger, population="people")
+    ledger.path.unlink()
+    ledger.set_limit("people", 40, 0)
+    less = dataclasses.replace(GIVEN, epsilon=0.5)
+    assert ledger.charge("people", less, method="other", parameters={}).id == 1
+    with pytest.raises(InputError, match="goes with another ledger"):
+        released(DYNAMIC, log, ledger=ledger, population="people")
+
+
+def test_what_leaves_more_unprotected_is_charged_anew(duckdb_engine: Engine, tmp_path: Path, ledger: Ledger) -> None:
+    ledger.set_limit("people", 40, 0)
+    log = opened(duckdb_engine, tmp_path)
+    for method in (DYNAMIC, dataclasses.replace(DYNAMIC, times="keep")):
+        released(method, log, ledger=ledger, population="people")
+    assert len(ledger.show("people")[0].charges) == 2
+
+
 def spend_some(path: str, results: Any) -> None:
     spending = Spending(Ledger(path))
-    campaign = spending.campaign("people", 4.0, 10, lambda: 1)
+    campaign = spending.campaign("people", GIVEN, 10, lambda: 1)
     results.put(sum(int(spending.spend(campaign, ["a", "b"], np.array([1, 1])).sum()) for _ in range(8)))
 
 
 def test_concurrent_runs_cannot_overdraw(tmp_path: Path, ledger: Ledger) -> None:
-    from querycloak.privacy.guarantee import Guarantee
-
-    given = Guarantee(kind="pure-dp", unit="user", neighbours="replace-query", epsilon=4, because="a proof")
-    ledger.charge("people", given, method="semantic", parameters={})
+    ledger.charge("people", GIVEN, method="semantic", parameters={})
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     workers = [context.Process(target=spend_some, args=(str(ledger.path), results)) for _ in range(3)]
@@ -368,11 +399,8 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
     import sqlite3
 
     spending = Spending(ledger, wait_seconds=0.1)
-    from querycloak.privacy.guarantee import Guarantee
-
-    given = Guarantee(kind="pure-dp", unit="user", neighbours="replace-query", epsilon=4, because="a proof")
-    number = ledger.charge("people", given, method="semantic", parameters={}).id
-    campaign = spending.campaign("people", 4.0, 10, lambda: number)
+    number = ledger.charge("people", GIVEN, method="semantic", parameters={}).id
+    campaign = spending.campaign("people", GIVEN, 10, lambda: number)
     other = sqlite3.connect(spending.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(ResourceError, match="what users have spent is locked by another process"):

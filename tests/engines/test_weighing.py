@@ -45,9 +45,8 @@ def test_weights_are_the_largest_whole_ones_and_no_user_exceeds_the_length(engin
     for (user, _), interest in zip(held, interests, strict=True):
         lengths[user] += interest * interest
     expected = {
-        (user, key): weight
+        (user, key): math.isqrt(GRID * GRID * interest * interest // lengths[user])
         for (user, key), interest in zip(held, interests, strict=True)
-        if (weight := math.isqrt(GRID * GRID * interest * interest // lengths[user]))
     }
     assert {(row["user"], row["query"]): row["weight"] for row in rows} == expected
     squares = Counter[str]()
@@ -55,6 +54,20 @@ def test_weights_are_the_largest_whole_ones_and_no_user_exceeds_the_length(engin
         squares[row["user"]] += row["weight"] ** 2
     assert max(squares.values()) <= GRID**2
     assert min(squares.values()) > 0.8 * GRID**2
+
+
+def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine: Engine) -> None:
+    """Else one more user would decide whether it is drawn, and move everybody who holds it (selection.md, step 1)."""
+    held = [("u", f"key {key}") for key in range(300)]
+    plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="rounds").plans["clicks"]
+    assert isinstance(plan, WeightedPlan)
+    weighing = Weighing.of(engine, table(engine, held), KEY, plan)
+    interests = [64 if key == 0 else 1024 for key in range(300)]
+    weighed = _weighed(table(engine, held, known=interests, bucket=[f"{key:06}" for key in range(300)]))
+    assert min(engine.fetch(weighed)["weight"].to_pylist()) == 0
+    everything = replace(plan.scouts[0], floor=-(10**9))
+    known, draws = weighing._scouted(weighed, everything, Randomness(seed=1))
+    assert (draws, known.num_rows) == (300, 300)
 
 
 def test_a_user_alone_has_the_whole_weight(engine: Engine) -> None:

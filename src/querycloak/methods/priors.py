@@ -20,8 +20,8 @@ _WORD, _UNKNOWN_WORD, _DIGIT = 2, 1, 3
 def with_prior(engine: Engine, contributions: ir.Table, column: str) -> ir.Table:
     """The contributions with a column `prior`, from 0 for texts that many people may share to 8 for hopeless ones."""
     texts = contributions.select(text=contributions[column]).distinct()
-    # A sequence of queries is their number and then they, parted by U+001F (methods/sessions.md).
-    plain = texts.text.re_replace("^[0-9]+\x1f", "").replace("\x1f", " ")
+    # A sequence of queries is one character for their number and then they, parted by U+001F (methods/sessions.md).
+    plain = texts.text.substr(1).replace("\x1f", " ") if column == "queries" else texts.text
     texts = texts.mutate(digits=plain.re_search("[0-9]"), plain=plain)
     words = texts.select("text", "digits", word=texts.plain.split(" ").unnest())
     told = words.left_join(engine.upload(_known_words()), "word")

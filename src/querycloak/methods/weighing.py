@@ -49,7 +49,8 @@ class Weighing:
             known, drawn = self._scouted(weighed, scout, randomness)
             weighed = _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
             draws += drawn
-        weights = weighed.group_by(list(self.key)).agg(n=weighed.weight.sum().cast("int64"))
+        voted = weighed.filter(weighed.weight > 0)
+        weights = voted.group_by(list(self.key)).agg(n=voted.weight.sum().cast("int64"))
         counts = KeyCounts(self.engine, self.engine.stage(weights), self.key)
         chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness)
         return ReleasedKeys(self._counted(chosen, randomness), draws + chosen.draws + chosen.table.num_rows)
@@ -90,7 +91,10 @@ def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:
 
 
 def _weighed(rows: ir.Table) -> ir.Table:
-    """Each row with its weight: GRID x interest / the length of the user's interests, rounded down."""
+    """Each row with its weight: GRID x interest / the length of the user's interests, rounded down, perhaps to 0.
+
+    Rows of weight 0 stay: a bucket that somebody holds draws noise, or one more user would decide whether it does.
+    """
     rows = rows.mutate(interest=_interest(rows))
     squares = (rows.interest * rows.interest).sum().over(ibis.window(group_by=rows.user)).cast("int64")
     rows = rows.mutate(length=squares)
@@ -99,7 +103,7 @@ def _weighed(rows: ir.Table) -> ir.Table:
     # Floats may land on the next whole number: integers say whether they did.
     above = rows.near * rows.near * rows.length > rows.interest * rows.interest * (GRID * GRID)
     weighed = rows.mutate(weight=rows.near - above.cast("int64"))
-    return weighed.filter(weighed.weight > 0).drop("near", "length", "interest")
+    return weighed.drop("near", "length", "interest")
 
 
 def _interest(rows: ir.Table) -> ir.Value:

@@ -180,7 +180,8 @@ class Randomness:
     def choose(self, n: int, k: int) -> IntArray:
         """Return k different integers below n in ascending order, every such set equally likely."""
         if not 0 <= k <= n:
-            refuse("k", f"from 0 to n = {n}", k, "choose no more than there are")
+            # Both may be private: group sizes of a histogram.
+            refuse("k", "from 0 to n", "a number outside", "choose no more than there are")
         if 2 * k > n:
             kept = np.ones(n, dtype=np.bool_)
             kept[self.choose(n, n - k)] = False

@@ -4,6 +4,7 @@ A campaign is one charge of the ledger that pays for so many queries of each use
 stand in the file under a keyed hash. Whoever may read the file holds the key too, so it is as private as the log.
 """
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError, QuerycloakError, ResourceError
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import Ledger
 from querycloak.privacy.randomness import Randomness
 
@@ -24,14 +26,14 @@ ENDING = ".users"
 APPLICATION = 0x51435553  # "QCUS"
 VERSION = 1
 TABLES = (
-    """CREATE TABLE campaigns (charge INTEGER PRIMARY KEY, population TEXT NOT NULL, epsilon TEXT NOT NULL,
-       queries INTEGER NOT NULL, key TEXT NOT NULL, UNIQUE (population, epsilon, queries))""",
+    """CREATE TABLE campaigns (charge INTEGER PRIMARY KEY, population TEXT NOT NULL, guarantee TEXT NOT NULL,
+       queries INTEGER NOT NULL, key TEXT NOT NULL, UNIQUE (population, guarantee, queries))""",
     """CREATE TABLE spent (charge INTEGER NOT NULL REFERENCES campaigns, user TEXT NOT NULL, queries INTEGER NOT NULL,
        PRIMARY KEY (charge, user)) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-FIND = "SELECT charge, key FROM campaigns WHERE population = ? AND epsilon = ? AND queries = ?"
+FIND = "SELECT charge, key FROM campaigns WHERE population = ? AND guarantee = ? AND queries = ?"
 
 
 @dataclass(frozen=True)
@@ -51,29 +53,33 @@ class Spending:
         self.path = ledger.path.with_name(ledger.path.name + ENDING)
         self._wait_seconds = wait_seconds
 
-    def has_campaign(self, population: str, epsilon: float, queries: int) -> bool:
-        """Whether this was charged before; writes nothing."""
+    def has_campaign(self, population: str, guarantee: Guarantee, queries: int) -> bool:
+        """Whether this was charged before, with all that it leaves unprotected; writes nothing."""
         if not self.path.exists():
             return False
         with self._open("BEGIN") as connection:
-            return self._found(connection, population, epsilon, queries) is not None
+            return self._found(connection, population, guarantee, queries) is not None
 
-    def campaign(self, population: str, epsilon: float, queries: int, charge: Callable[[], int]) -> Campaign:
-        """The campaign of these numbers, charged now if there is none; concurrent first runs charge once."""
+    def campaign(self, population: str, guarantee: Guarantee, queries: int, charge: Callable[[], int]) -> Campaign:
+        """The campaign of these terms, charged now if there is none; concurrent first runs charge once."""
         with self._open("BEGIN IMMEDIATE") as connection:
-            found = self._found(connection, population, epsilon, queries)
+            found = self._found(connection, population, guarantee, queries)
             if found is not None:
                 return found
             made = Campaign(charge(), bytes(Randomness().below(256, 32).tolist()).hex(), queries)
-            row = (made.charge, population, repr(float(epsilon)), queries, made.key)
+            row = (made.charge, population, _terms(guarantee), queries, made.key)
             connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
             return made
 
-    def _found(self, connection: sqlite3.Connection, population: str, epsilon: float, queries: int) -> Campaign | None:
-        row = connection.execute(FIND, (population, repr(float(epsilon)), queries)).fetchone()
+    def _found(
+        self, connection: sqlite3.Connection, population: str, guarantee: Guarantee, queries: int
+    ) -> Campaign | None:
+        row = connection.execute(FIND, (population, _terms(guarantee), queries)).fetchone()
         if row is None:
             return None
-        if row[0] not in (charge.id for charge in self._ledger.show(population)[0].charges):
+        # In a ledger begun anew the number may belong to another charge, for less.
+        charges = self._ledger.show(population)[0].charges
+        if not any(charge.id == row[0] and charge.guarantee == guarantee for charge in charges):
             raise InputError(
                 f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid "
                 "for it is not there; put that ledger back, or move this file away and be charged anew"
@@ -133,8 +139,13 @@ class Spending:
                 f"what users have spent cannot be written to {str(self.path)!r}: check the disk and the rights"
             )
         return InputError(
-            f"{str(self.path)!r} is damaged, or no file of querycloak; nothing in it was changed; put a copy of it back"
+            f"{str(self.path)!r} is damaged, or no file of querycloak; nothing in it was changed; move it away and be "
+            "charged anew (an older copy would have forgotten what was spent since)"
         )
+
+
+def _terms(guarantee: Guarantee) -> str:
+    return json.dumps(guarantee.to_json(), sort_keys=True)
 
 
 def _prepare(path: Path) -> None:

@@ -84,7 +84,7 @@ class Replacement:
     def _labels(self, searches: Searches, randomness: Randomness) -> Table:
         """One new label for each search that may be drawn."""
         domains, places = self.domains.placed(searches.concepts)
-        kept = chosen_searches(searches, self._less_telling(searches.concepts, domains))
+        kept = chosen_searches(searches, self._less_telling(searches.concepts, domains), domains)
         domains, places = domains[kept], places[kept]
         owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
         drawn = self.draw(owners, domains, places, searches.lengths, randomness)
@@ -161,13 +161,19 @@ def draw_at(weights: Weights, places: Ints, losses: NDArray[np.float64], variant
     return drawn
 
 
-def chosen_searches(searches: Searches, later: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    """Which searches are drawn: as many of each user as may be, the earliest, those marked `later` after all others."""
+def chosen_searches(
+    searches: Searches, later: NDArray[np.bool_] | None, domains: Ints | None = None
+) -> NDArray[np.int64]:
+    """Which searches are drawn: as many of each user as may be, the earliest, those marked `later` after all others.
+
+    Of searches at one time the domain decides: the text must not, where it would decide which domain comes out.
+    """
     if (searches.allowed == searches.lengths).all():
         return np.arange(int(searches.starts[-1]))
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
     last = np.zeros(len(owners), np.bool_) if later is None else later
-    order = np.lexsort((np.arange(len(owners)), last, owners))
+    ties = np.zeros(len(owners), np.int32) if domains is None else domains
+    order = np.lexsort((np.arange(len(owners)), ties, searches.times, last, owners))
     rank = np.arange(len(owners)) - np.repeat(searches.starts[:-1], searches.lengths)
     return np.sort(order[rank < searches.allowed[owners]])
 

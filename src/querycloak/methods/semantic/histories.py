@@ -84,7 +84,7 @@ class Histories:
             return int(made or 0)
 
         spending = Spending(ledger)
-        campaign = spending.campaign(population, float(method.epsilon or 0), int(method.max_queries or 0), pay)
+        campaign = spending.campaign(population, method.proven(), int(method.max_queries or 0), pay)
         counted = searches.group_by("user").agg(n=searches.count())
         kept_under = _named(counted.user, campaign.key)
         people = log.engine.fetch(

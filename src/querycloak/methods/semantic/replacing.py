@@ -192,12 +192,12 @@ class Semantic:
         return read_taxonomy(self.taxonomy)
 
     def prepaid(self, ledger: Ledger, population: str) -> bool:
-        """Whether an earlier release has paid for this one: same population, epsilon and max_queries."""
+        """Whether an earlier release has paid for this one: same population, guarantee and max_queries."""
         if not self.keeps_spending:
             return False
         from querycloak.privacy.spending import Spending
 
-        return Spending(ledger).has_campaign(population, self._epsilon, int(self.max_queries or 0))
+        return Spending(ledger).has_campaign(population, self.proven(), int(self.max_queries or 0))
 
     @property
     def keeps_spending(self) -> bool:
