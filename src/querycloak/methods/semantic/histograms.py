@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 _MOST_CELLS = 200_000_000
 
 
-def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, randomness: Randomness) -> Stream:
-    """Rows (user, query, count) for every noisy count above 0; most of them are noise, which is the point."""
+def check_size(domain: Domain, users: int) -> None:
+    """Refuse what would draw too much; call it before anything is charged."""
     size = len(domain.taxonomy)
-    cells = size * len(searches.users)
-    if cells > _MOST_CELLS:
+    if size * users > _MOST_CELLS:
         raise ParameterError(
             "criterion hbdp draws noise for every concept and user, and half of that comes out as rows: too many for a "
             f"domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
         )
+
+
+def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, randomness: Randomness) -> Stream:
+    """Rows (user, query, count) for every noisy count above 0; most of them are noise, which is the point."""
+    size = len(domain.taxonomy)
+    cells = size * len(searches.users)
     kept = chosen_searches(searches, searches.concepts < 0)
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
     concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])

@@ -223,6 +223,11 @@ class Semantic:
         drawing = randomness or Randomness()
         searches = staged_searches(log)
         log.checked()
+        if self.criterion == "hbdp":
+            from querycloak.methods.semantic.histograms import check_size
+
+            users = log.engine.fetch(searches.agg(users=searches.user.nunique()))["users"][0].as_py()
+            check_size(replacement.domains.domains[0], users)
         histories = Histories.of(self, log, searches, ledger, population, drawing)
         return make_release(
             self,
