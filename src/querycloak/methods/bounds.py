@@ -91,7 +91,8 @@ class BoundChooser:
             delta=delta,
             unprotected=unprotected,
             because=f"epsilon {choosing:g} chooses by the exponential mechanism how many keys of a user count, of "
-            f"those of {', '.join(map(str, BOUNDS))} that its options allow (privacy/bound_choice.md); whichever it is, noise and threshold are solved "
+            f"those of {', '.join(map(str, BOUNDS))} that its options allow (privacy/bound_choice.md); whichever it "
+            "is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
         )
 
