@@ -52,7 +52,7 @@ def demo_methods() -> dict[str, Method]:
         "sessions": Sessions(epsilon=EPSILON, delta=DELTA),
         "query-pool": QueryPool(epsilon=EPSILON),
         "optimal": Optimal(epsilon=EPSILON, delta=DELTA),
-        "semantic": Semantic(epsilon=EPSILON),
+        "semantic": Semantic(epsilon=EPSILON, domain="abstraction", max_queries=4),
     }
 
 
