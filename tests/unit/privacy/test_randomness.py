@@ -134,7 +134,7 @@ def test_every_set_is_equally_likely(k: int) -> None:
 
 
 def test_choosing_more_than_there_are() -> None:
-    with pytest.raises(ParameterError, match="k must be from 0 to n = 3, got 4"):
+    with pytest.raises(ParameterError, match="k must be from 0 to n"):
         Randomness().choose(3, 4)
 
 
