@@ -33,7 +33,7 @@ class RareEvents:
         weight = _power(missed, self.n, precision)
         low, high = one - weight[1], one - weight[0]
         for j in range(self.n):
-            yield max(low, 0) >> extra, -(-max(high, 0) >> extra) + 1
+            yield max(low, 0) >> extra, (max(high, 0) >> extra) + 1
             weight = (
                 weight[0] * p_low * (self.n - j) // ((j + 1) * missed[1]),
                 -(-weight[1] * p_high * (self.n - j) // ((j + 1) * missed[0])),

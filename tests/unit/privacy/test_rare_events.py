@@ -6,7 +6,7 @@ from itertools import islice
 from math import comb, exp, factorial, sqrt
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from querycloak.privacy.exact import Chance
@@ -20,6 +20,7 @@ def exact_survival(n: int, p: Fraction, j: int) -> Fraction:
 
 
 @given(st.integers(1, 40), st.fractions(Fraction(1, 10**6), Fraction(1, 2)), st.sampled_from([8, 64, 200]))
+@example(2, Fraction(1, 16), 8)
 def test_bounds_hold_the_binomial_tail(n: int, p: Fraction, bits: int) -> None:
     bounds = islice(RareEvents(n, Chance.exactly(p)).survival(0, bits), n + 2)
     for j, (low, high) in enumerate(bounds, 1):
