@@ -32,7 +32,11 @@ def duckdb_engine() -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def spark_engine() -> Iterator[Engine]:
     require_java()
-    engine = connect("spark", threads=2, memory="1g")
+    with pytest.MonkeyPatch.context() as patch:
+        # Java's second compiler never pays off here. Commands that tests start get Spark as users do.
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("SPARK_CONF_DIR", str(FIXTURES / "spark"))
+        engine = connect("spark", threads=2, memory="1g")
     yield engine
     engine.close()
 

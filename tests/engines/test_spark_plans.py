@@ -72,6 +72,7 @@ def test_a_profile_collects_single_rows(spark_engine: Engine, tmp_path: Path, mo
         return result
 
     monkeypatch.setattr(type(spark_engine), "fetch", counting)
+    monkeypatch.setattr("querycloak.engines.spark.PART", 9700)
     log = read(write(tmp_path / "log.tsv", aol(ROWS * 100)), engine=spark_engine)
     assert profile(log).rows_kept == len(ROWS) * 100
     assert max(collected) <= 2
