@@ -1,8 +1,6 @@
 """Release a search log that people can use, with a privacy guarantee that holds."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
     from querycloak.engines import connect
     from querycloak.logs.choices import Choices
@@ -71,6 +69,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"querycloak has no {name!r}; it has {', '.join(__all__)}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -1,6 +1,13 @@
-"""`python -m querycloak`."""
+"""`python -m querycloak`, and the command that is installed."""
 
-from querycloak.present.cli import main
+try:
+    from querycloak.present.cli import main
+except KeyboardInterrupt:
+    import sys
+
+    from querycloak.present.running import interrupted
+
+    sys.exit(interrupted())
 
 if __name__ == "__main__":
     main()

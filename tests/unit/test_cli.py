@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from querycloak.errors import EngineError
 from tests.commands import querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
@@ -102,20 +103,20 @@ def test_demo_shows_the_main_job() -> None:
         (["inspect", "{zip}"], "LOG is a zip archive: unpack it"),
         (["inspect", "{cut}"], "LOG: its gzip data is damaged or cut short"),
         (["inspect", "{log}", "{utf16}"], "LOG 2 is written in UTF-16: save it as UTF-8"),
-        (["inspect", "{log}", "--log-format", "bing"], "log_format must be one of aol, excite"),
-        (["inspect", "{log}", "--columns", "user"], "columns must look like user=...,time=...,query=..."),
-        (["inspect", "{log}", "--columns", "user=a,time=b"], "columns must also say which column is query"),
+        (["inspect", "{log}", "--log-format", "bing"], "--log-format must be one of aol, excite"),
+        (["inspect", "{log}", "--columns", "user"], "--columns must look like user=...,time=...,query=..."),
+        (["inspect", "{log}", "--columns", "user=a,time=b"], "--columns must also say which column is query"),
         (["inspect", "{log}", "--columns", "page=a,time=b"], "columns maps 'page', which is none of user, time"),
         (["inspect", "{csv}", "--columns", "user=who,time=x,query=what"], "no column 'x'; existing columns: when, who"),
-        (["inspect", "{log}", "--engine", "hive"], "engine must be duckdb, spark"),
+        (["inspect", "{log}", "--engine", "hive"], "--engine must be duckdb, spark"),
         (["inspect", "{log}", "--engine", "sc://127.0.0.1:1"], "nobody answers at 'sc://127.0.0.1:1'"),
         (["inspect", "{log}", "--engine", "spark://127.0.0.1:1"], "nobody answers at 'spark://127.0.0.1:1'"),
-        (["inspect", "{log}", "--threads", "0"], "threads must be at least 1; it is 0"),
+        (["inspect", "{log}", "--threads", "0"], "--threads must be at least 1; it is 0"),
         (["inspect", "{log}", "--memory", "much"], "DuckDB does not accept its settings"),
-        (["inspect", "{log}", "--since", "spring"], "since must be a date such as 2006-03-01"),
-        (["inspect", "{log}", "--since", "2007-01-01", "--until", "2006-01-01"], "since must be before until"),
-        (["inspect", "{log}", "--max-bad", "2"], "max_bad must be a share between 0 and 1; it is 2.0"),
-        (["inspect", "{log}", "--gap-minutes", "0"], "gap_minutes must be above 0"),
+        (["inspect", "{log}", "--since", "spring"], "--since must be a date such as 2006-03-01"),
+        (["inspect", "{log}", "--since", "2007-01-01", "--until", "2006-01-01"], "--since must be before until"),
+        (["inspect", "{log}", "--max-bad", "2"], "--max-bad must be a share between 0 and 1; it is 2.0"),
+        (["inspect", "{log}", "--gap-minutes", "0"], "--gap-minutes must be above 0"),
         (["inspect", "{log}", "--leave-out", "nobody.txt"], "the file given with --leave-out cannot be read"),
         (["inspect", "{log}", "--encoding", "klingon"], "encoding is 'klingon', which Python does not know"),
         (["inspect", "{log}", "--encoding", "utf-16"], "in which ASCII bytes do not stand for ASCII alone"),
@@ -165,7 +166,7 @@ def test_too_many_bad_rows_can_be_looked_at_and_allowed(tmp_path: Path, tmp: Pat
 
 
 def test_a_bug_says_so_without_its_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from querycloak.present.cli import run
+    from querycloak.present.running import run
 
     def broken() -> None:
         raise RuntimeError("user 4711 asked for something")
@@ -188,10 +189,79 @@ def test_interrupted_while_reading(tmp_path: Path, tmp: Path, way: signal.Signal
     process.send_signal(way)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert (
-        err == "querycloak: interrupted; nothing half-written is left, and what was charged to a ledger stays charged\n"
-    )
+    assert err == ENDED
     assert list(tmp.iterdir()) == []
+
+
+ENDED = "querycloak: interrupted; nothing half-written is left, and what was charged to a ledger stays charged\n"
+INTERRUPTED_AT_IMPORT = """
+import os, runpy, signal, sys
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupter())
+runpy.run_module("querycloak", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["querycloak.present.cli", "typer", "querycloak.methods.clicks", "numpy"])
+def test_interrupted_while_modules_are_imported(module: str) -> None:
+    code = INTERRUPTED_AT_IMPORT.format(module=module)
+    command = [sys.executable, "-c", code, "guarantee", "clicks", "--epsilon", "8", "--delta", "1e-6"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", ENDED)
+
+
+def test_an_interrupt_that_a_library_made_an_error_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    from querycloak.present import running
+
+    def broken() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            running._interrupt(signal.SIGINT, None)
+        raise EngineError("the engine failed while staging a table (RuntimeError)")
+
+    assert running.run(broken) == 130
+    assert capsys.readouterr().err == ENDED
+    assert running.run(lambda: None) == 0
+
+
+def piped(command: list[str], lines: int) -> tuple[int, str]:
+    """Exit code and stderr of a command whose reader goes away after some lines."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "querycloak", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for _ in range(lines):
+        assert process.stdout.readline()
+    process.stdout.close()
+    told = process.stderr.read()
+    return process.wait(timeout=60), told
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_closed_pipe_is_no_failure(log: Path, lines: int) -> None:
+    assert piped(["guarantee", "clicks", "--epsilon", "8", "--delta", "1e-6", "--explain"], lines) == (0, "")
+    assert piped(["inspect", str(log)], lines) == (0, "")
+    assert piped(["--help"], lines) == (0, "")
+
+
+def test_a_broken_pipe_elsewhere_is_our_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    from querycloak.present.running import run
+
+    def broken() -> None:
+        raise BrokenPipeError
+
+    assert run(broken) == 1
+    assert "this is a bug in querycloak (BrokenPipeError" in capsys.readouterr().err
+
+
+def test_a_mistake_told_to_nobody_keeps_its_exit_code() -> None:
+    process = subprocess.Popen([sys.executable, "-m", "querycloak", "inspect", "nowhere"], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.wait(timeout=60) == 2
 
 
 def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Path) -> None:
@@ -207,7 +277,7 @@ def test_help_loads_no_engine(arguments: list[str]) -> None:
     """Half a second is for people; what a test can hold is that nothing heavy is imported."""
     code = (
         "import sys; sys.argv[1:] = sys.argv[1:]\n"
-        "from querycloak.present.cli import app, run\n"
+        "from querycloak.present.cli import app\nfrom querycloak.present.running import run\n"
         "run(lambda: app(standalone_mode=False))\n"
         "heavy = {'duckdb', 'ibis', 'numba', 'pyarrow', 'pyspark', 'opendp', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"

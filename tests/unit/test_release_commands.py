@@ -53,7 +53,8 @@ def test_guarantee_as_json_without_data() -> None:
 
 def test_guarantee_loads_no_engine() -> None:
     code = (
-        "import sys\nfrom querycloak.present.cli import app, run\nrun(lambda: app(standalone_mode=False))\n"
+        "import sys\nfrom querycloak.present.cli import app\nfrom querycloak.present.running import run\n"
+        "run(lambda: app(standalone_mode=False))\n"
         "heavy = {'duckdb', 'ibis', 'numba', 'pyarrow', 'pyspark', 'opendp', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
@@ -231,11 +232,11 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["guarantee", "session"], "there is no method 'session'; there are clicks, sessions, query-pool"),
-        (["guarantee", "clicks"], "give the budget (epsilon, delta) or the knobs (noise, threshold)"),
+        (["guarantee", "clicks"], "give the budget (--epsilon, --delta) or the knobs (--noise, --threshold)"),
         (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
         (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),
         (["guarantee", "k-anonymity", "--epsilon", "1"], "--epsilon does not go with k-anonymity"),
-        (["release", "clicks", "{log}", *BUDGET], "out must be given"),
+        (["release", "clicks", "{log}", *BUDGET], "--out must be given"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{log}"], "the output must not exist yet"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/no/such"], "must lie in a folder that exists"),
         (["release", "clicks", "{log}", *BUDGET, "--out", "{folder}/x", "--ledger", "{folder}/l"], "go together"),
@@ -244,11 +245,11 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["release", "clicks", "{bad}", *BUDGET, "--out", "{folder}/x"], "rows are bad"),
         (["ledger", "show", "--ledger", "{log}"], "ledger"),
         (["ledger", "show", "--at-delta", "1e-6"], "--at-delta goes with --composition pld"),
-        (["guarantee", "clicks", *BUDGET, "--releases", "0"], "releases must be at least 1, got 0"),
-        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "at_delta must be a number"),
+        (["guarantee", "clicks", *BUDGET, "--releases", "0"], "--releases must be at least 1, got 0"),
+        (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "--at-delta must be a number"),
         (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
         (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
-        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "log must be given"),
+        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "--log must be given"),
         (["tune", "clicks", *BUDGET, "--log", "{log}"], "tune tries every bound: leave --per-user out"),
         (["tune", "k-anonymity", "--min-users", "5", "--log", "{log}"], "has no bound to tune"),
         (["ledger", "set", "people", "--epsilon", "0", "--delta", "0"], "epsilon must be a finite number above 0"),

@@ -102,7 +102,8 @@ class DuckDBEngine:
 
     def _explain(self, error: Exception) -> BaseException | None:
         """What a stream raised while DuckDB was pulling at it, which DuckDB reports in words of its own."""
-        if type(error).__name__ == "InterruptException":
+        # DuckDB has two ways of saying that; which one it takes depends on what it was doing.
+        if type(error).__name__ == "InterruptException" or str(error) == "Query interrupted":
             return KeyboardInterrupt()
         failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
         return failures[0] if failures else None

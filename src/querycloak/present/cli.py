@@ -5,20 +5,15 @@ Exit codes: 0 done, 1 our own bug, 2 bad input or parameters, 3 budget refused, 
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.errors import ParameterError
 from querycloak.methods.method import Method
 from querycloak.present import method_options, options
-
-INTERRUPTED = 130
+from querycloak.present.running import run_and_exit, say
 
 app = typer.Typer(
     name="querycloak",
@@ -30,40 +25,38 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from querycloak.releases.versions import versions
+
+        typer.echo(f"querycloak {versions()['querycloak']}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     pass
 
 
-@app.command()
-def inspect(
+@app.command("inspect")
+@options.with_groups
+def inspect_log(
     log: options.Logs,
-    log_format: options.LogFormat = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    applications: options.Applications = None,
-    leave_out: options.LeaveOut = None,
-    keep_url: options.KeepUrl = "path",
-    normalise: options.Normalise = True,
-    click_actions: options.ClickActions = "click",
-    max_bad: options.MaxBad = 0.05,
+    *,
     set_aside: options.SetAside = None,
     gap_minutes: options.GapMinutes = 30,
-    engine: options.EngineName = "duckdb",
-    threads: options.Threads = None,
-    memory: options.Memory = None,
+    reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Profile a log: how much of it can be read, its users, searches, sessions and clicks (private output)."""
+    """Profile a log: rows, users, searches, clicks (private output)."""
     from querycloak.present.inspecting import show_profile
 
-    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
-    with options.open_log(
-        log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
-    ) as opened:
+    with reading.open(log, quiet=quiet or as_json) as opened:
         if set_aside is not None:
             opened.write_set_aside(set_aside)
         show_profile(opened, gap_minutes, as_json=as_json)
@@ -71,19 +64,20 @@ def inspect(
 
 def guarantee(
     method: Method,
+    *,
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
     releases: Annotated[int, typer.Option(help="How many such releases: what they come to together.")] = 1,
-    composition: options.Composition = "sum",
-    at_delta: options.AtDelta = None,
+    composing: options.Composing,
     as_json: options.Json = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Show what a method guarantees, claimed beside proven, without any data."""
+    """Show what a method guarantees, claimed beside proven."""
     from querycloak.present.guaranteeing import show_guarantee
 
-    tightly = options.tightly(composition, at_delta)
-    together = method_options.composed(method, releases, at_delta) if tightly or releases != 1 else None
+    method_options.check_named(method)
+    tightly = composing.tightly
+    together = method_options.composed(method, releases, composing.at_delta) if tightly or releases != 1 else None
     show_guarantee(
         method, as_json=as_json, plain_words=explain, population_size=population_size,
         releases=releases, together=together, tightly=tightly,
@@ -93,106 +87,71 @@ def guarantee(
 def release(
     method: Method,
     log: options.Logs,
+    *,
     out: Annotated[Path | None, typer.Option(help="The folder to write; it must not exist yet.")] = None,
     population_size: method_options.PopulationSize = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")
-    ] = None,
-    population: Annotated[str | None, typer.Option(help="The people behind the log, by the ledger's name.")] = None,
+    charging: options.Charging,
     never_release: Annotated[Path | None, typer.Option(help="File of words or /patterns/ that never come out.")] = None,
     table_format: Annotated[
         Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.")
     ] = "parquet",
-    composition: options.Composition = "sum",
-    at_delta: options.AtDelta = None,
+    composing: options.Composing,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.")] = False,
     explain_query: Annotated[
         str | None,
         typer.Option("--explain", metavar="QUERY", help="Private: show what protects a query; release nothing."),
     ] = None,
-    log_format: options.LogFormat = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    applications: options.Applications = None,
-    leave_out: options.LeaveOut = None,
-    keep_url: options.KeepUrl = "path",
-    normalise: options.Normalise = True,
-    click_actions: options.ClickActions = "click",
-    max_bad: options.MaxBad = 0.05,
-    engine: options.EngineName = "duckdb",
-    threads: options.Threads = None,
-    memory: options.Memory = None,
+    reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Release a log: count, add noise, write a folder with tables, card and datasheet."""
+    """Release a log: a folder with tables, card and datasheet."""
     from querycloak.present import releasing
 
     for caution in method_options.warnings(method.proven(), population_size):
-        _say(caution)
-    together = method_options.composed(method, 1, at_delta) if options.tightly(composition, at_delta) else None
-    book = releasing.ledger_of(ledger, population)
+        say(caution)
+    together = method_options.composed(method, 1, composing.at_delta) if composing.tightly else None
+    book = charging.book()
     if dry_run:
-        releasing.show_dry_run(method, log, book, population, as_json=as_json)
+        releasing.show_dry_run(method, log, book, charging.population, as_json=as_json)
         return
-    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
-    reading = (log, log_format, columns, encoding, choices, max_bad, engine, threads, memory)
     if explain_query is not None:
         from querycloak.present.explaining import show_explanation
 
-        with options.open_log(*reading, quiet=quiet or as_json) as opened:
+        with reading.open(log, quiet=quiet or as_json) as opened:
             explained = method.explain(opened, explain_query)  # type: ignore[attr-defined]  # or it has no such option
         show_explanation(explained, as_json=as_json)
         return
-    folder = releasing.check_first(method, out, book, population)
-    from querycloak.releases.last_look import LastLook
-
-    look = LastLook() if never_release is None else LastLook.from_file(never_release)
-    with options.open_log(*reading, quiet=quiet or as_json) as opened:
-        made = releasing.make_and_save(method, opened, folder, table_format, look, book, population, together)
+    folder = releasing.check_first(method, out, book, charging.population)
+    look = releasing.last_look(never_release)
+    with reading.open(log, quiet=quiet or as_json) as opened:
+        made = releasing.make_and_save(method, opened, folder, table_format, look, book, charging.population, together)
     releasing.show_release(method, made, as_json=as_json, quiet=quiet)
 
 
 def tune(
     method: Method,
+    *,
     log: Annotated[
         list[str] | None, typer.Option("--log", help="A public or synthetic log; more than once for several files.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The log is public or made up: its figures may be seen.")
     ] = False,
-    log_format: options.LogFormat = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    applications: options.Applications = None,
-    leave_out: options.LeaveOut = None,
-    keep_url: options.KeepUrl = "path",
-    normalise: options.Normalise = True,
-    click_actions: options.ClickActions = "click",
-    max_bad: options.MaxBad = 0.05,
-    engine: options.EngineName = "duckdb",
-    threads: options.Threads = None,
-    memory: options.Memory = None,
+    reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Show how much a method releases at each bound per user, on a public or synthetic log."""
+    """Show how much comes out at each bound, on a public log."""
     if not log:
         raise ParameterError("log must be given: a public or synthetic log to try bounds on, --log LOG")
     from querycloak.experiments.tuning import tunable
     from querycloak.present.tuning import show_yields
 
     bounded = tunable(method)
-    choices = options.choices(since, until, applications, leave_out, keep_url, normalise, click_actions)
-    with options.open_log(
-        log, log_format, columns, encoding, choices, max_bad, engine, threads, memory, quiet=quiet or as_json
-    ) as opened:
+    with reading.open(log, quiet=quiet or as_json) as opened:
         show_yields(bounded, opened, public=public, as_json=as_json)
 
 
@@ -225,13 +184,14 @@ def ledger_set(
 
 
 @ledgers.command("show")
+@options.with_groups
 def ledger_show(
+    *,
     population: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="One population; all if not given.")
     ] = None,
     ledger: LedgerFile = None,
-    composition: options.Composition = "sum",
-    at_delta: options.AtDelta = None,
+    composing: options.Composing,
     as_json: options.Json = False,
 ) -> None:
     """Show budgets, and every charge with what became of it."""
@@ -241,8 +201,8 @@ def ledger_show(
 
     book = Ledger(ledger)
     reconcile(book)
-    tightly = options.tightly(composition, at_delta)
-    show_accounts(book.show(population), tightly=tightly, at_delta=at_delta, as_json=as_json)
+    tightly = composing.tightly
+    show_accounts(book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
 
 
 @app.command()
@@ -259,7 +219,7 @@ def synth(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a synthetic log that behaves like a real one, of any size, with the truth known."""
+    """Make a synthetic log like a real one, with the truth known."""
     if out is None:
         raise ParameterError("out must be given: the file to write, --out FILE")
     from querycloak.present.synthesizing import make_log, users_and_seed
@@ -274,7 +234,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show the main job: make a synthetic log, release it in every way there is, compare."""
+    """Show the main job: release a synthetic log in every way."""
     from querycloak.present.demonstration import show_demo
 
     show_demo(users, out, quiet=quiet)
@@ -282,55 +242,4 @@ def demo(
 
 def main() -> None:
     """Run the command line and end with its exit code."""
-    signal.signal(signal.SIGTERM, _terminated)
-    code = run(lambda: app(standalone_mode=False))
-    # Whatever happens from here on is tear-down of libraries, which has no business on the terminal.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    sys.exit(code)
-
-
-def run(command: Callable[[], object]) -> int:
-    """The exit code of a command; every failure is one line that holds nothing of the log."""
-    try:
-        result = command()
-        code = result if isinstance(result, int) else 0
-    except typer.Exit as stop:
-        code = stop.exit_code
-    except QuerycloakError as error:
-        _say(str(error))
-        return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # our own bug, whatever it is
-        return _usage_or_bug(error)
-    if code == INTERRUPTED:  # the parser, too, ends with this code when it is interrupted
-        _say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
-    return code
-
-
-def _usage_or_bug(error: Exception) -> int:
-    show = getattr(error, "format_message", None)  # the parser's own errors, about what was typed
-    if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if show is not None:
-        _say(method_options.foreign_option(error) or f"{show()} (see --help)")
-        return 2
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace else "an unknown place"
-    _say(f"this is a bug in querycloak ({type(error).__name__} at {where}); please report it with this line")
-    return 1
-
-
-def _say(message: str) -> None:
-    sys.stderr.write(f"querycloak: {message}\n")
-
-
-def _terminated(*_: object) -> None:
-    raise KeyboardInterrupt
+    run_and_exit(lambda: app(standalone_mode=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable
+from copy import copy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
+from querycloak.present.options import with_groups
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
@@ -85,6 +87,26 @@ OPTIONS: dict[str, Any] = {
 }
 """The options of methods by the name of the field that they fill; a method has those that it has fields for."""
 
+_NO_OTHER_VARIANT = "default; the paper has no other."
+HELP_OF: dict[tuple[str, str], str] = {
+    ("affinity", "min_users"): "How many users must have asked a query, or others like it.",
+    ("affinity", "variant"): _NO_OTHER_VARIANT,
+    ("generalize", "min_users"): "How many users must have asked for a concept.",
+    ("generalize", "variant"): _NO_OTHER_VARIANT,
+    ("k-anonymity", "variant"): _NO_OTHER_VARIANT,
+    ("optimal", "per_user"): "How many pairs one user may add to; 64 by default.",
+    ("query-pool", "delta"): "Only with --off-pool, or --clicks threshold.",
+    ("query-pool", "gap_minutes"): "The longest pause within a transition; 30 by default.",
+    ("query-pool", "noise"): "Knob: scale of Laplace noise, for all tables.",
+    ("query-pool", "split"): "The budget over tables: queries=2,clicks=1,transitions=1.",
+    ("query-pool", "threshold"): "Knob: a query is released if its noisy count exceeds it.",
+    ("semantic", "epsilon"): "Budget: the most that is told about a user, or a query (--budget-per).",
+    ("sessions", "delta"): "Budget, for both tables together; far below 1/users.",
+    ("sessions", "epsilon"): "Budget, for both tables together.",
+    ("sessions", "per_user"): "How many clicked pairs one user may add to; auto: see the docs.",
+}
+"""What an option means for one method, where that is more, or other, than what it means in general."""
+
 PopulationSize = Annotated[int | None, typer.Option(help="Users behind the log, if public: delta is compared with it.")]
 
 
@@ -121,13 +143,15 @@ Plan = Annotated[
 def methods_group(command: Callable[..., None]) -> type[TyperGroup]:
     """A group with one command for each method: `command` takes the method built, and the options they all share."""
 
+    expanded = with_groups(command)
+
     class MethodsGroup(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
             return list(METHODS)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
             # Only the method that is asked for is imported, so that help stays fast.
-            return _command_of(cmd_name, command)
+            return _command_of(cmd_name, expanded)
 
     return MethodsGroup
 
@@ -138,29 +162,35 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
 
     def run(**given: Any) -> None:
         method = kind(**{option: given[option] for option in own if given[option] is not None})
-        command(method, **{option: value for option, value in given.items() if option not in own})
+        command(method=method, **{option: value for option, value in given.items() if option not in own})
 
-    shared = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    shared = list(inspect.signature(command).parameters.values())[1:]
     if not hasattr(kind, "explain"):
         shared = [each for each in shared if each.name != "explain_query"]
-    added = [inspect.Parameter(option, KEYWORD, default=None, annotation=OPTIONS[option]) for option in own]
-    run.__signature__ = inspect.Signature([*added, *(each.replace(kind=KEYWORD) for each in shared)])  # type: ignore[attr-defined]
+    added = [inspect.Parameter(option, KEYWORD, default=None, annotation=_annotation(name, option)) for option in own]
+    run.__signature__ = inspect.Signature([*added, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {}
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name, help=f"{METHODS[name].summary}\n\n{command.__doc__}")(run)
     return typer.main.get_command(single)
 
 
-def foreign_option(error: Exception) -> str | None:
-    """What to say if the parser's error is about an option that only other methods have."""
-    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if context is None or context.info_name not in METHODS or not isinstance(name, str):
-        return None
-    if name.removeprefix("--").replace("-", "_") not in OPTIONS:
-        return None
-    return (
-        f"{name} does not go with {context.info_name}; querycloak guarantee {context.info_name} --help shows what does"
-    )
+def _annotation(method: str, option: str) -> Any:
+    """The option's annotation, with the help that it has for this method."""
+    declared = OPTIONS[option]
+    told = HELP_OF.get((method, option))
+    if told is None:
+        return declared
+    information = copy(declared.__metadata__[0])
+    information.help = told
+    return Annotated[declared.__origin__, information]
+
+
+def check_named(method: Method) -> None:
+    """Look whether the public things that a method's options name are there; a log is none of them."""
+    check = getattr(method, "check_named", None)
+    if check is not None:
+        check()
 
 
 def composed(method: Method, releases: int, at_delta: float | None) -> Composed:

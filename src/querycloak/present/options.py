@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -15,6 +17,7 @@ from querycloak.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.ledger import Ledger
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
 LogFormat = Annotated[str | None, typer.Option(help="aol, excite, sogou, ubi or table; told by the log if not given.")]
@@ -35,69 +38,124 @@ Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if 
 Memory = Annotated[str | None, typer.Option(help="Memory before spilling to disk, such as 3GB.")]
 Composition = Annotated[Literal["sum", "pld"], typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.")]  # noqa: E501  # fmt: skip
 AtDelta = Annotated[float | None, typer.Option(help="pld: the delta at which epsilon is stated; twice the sum if not given.")]  # noqa: E501  # fmt: skip
+LedgerToCharge = Annotated[Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")]  # noqa: E501  # fmt: skip
+Population = Annotated[str | None, typer.Option(help="The people behind the log, by the ledger's name.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
 
 
-def tightly(composition: str, at_delta: float | None) -> bool:
-    """Whether privacy-loss distributions are asked for."""
-    if at_delta is not None and composition != "pld":
-        raise ParameterError("--at-delta goes with --composition pld; sums have the sum of deltas")
-    return composition == "pld"
+@dataclass(frozen=True)
+class Reading:
+    """How a log is to be read: the options of all commands that read one."""
+
+    log_format: LogFormat = None
+    columns: Columns = None
+    encoding: Encoding = None
+    since: Since = None
+    until: Until = None
+    applications: Applications = None
+    leave_out: LeaveOut = None
+    keep_url: KeepUrl = "path"
+    normalise: Normalise = True
+    click_actions: ClickActions = "click"
+    max_bad: MaxBad = 0.05
+    engine: EngineName = "duckdb"
+    threads: Threads = None
+    memory: Memory = None
+
+    def choices(self) -> Choices:
+        """The owner's choices."""
+        from querycloak.logs.choices import Choices
+
+        return Choices(
+            since=_moment("since", self.since),
+            until=_moment("until", self.until),
+            applications=_listed(self.applications),
+            leave_out=_users(self.leave_out),
+            keep_url=self.keep_url,
+            normalise=self.normalise,
+            click_actions=_listed(self.click_actions),
+        )
+
+    @contextlib.contextmanager
+    def open(self, logs: list[str], *, quiet: bool) -> Iterator[SearchLog]:
+        """The log, with a progress bar while it is read."""
+        from querycloak.engines import connect
+        from querycloak.logs.formats.table import parse_mapping
+        from querycloak.logs.searchlog import prepare
+        from querycloak.present.terminal import reading_progress
+
+        chosen = self.choices()
+        mapping = parse_mapping(self.columns) if self.columns is not None else None
+        prepared = prepare(logs, log_format=self.log_format, columns=mapping, encoding=self.encoding, choices=chosen)
+        with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
+            running = connect(self.engine, threads=self.threads, memory=self.memory)
+            try:
+                on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
+                yield prepared.on(running, max_bad=self.max_bad, on_bytes=on_bytes, on_step=on_step)
+            finally:
+                running.close()
 
 
-def choices(
-    since: str | None,
-    until: str | None,
-    applications: str | None,
-    leave_out: Path | None,
-    keep_url: Literal["full", "path", "host"],
-    normalise: bool,
-    click_actions: str,
-) -> Choices:
-    """The owner's choices."""
-    from querycloak.logs.choices import Choices
+@dataclass(frozen=True)
+class Composing:
+    """How budgets are added up."""
 
-    return Choices(
-        since=_moment("since", since),
-        until=_moment("until", until),
-        applications=_listed(applications),
-        leave_out=_users(leave_out),
-        keep_url=keep_url,
-        normalise=normalise,
-        click_actions=_listed(click_actions),
-    )
+    composition: Composition = "sum"
+    at_delta: AtDelta = None
+
+    @property
+    def tightly(self) -> bool:
+        """Whether privacy-loss distributions are asked for."""
+        if self.at_delta is not None and self.composition != "pld":
+            raise ParameterError("--at-delta goes with --composition pld; sums have the sum of deltas")
+        return self.composition == "pld"
 
 
-@contextlib.contextmanager
-def open_log(
-    logs: list[str],
-    log_format: str | None,
-    columns: str | None,
-    encoding: str | None,
-    chosen: Choices,
-    max_bad: float,
-    engine: str,
-    threads: int | None,
-    memory: str | None,
-    *,
-    quiet: bool,
-) -> Iterator[SearchLog]:
-    """The log, with a progress bar while it is read."""
-    from querycloak.engines import connect
-    from querycloak.logs.formats.table import parse_mapping
-    from querycloak.logs.searchlog import prepare
-    from querycloak.present.terminal import reading_progress
+@dataclass(frozen=True)
+class Charging:
+    """Who pays for a release."""
 
-    mapping = parse_mapping(columns) if columns is not None else None
-    prepared = prepare(logs, log_format=log_format, columns=mapping, encoding=encoding, choices=chosen)
-    with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
-        running = connect(engine, threads=threads, memory=memory)
-        try:
-            on_bytes, on_step = (watching.read, watching.step) if watching else (None, None)
-            yield prepared.on(running, max_bad=max_bad, on_bytes=on_bytes, on_step=on_step)
-        finally:
-            running.close()
+    ledger: LedgerToCharge = None
+    population: Population = None
+
+    def book(self) -> Ledger | None:
+        """The ledger to charge; a population without a file means the user's own ledger."""
+        if self.ledger is None and self.population is None:
+            return None
+        from querycloak.privacy.ledger import Ledger
+
+        return Ledger(self.ledger)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with options for the fields of every dataclass that it takes."""
+    taken = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in taken if is_dataclass(each.annotation)}
+
+    def run(**given: Any) -> None:
+        made = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **made)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    shown = [each for parameter in taken for each in _options_of(parameter)]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    kind, group = inspect.Parameter.KEYWORD_ONLY, parameter.annotation
+    if not is_dataclass(group):
+        return [parameter.replace(kind=kind)]
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+        for field in fields(group)
+    ]
 
 
 def _moment(name: str, text: str | None) -> datetime | None:

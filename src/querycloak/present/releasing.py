@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method, check_budget, describe, is_prepaid
 from querycloak.present.guaranteeing import guarantee_lines
-from querycloak.privacy.ledger import Ledger
+from querycloak.present.method_options import check_named
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.composition import Composed
+    from querycloak.privacy.ledger import Ledger
     from querycloak.releases.last_look import LastLook
 
 
-def ledger_of(path: Path | None, population: str | None) -> Ledger | None:
-    """The ledger to charge; a population without a file means the user's own ledger."""
-    return None if path is None and population is None else Ledger(path)
+def last_look(never_release: Path | None) -> LastLook:
+    """What no row may hold: what always is, and the words and patterns of the owner's file."""
+    from querycloak.releases.last_look import LastLook
+
+    return LastLook() if never_release is None else LastLook.from_file(never_release)
 
 
 def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Path:
@@ -39,6 +42,7 @@ def show_dry_run(
     method: Method, logs: list[str], ledger: Ledger | None, population: str | None, *, as_json: bool
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
+    check_named(method)
     size = sum(_size(log) for log in logs)
     account = check_budget(method, ledger, population)
     if as_json:

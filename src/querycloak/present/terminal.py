@@ -19,7 +19,11 @@ def console() -> Console:
     """Where results go."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    class Results(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704  (rich would end the process as if something had failed)
+
+    return Results(highlight=False, soft_wrap=False)
 
 
 class Watching:

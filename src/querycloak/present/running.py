@@ -1,0 +1,106 @@
+"""How a command ends: exit codes, and one line for every failure that holds nothing of the log.
+
+Nothing heavy is imported here: whoever interrupts the very first imports is answered from this module too.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+
+from querycloak.errors import QuerycloakError
+
+INTERRUPTED = 130
+_signals: list[int] = []
+
+
+def run_and_exit(command: Callable[[], object]) -> None:
+    """Run the command line and end with its exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    code = run(command)
+    # Whatever happens from here on is tear-down of libraries, which has no business on the terminal.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def run(command: Callable[[], object]) -> int:
+    """The exit code of a command; every failure is one line."""
+    _signals.clear()
+    try:
+        result = command()
+        sys.stdout.flush()
+        return interrupted() if result == INTERRUPTED else result if isinstance(result, int) else 0
+    except KeyboardInterrupt:
+        return interrupted()
+    except SystemExit as stop:  # the parser's way to end when nobody reads on
+        return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
+    except Exception as error:
+        return _ended_by(error)
+
+
+def _ended_by(error: BaseException) -> int:
+    from querycloak.present.wording import as_typed, misuse
+
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        return 0
+    if _signals:  # libraries turn an interrupt into errors of their own
+        return interrupted()
+    if isinstance(error, QuerycloakError):
+        say(as_typed(str(error)))
+        return error.exit_code
+    misused = misuse(error)
+    if misused is not None:
+        _write(misused)
+        return 2
+    say(f"this is a bug in querycloak ({type(error).__name__} at {_place(error)}); please report it with this line")
+    return 1
+
+
+def interrupted() -> int:
+    """Say so; the exit code of whoever was."""
+    say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
+    return INTERRUPTED
+
+
+def say(message: str) -> None:
+    """A line for people, on stderr."""
+    _write(f"querycloak: {message}\n")
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _close(2)
+
+
+def _nobody_reads() -> bool:
+    """Whether stdout is a pipe that its reader has closed, as `| head` does; no more is written to it then."""
+    watched = select.poll()
+    watched.register(1, 0)
+    if not watched.poll(0):
+        return False
+    _close(1)
+    return True
+
+
+def _close(stream: int) -> None:
+    """What is still to be written there is lost, without a word of it when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace else "an unknown place"
+
+
+def _interrupt(number: int, _: object) -> None:
+    _signals.append(number)
+    raise KeyboardInterrupt
