@@ -77,6 +77,49 @@ def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
     assert "above 1/5,000" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "heading"),
+    [
+        (
+            ["clicks", "--noise", "1", "--threshold", "0", "--two-draws"],
+            "clicks, default variant: selection laplace, noise 1, threshold 0, per-user 1, two-draws, fresh-noise 1",
+        ),
+        (
+            ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "weighted", "--no-clicks"],
+            "sessions, default variant: selection weighted, noise",
+        ),
+        (
+            ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "rounds"],
+            "sessions (threshold 8.89453, counting-noise 4.567, counted-per-user 4), per-user 256",
+        ),
+        (["clicks", "--epsilon", "8", "--delta", "1e-6", "--per-user", "auto"], "per-user-choices 1 2 4 8 16 32 64"),
+        (["semantic", "--epsilon", "8", "--max-queries", "5"], "queries each user has, up to --max-queries"),
+    ],
+)
+def test_guarantee_for_people_shows_parameters_as_options(arguments: list[str], heading: str) -> None:
+    shown = querycloak("guarantee", *arguments).stdout
+    assert heading in " ".join(shown.split())
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert not any(sign in shown for sign in ("True", "False", "None", "{", "[", "_per_"))
+
+
+def test_what_semantic_names_is_looked_at_before_the_log(tmp_path: Path) -> None:
+    own = write(tmp_path / "own.csv", "id,labels,parents\n1,thing,\n2,shoe|boot,1\n3,hat,1\n")
+    for named, message in (
+        (["--domain", "foo"], "WordNet 3.0 nouns has no concept 'foo'; give one of its labels, or all"),
+        (["--domain", "disease|malignancy"], "domain names 'malignancy', which lies within 'disease'"),
+        (["--domain", "sock", "--taxonomy", str(own)], "own has no concept 'sock'"),
+        (["--criterion", "sqc2", "--topics", "4|foo"], "has no concept"),
+        (["--taxonomy", str(tmp_path / "none.csv")], "give a .csv, .tsv or .parquet file with the columns id, labels"),
+    ):
+        for command in (["guarantee", "semantic"], ["release", "semantic", str(own), "--dry-run"]):
+            done = querycloak(*command, "--epsilon", "8", *named)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+            assert message in done.stderr
+    for named in (["--domain", "disease|sport"], ["--domain", "Shoe", "--taxonomy", str(own)]):
+        assert querycloak("guarantee", "semantic", "--epsilon", "8", *named).returncode == 0
+
+
 def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Path, tmp_path: Path, tmp: Path) -> None:
     never = write(tmp_path / "never.txt", "# film\nrosebud\n")
     out = tmp_path / "out"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Method, describe
 from querycloak.present.ledgers import composed_line
 from querycloak.present.method_options import warnings
+from querycloak.present.wording import as_typed
 from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -54,10 +56,8 @@ def show_guarantee(
 def guarantee_lines(method: Method) -> list[str]:
     """Claimed and proven side by side, and what the proven one leaves out."""
     claimed, proven = method.claimed(), method.proven()
-    parameters = ", ".join(
-        f"{name} {value}" for name, value in method.parameters().items() if value not in (None, False)
-    )
-    title = textwrap.wrap(f"{method.name}, {method.variant} variant: {parameters}", _WIDTH, subsequent_indent="  ")
+    heading = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     lines = [*title, "", f"{'':12}{'proven':<28}claimed"]
     for label, show in (
         ("kind", lambda g: g.kind),
@@ -71,7 +71,25 @@ def guarantee_lines(method: Method) -> list[str]:
         if any(cell != "-" for cell in shown):
             lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
     said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
-    return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+    typed = [as_typed(text) for text in said]
+    return [*lines, "", *(line for text in typed for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+
+
+def shown_parameters(parameters: Mapping[str, Any]) -> str:
+    """Parameters for people: those that are set, under the names of options, numbers to six digits."""
+    return ", ".join(
+        name.replace("_", "-") + ("" if value is True else f" {_shown(value)}")
+        for name, value in parameters.items()
+        if value is not None and value is not False
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({shown_parameters(value)})"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_shown, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _cell(show: object, guarantee: Guarantee | None) -> str:

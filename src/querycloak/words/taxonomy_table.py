@@ -128,7 +128,10 @@ def _columns(path: Path, delimiter: str) -> tuple[list[str], list[list[str]], li
     try:
         table = _read_delimited(path, delimiter) if delimiter else _read_parquet(path)
     except FileNotFoundError:
-        raise InputError(f"there is no taxonomy at {path}") from None
+        raise InputError(
+            f"there is no taxonomy at {str(path)!r}; give a .csv, .tsv or .parquet file with the columns id, labels, "
+            "parents, or wordnet"
+        ) from None
     except (pa.ArrowInvalid, OSError):  # their words may quote a row, and the path may be a log's by mistake
         raise InputError(f"{path} is no table of {', '.join(COLUMNS)} that can be read") from None
     missing = [name for name in COLUMNS if name not in table.column_names]

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.errors import ParameterError
+from querycloak.methods.semantic.domain_names import ALL, domain_labels, domain_numbers, domain_roots
 from querycloak.words.concepts import ConceptFinder, Mentions
 from querycloak.words.taxonomy import Taxonomy
-from querycloak.words.topics import FOUR, OTHER, topics_of, widest_sense
+from querycloak.words.topics import OTHER
 
-ALL, TOPICS = "all", "topics"
 Ints = NDArray[np.int32]
 
 
@@ -36,25 +35,14 @@ class Domains:
     @classmethod
     def of(cls, taxonomy: Taxonomy, name: str) -> Domains:
         """`all`, `topics` (four of WordNet), a label or label#sense, or several of these parted by `|`."""
-        labels = FOUR if name == TOPICS else tuple(name.split("|"))
         if name == ALL:
             return cls(taxonomy, (Domain(taxonomy, np.arange(len(taxonomy), dtype=np.int32)),))
-        roots = [widest_sense(taxonomy, label) for label in labels]
+        roots = domain_roots(taxonomy, name)
         if len(roots) == 1:
             return cls(taxonomy, (Domain(taxonomy.below(roots[0]), taxonomy.descendants(roots[0])),))
-        # No concept is in two domains, so that a replacement has the topic of what it replaces.
-        topics = topics_of(taxonomy, roots)
-        for number, root in enumerate(roots, 1):
-            if topics[root] != number:
-                inside = labels[topics[root] - 1]
-                raise ParameterError(
-                    f"domain names {labels[number - 1]!r}, which lies within {inside!r}; leave one out, "
-                    "or name the narrower one first"
-                )
-        if topics[taxonomy.root]:
-            raise ParameterError("domain names the root beside other concepts; name only these, the rest has its own")
+        topics = domain_numbers(taxonomy, name)
         numbers = [*range(1, len(roots) + 1), OTHER]
-        names = [*labels, "the rest"]
+        names = [*domain_labels(name), "the rest"]
         parts = (
             Domain(taxonomy.only(inside, f"{taxonomy.name}: {name}"), np.flatnonzero(inside).astype(np.int32))
             for inside, name in ((topics == number, name) for number, name in zip(numbers, names, strict=True))

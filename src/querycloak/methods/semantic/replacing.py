@@ -191,6 +191,18 @@ class Semantic:
 
         return read_taxonomy(self.taxonomy)
 
+    def check_named(self) -> None:
+        """Refuse a taxonomy, a domain or topics that are not there; all of them are public, no log is needed."""
+        from querycloak.methods.semantic.domain_names import ALL, check_domain
+        from querycloak.words.topics import topic_concepts
+
+        if self.taxonomy == WORDNET and self.domain == ALL and self.topics is None:
+            return
+        taxonomy = self.read_taxonomy()
+        check_domain(taxonomy, self.domain)
+        if self.criterion == "sqc2":
+            topic_concepts(taxonomy, self.topic_names)
+
     def prepaid(self, ledger: Ledger, population: str) -> bool:
         """Whether an earlier release has paid for this one: same population, guarantee and max_queries."""
         if not self.keeps_spending:
