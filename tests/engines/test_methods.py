@@ -143,9 +143,8 @@ def test_a_release_holds_what_the_log_holds_and_says_what_it_is(
     assert load(tmp_path / "out").proven == method.proven()
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", ON_SPARK)
-def test_both_engines_draw_the_same_from_one_seed(
+def test_spark_draws_what_duckdb_draws_from_one_seed(
     name: str, log_file: Path, duckdb_engine: Engine, spark_engine: Engine
 ) -> None:
     """What holds on DuckDB then holds on Spark: one of each way in which engines are asked, for Spark is slow."""

@@ -9,7 +9,7 @@ from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.release import Release
-from querycloak.releases.tables import KINDS
+from querycloak.releases.tables import LOG_ROWS
 
 DATASHEET = "README.md"
 
@@ -35,18 +35,11 @@ def _beginning(contents: Contents) -> str:
             f"# A {contents.title}",
             *warnings,
             "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
-            f"It is not the log: {_CHANGED.get(contents.release.counts, _MISSING)}. "
+            f"It is not the log: {LOG_ROWS[contents.release.rows].changed}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]
     )
-
-
-_MISSING = "what too few people asked is missing, and what is here was changed as described below"
-_CHANGED = {
-    "none": "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
-    "asked: read how often topics and kinds of things occur, never a single row"
-}
 
 
 def _tables(contents: Contents) -> str:
@@ -69,7 +62,7 @@ _TSV = (
 
 
 def _table(table: TableFile) -> str:
-    kind = KINDS[table.kind]
+    kind = table.described
     lines = [
         f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. Good for: {kind.good_for}.",
         "",

@@ -117,6 +117,7 @@ class Affinity:
             log,
             lambda: {"log": self._renamed(log, uses, passed, drawing)},
             counts="exact",
+            rows="alike",
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

@@ -84,6 +84,7 @@ class Generalize:
             log,
             lambda: {"log": _renamed(log, uses, renamings, drawing)},
             counts="exact",
+            rows="generalised",
             ledger=ledger,
             population=population,
             seeded=not drawing.private,

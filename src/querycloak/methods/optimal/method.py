@@ -211,6 +211,7 @@ class Optimal:
             log,
             draw,
             counts="sampled" if self.budget is None else "synthetic",
+            rows="drawn" if self.budget is None else "made-up",
             remarks=remarks,
             ledger=ledger,
             population=population,

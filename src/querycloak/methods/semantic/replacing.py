@@ -105,6 +105,12 @@ class Semantic:
         return float(self.epsilon or 0.0)
 
     @property
+    def _rows(self) -> str:
+        if self.criterion == "hbdp":
+            return "noised"
+        return "rebuilt" if self.variant == "paper" else "replaced"
+
+    @property
     def topic_names(self) -> str:
         """The topics within which sqc2 keeps replacements; those of WordNet unless another taxonomy is given."""
         return self.topics or ("19" if self.taxonomy == WORDNET else "children")
@@ -234,6 +240,7 @@ class Semantic:
             log,
             lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), drawing)},
             counts="one-draw" if self.criterion == "hbdp" else "none",
+            rows=self._rows,
             ledger=ledger,
             population=population,
             seeded=not drawing.private,
