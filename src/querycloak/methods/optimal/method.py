@@ -259,7 +259,6 @@ class Optimal:
         from querycloak.methods.optimal.sampling import log_table, named, sample
 
         held = of_log(log)
-        log.checked()
         solution = self.solve(held)
 
         def draw() -> dict[str, Table]:
@@ -289,14 +288,22 @@ class Optimal:
         if self.support is not None and not (goal.goal >= 0).any():
             raise InputError(f"{PRIVATE} no pair reaches support {self.support:g}; the largest is {_largest(held):.4g}")
         if not goal.total_exact:
-            return solve(rows, goal)
+            solution = solve(rows, goal)
+            if self.objective != "joint":  # which may want fewer
+                self._check_reached(solution)
+            return solution
         largest = largest_output(held, bound)
+        self._check_reached(largest)
+        return solve(rows, goal, begun=largest.counts)
+
+    def _check_reached(self, largest: Solution) -> None:
+        from querycloak.methods.optimal.holdings import PRIVATE
+
         if largest.value < (self.output_size or 0):
             raise InputError(
                 f"{PRIVATE} output_size {self.output_size:,} is above what the constraints allow: the largest output "
                 f"found has {int(largest.value):,} rows, and none has more than {int(largest.bound):,}"
             )
-        return solve(rows, goal, begun=largest.counts)
 
     def _planned(self) -> Budget:
         if self.budget is None:
