@@ -6,13 +6,13 @@ from fractions import Fraction
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
-from querycloak.privacy.exact import rounded_up, stated
+from querycloak.privacy.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, whole
 
-__all__ = ["Plan", "checked_bound", "four_digits_up", "paper_guarantees", "price", "public_keys_guarantee"]
+__all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
 
 LARGEST_BOUND = 1_000_000
 
@@ -188,10 +188,3 @@ def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> f
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
     return four_digits_up(high)
-
-
-def four_digits_up(number: float) -> float:
-    """Return the number rounded up to four significant digits, so that people can read it."""
-    digits = 3 - math.floor(math.log10(number))
-    scaled = math.ceil(round(number * 10.0**digits, 6))
-    return float(f"{scaled}e{-digits}")

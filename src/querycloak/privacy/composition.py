@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from querycloak.privacy.accounting import four_digits_up
-from querycloak.privacy.exact import rounded_up
+from querycloak.privacy.exact import four_digits_up, rounded_up
 from querycloak.privacy.losses import Losses
 from querycloak.privacy.parameters import share
 

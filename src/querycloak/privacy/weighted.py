@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.accounting import checked_bound, four_digits_up
+from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
+from querycloak.privacy.exact import four_digits_up
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.randomness import IntArray
