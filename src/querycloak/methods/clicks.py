@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import ParameterError
 from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
+from querycloak.methods.unprotected import of_paper_variant, with_thresholds
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from querycloak.releases.release import Release
 
 KEY = ("query", "url")
-UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-)
 PAPER_PER_USER = 4
 
 
@@ -77,12 +74,12 @@ class Clicks:
         plan: TablePlan | None = None
         check_auto(self.per_user, self.auto_share, given, self.variant)
         if self.per_user == AUTO:
-            proven = self.chooser.guarantee(UNPROTECTED)
+            proven = self.chooser.guarantee(with_thresholds())
         elif self.variant == "paper":
             plan, claimed, proven = self._paper_plan(given)
         else:
             plan = self._solved_plan(given)
-            proven = plan.guarantee(UNPROTECTED)
+            proven = plan.guarantee(with_thresholds(plan))
         object.__setattr__(self, "_plan", plan)
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
@@ -136,9 +133,9 @@ class Clicks:
             noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
         else:
             noise, threshold = paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
-        claimed, proven = paper_guarantees(noise, threshold, bound, unprotected=UNPROTECTED)  # type: ignore[arg-type]
+        claimed, proven = paper_guarantees(noise, threshold, bound)  # type: ignore[arg-type]
         plan = Plan(noise, threshold, bound, proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
-        return plan, claimed, proven
+        return plan, claimed, replace(proven, unprotected=of_paper_variant(plan))
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""

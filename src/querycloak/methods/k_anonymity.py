@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 
@@ -23,9 +24,10 @@ KEYS = ("queries", "clicks", "log")
 PRESETS = ("dma",)
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
+    *ALWAYS,
     "exact numbers of users: whoever knows all users of a key but one learns about that one",
-    "what several accounts of one person agree to release",
-    "the difference between two releases of one log",
+    AGREED_ACCOUNTS,
+    TWO_RELEASES,
 )
 _UNPROTECTED_IN = {
     "log": (

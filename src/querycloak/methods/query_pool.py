@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
-from querycloak.methods.clicks import UNPROTECTED
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.methods.public_lists import PublicList
+from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.calibration import first_threshold
 from querycloak.privacy.deltas import laplace_delta
@@ -166,9 +166,14 @@ class QueryPool:
             neighbours="add-remove-user",
             epsilon=rounded_up(sum(parts, Fraction(0))),
             delta=delta * (1 + 2**-40) or None,
-            unprotected=(*UNPROTECTED, POOL_IS_PUBLIC),
+            unprotected=(*ALWAYS, *self._accounts(), POOL_IS_PUBLIC),
             because=self._because(),
         )
+
+    def _accounts(self) -> list[str]:
+        """What several accounts do, where more than public lists may come out."""
+        thresholds = [self.thresholds[name] for name in self._thresholded()]
+        return [several_accounts(min(thresholds) + 1)] if thresholds else []
 
     def _because(self) -> str:
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())
@@ -193,7 +198,7 @@ class QueryPool:
             kind="syntactic",
             unit="user",
             neighbours=None,
-            unprotected=(*NOT_PRIVATE, *UNPROTECTED, POOL_IS_PUBLIC),
+            unprotected=(*NOT_PRIVATE, *ALWAYS, POOL_IS_PUBLIC),
             because="not differentially private for any epsilon: rare queries are filtered by all users' rows before "
             "each user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
         )

@@ -28,6 +28,11 @@ class Plan:
     delta: float
     fresh: Noise | None = None
 
+    @property
+    def enough_users(self) -> int:
+        """How many users bring out a key that nobody else has, more likely than not."""
+        return self.threshold + 1
+
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee; the method adds what it leaves unprotected."""
         return Guarantee(
@@ -100,9 +105,7 @@ def public_keys_guarantee(
     )
 
 
-def paper_guarantees(
-    noise: Laplace, threshold: int, sensitivity: int, *, unprotected: tuple[str, ...] = ()
-) -> tuple[Guarantee, Guarantee]:
+def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[Guarantee, Guarantee]:
     """Return what Zhang and Yang (ICTIR 2017) claim for A_Click or A_Session, and what is proven of it."""
     threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=1)
     sensitivity = checked_bound(sensitivity)
@@ -123,7 +126,6 @@ def paper_guarantees(
         neighbours="add-remove-user",
         epsilon=rounded_up(2 * sensitivity / Fraction(noise.scale)),
         delta=paper_proven(noise, threshold, sensitivity),
-        unprotected=unprotected,
         because=f"each user adds at most {sensitivity} to all counts; one draw of {_words(noise)} decides, "
         f"a fresh one is published; a key comes out above {threshold} (privacy/histogram.md, claim 5)",
     )

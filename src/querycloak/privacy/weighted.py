@@ -85,6 +85,11 @@ class WeightedPlan:
         return Cost(squared * (1 + FLOAT_SLACK), own)
 
     @property
+    def enough_users(self) -> int:
+        """How many users who have one key and no other give it weight beyond the threshold."""
+        return self.threshold // GRID + 1
+
+    @property
     def equal_weights(self) -> bool:
         """Whether a user's keys all have the same weight."""
         return not self.scouts and not self.priors

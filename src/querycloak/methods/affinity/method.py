@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
@@ -25,12 +26,15 @@ DEFAULT_CONCEPT_USERS = 0.0001
 MOST_MIN_USERS = 1_000_000
 _MILLION = 1_000_000
 _UNPROTECTED = (
+    *ALWAYS,
     "which queries belong to one person: together they can name somebody, though each passed by itself",
     "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
     "all else that its user asked",
     "words of few users: a word that is no concept weighs nothing and comes along with a frequent one",
-    "how many searches each person has among the released",
-    "the difference between two releases of one log",
+    "that a query came out or did not: all queries of all users decide about it",
+    "whether the log has concepts at all: an error tells whoever runs it",
+    SEARCHES_OF_EACH,
+    TWO_RELEASES,
 )
 
 
@@ -76,15 +80,17 @@ class Affinity:
 
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
-        together = f"what {self.min_word_users} accounts agree to release"
-        accounts = (f"{together}: a secret beside a frequent word, and again by itself",)
+        accounts = (
+            f"{AGREED_ACCOUNTS}: {self.min_word_users} bring out a secret that stands beside a frequent word, "
+            f"{max(self.min_users or 0, self.min_word_users)} anything"
+        )
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
             kind="syntactic",
             unit="query",
             neighbours=None,
             k=self.min_users,
-            unprotected=_UNPROTECTED[:2] + accounts + _UNPROTECTED[2:] + times,
+            unprotected=(*_UNPROTECTED, accounts, *times),
             because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
             f"{self.theta:g} or more to it, and if each of its words has {self.min_word_users} users (affinity.md)",
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse, whole
 
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
+    *ALWAYS,
     "which concepts belong to one person: together they can name somebody, though each is shared by k users",
-    "what several accounts of one person agree to release",
-    "how many searches each person has among the released",
-    "the difference between two releases of one log",
+    "who asked for a concept: whoever knows all its users but one learns about that one",
+    AGREED_ACCOUNTS,
+    SEARCHES_OF_EACH,
+    "how finely concepts were split: it tells about how many asked for each",
+    TWO_RELEASES,
 )
 
 

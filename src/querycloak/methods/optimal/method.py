@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import VARIANTS, checked_choice
 from querycloak.methods.optimal.budget import Budget, plan_budget
+from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
@@ -33,10 +34,6 @@ WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 64, 4
 """What keeps most of the synthetic standard log at (8, 1e-7); fewer per user suit logs of people who search little."""
 _MOST_PER_USER = 1000
-UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-)
 _UNPROTECTED_BY_SAMPLING = (
     "how often each pair comes out, and which pairs: computed from the log without noise",
     "what users who are drawn did: all rows of a drawn user stand under one name",
@@ -153,7 +150,7 @@ class Optimal:
             neighbours="add-remove-user",
             epsilon=self.budget.epsilon,
             delta=self.budget.delta,
-            unprotected=UNPROTECTED,
+            unprotected=(*ALWAYS, several_accounts(self.budget.pair_threshold + 1)),
             because=self._because(self.budget),
         )
 
@@ -172,13 +169,16 @@ class Optimal:
         )
 
     def _proven_of_sampling(self) -> Guarantee:
+        chance = _chance_to_appear(float(self.epsilon or 0), float(self.delta or 0))
+        # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
+        accounts = several_accounts(math.ceil(1 / stated(chance)))
         return Guarantee(
             kind="sampling-only",
             unit="user",
             neighbours="add-remove-user",
             epsilon=0.0,
-            delta=_chance_to_appear(float(self.epsilon or 0), float(self.delta or 0)),
-            unprotected=UNPROTECTED + _UNPROTECTED_BY_SAMPLING,
+            delta=chance,
+            unprotected=(*ALWAYS, accounts, *_UNPROTECTED_BY_SAMPLING),
             because="given how often each pair comes out, which is computed from the log, delta is the largest chance "
             "that a user of the log is drawn and appears under a made-up name; unless it is far below one divided by "
             "the number of users, it protects nobody (methods/optimal/optimal.md)",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import VARIANTS, checked_choice
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero
 
@@ -25,11 +26,7 @@ REPEATS = ("draw", "reuse")
 WORDNET = "wordnet"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
-_UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-    "who is in the log: neighbours have the same users",
-)
+_UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
 _TIMES_UNPROTECTED = {
     "keep": "the time of every search",
     "hour": "the hour of every search",
