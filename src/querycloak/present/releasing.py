@@ -50,9 +50,13 @@ def show_dry_run(
     charge = "nothing: no ledger, the card will say not accounted"
     if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    elif account is not None and proven.kind == "syntactic":
+        charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
     elif account is not None:
+        step = "" if proven.covers_release else "; that is for one step only"
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
+            f"{step}"
         )
     lines = [*guarantee_lines(method), "", f"charge: {charge}", f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -104,7 +108,8 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
-        paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
+        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
+        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
             lines.append("Nothing passed the threshold: the log is small for this budget. More epsilon would help, or,")
             lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
