@@ -178,29 +178,19 @@ class Clicks:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.selecting import count, count_records, counts_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.per_user == AUTO:
             from querycloak.methods.choosing import release_at_chosen_bound
 
             keys = {"clicks": self.contributions(log)}
-            return release_at_chosen_bound(self, log, keys, {"clicks": KEY}, ledger, population, randomness)
+            return release_at_chosen_bound(run, self.chooser, keys, {"clicks": KEY})
         counting = count_records if self.variant == "paper" else count
         counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
-        drawing = randomness or Randomness()
-        return make_release(
-            self,
-            log,
-            lambda: {"clicks": counted.release(drawing).table},
-            counts=counts_of(self.plan),
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        return run.finish(lambda: {"clicks": counted.release(run.drawing).table}, counts=counts_of(self.plan))
 
 
 def noise_of(law: str, size: object) -> Noise:

@@ -242,22 +242,13 @@ class QueryPool:
     ) -> Release:
         """Count, charge, draw; what is counted after the first draw reads what it released, and no other draw."""
         from querycloak.methods.pooling import PaperPooling, Pooling
-        from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.privacy.randomness import Randomness
+        from querycloak.methods.releasing import Run
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         pooling = PaperPooling(self, log) if self.variant == "paper" else Pooling(self, log)
         log.checked()
-        return make_release(
-            self,
-            log,
-            lambda: pooling.tables(drawing),
-            counts="one-draw" if self.variant == "paper" else "public-keys",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        counts = "one-draw" if self.variant == "paper" else "public-keys"
+        return run.finish(lambda: pooling.tables(run.drawing), counts=counts)
 
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:

@@ -277,31 +277,23 @@ class Sessions:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.selecting import count, count_records, counts_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.per_user == AUTO:
             from querycloak.methods.choosing import release_at_chosen_bound
 
-            found = self.contributions(log)
-            return release_at_chosen_bound(self, log, found, KEYS, ledger, population, randomness, published=_published)
+            return release_at_chosen_bound(run, self.chooser, self.contributions(log), KEYS, published=_published)
         counting = count_records if self.variant == "paper" else count
         counted = {
             table: counting(log.engine, rows, KEYS[table], self.plans[table])
             for table, rows in self.contributions(log).items()
         }
         log.checked()
-        drawing = randomness or Randomness()
-        return make_release(
-            self,
-            log,
-            lambda: {table: _published(table, each.release(drawing).table) for table, each in counted.items()},
+        return run.finish(
+            lambda: {table: _published(table, each.release(run.drawing).table) for table, each in counted.items()},
             counts=counts_of(self.plans["sessions"]),
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
         )
 
 

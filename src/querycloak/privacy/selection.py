@@ -13,7 +13,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import Plan
 from querycloak.privacy.calibration import LAWS, calibrate
 from querycloak.privacy.composed_gaussian import gaussian_delta, largest_loss
-from querycloak.privacy.exact import rounded_up, stated
+from querycloak.privacy.exact import rounded_down, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
@@ -103,8 +103,8 @@ def plan_tables(
         return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
     plans = {
         name: calibrate(
-            _down(stated(epsilon) * parts[name]),
-            _down(stated(delta) * parts[name]),
+            rounded_down(stated(epsilon) * parts[name]),
+            rounded_down(stated(delta) * parts[name]),
             bound,
             law=selection,
             two_draws=two_draws,
@@ -216,11 +216,3 @@ def plan_parameters(plan: TablePlan) -> dict[str, Any]:
 
 def _size(noise: Noise) -> float:
     return noise.scale if isinstance(noise, Laplace) else noise.sigma
-
-
-def _down(exact: Fraction) -> float:
-    """Return a float of 12 digits that does not print as more than `exact`."""
-    number = float(f"{float(exact):.12g}")
-    while stated(number) > exact:
-        number = float(f"{number * (1 - 1e-11):.12g}")
-    return number

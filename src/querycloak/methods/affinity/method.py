@@ -109,24 +109,14 @@ class Affinity:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count degrees and filter."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.uses import uses_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         uses = uses_of(log)
         log.checked()
         passed = self._passed(log, uses)
-        return make_release(
-            self,
-            log,
-            lambda: {"log": self._renamed(log, uses, passed, drawing)},
-            counts="exact",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        return run.finish(lambda: {"log": self._renamed(log, uses, passed, run.drawing)}, counts="exact")
 
     def _passed(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """The queries that come out, in the engine."""
@@ -148,23 +138,14 @@ class Affinity:
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
     def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
-        """The searches for what passed, under names that only this release has.
-
-        They may be as many as the log's, so they are streamed when it is saved: the log must still be open then.
-        """
-        import ibis
-
-        from querycloak.methods.pseudonyms import renamed
-        from querycloak.releases.tables import Stream
+        """The searches for what passed, under names that only this release has."""
+        from querycloak.methods.pseudonyms import streamed
+        from querycloak.methods.uses import searches_of
 
         if self.keep_time:
             searches = log.rows.select("user", "query", "time").distinct().semi_join(passed, "query")
-        else:
-            kept = uses.semi_join(passed, "query")
-            searches = kept.select("user", "query", number=ibis.range(0, kept.searches).unnest())
-        columns = ["user", "query", *(["time"] if self.keep_time else [])]
-        ordered = renamed(searches, randomness).select(*columns).order_by(columns)
-        return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+            return streamed(log, searches, ["user", "query", "time"], randomness)
+        return streamed(log, searches_of(uses.semi_join(passed, "query")), ["user", "query"], randomness)
 
     def explain(self, log: SearchLog, query: str) -> Explained:
         """What protects a query: private output."""

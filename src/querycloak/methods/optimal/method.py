@@ -197,25 +197,14 @@ class Optimal:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.privacy.randomness import Randomness
+        from querycloak.methods.releasing import Run
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.budget is not None:
-            draw, remarks = self._synthetic(log, drawing), list[str]()
+            draw, remarks = self._synthetic(log, run.drawing), list[str]()
         else:
-            draw, remarks = self._sampled(log, drawing)
-        return make_release(
-            self,
-            log,
-            draw,
-            counts="sampled" if self.budget is None else "synthetic",
-            remarks=remarks,
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+            draw, remarks = self._sampled(log, run.drawing)
+        return run.finish(draw, counts="sampled" if self.budget is None else "synthetic", remarks=remarks)
 
     def _synthetic(self, log: SearchLog, randomness: Randomness) -> Callable[[], Mapping[str, Table]]:
         """Bound the log; what is returned draws the noisy tables, and reads the log no more after that."""

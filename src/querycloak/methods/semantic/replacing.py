@@ -210,14 +210,12 @@ class Semantic:
         randomness: Randomness | None = None,
     ) -> Release:
         """Look at the taxonomy, count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.semantic.drawing import Replacement
         from querycloak.methods.semantic.histories import Histories, staged_searches
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         replacement = Replacement.of(self, self.read_taxonomy())
-        drawing = randomness or Randomness()
         searches = staged_searches(log)
         log.checked()
         if self.criterion == "hbdp":
@@ -225,14 +223,9 @@ class Semantic:
 
             users = log.engine.fetch(searches.agg(users=searches.user.nunique()))["users"][0].as_py()
             check_size(replacement.domains.domains[0], users)
-        histories = Histories.of(self, log, searches, ledger, population, drawing)
-        return make_release(
-            self,
-            log,
-            lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), drawing)},
+        histories = Histories.of(self, log, searches, ledger, population, run.drawing)
+        return run.finish(
+            lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), run.drawing)},
             counts="one-draw" if self.criterion == "hbdp" else "none",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
             paid=histories.paid,
         )
