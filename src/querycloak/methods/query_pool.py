@@ -15,7 +15,7 @@ from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.calibration import first_threshold
 from querycloak.privacy.deltas import laplace_delta
 from querycloak.privacy.exact import float_up, rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import Laplace
 from querycloak.privacy.parameters import number_above_zero, share, whole
 from querycloak.privacy.selection import parse_split
@@ -160,15 +160,10 @@ class QueryPool:
             raise ParameterError(
                 f"threshold must be high enough for delta to stay below 1, got {self.threshold!r}; raise it"
             )
-        return Guarantee(
-            kind="approximate-dp" if delta else "pure-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=rounded_up(sum(parts, Fraction(0))),
-            delta=delta * (1 + 2**-40) or None,
-            unprotected=(*ALWAYS, *self._accounts(), POOL_IS_PUBLIC),
-            because=self._because(),
-        )
+        unprotected = (*ALWAYS, *self._accounts(), POOL_IS_PUBLIC)
+        epsilon = rounded_up(sum(parts, Fraction(0)))
+        stated_delta = delta * (1 + 2**-40) if self._thresholded() else None
+        return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
 
     def _accounts(self) -> list[str]:
         """What several accounts do, where more than public lists may come out."""
@@ -184,12 +179,10 @@ class QueryPool:
 
     def _paper_claim(self) -> Guarantee:
         parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
-        return Guarantee(
-            kind="pure-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=rounded_up(sum(parts, Fraction(0))),
-            because="Zhang, Yang and Singh, SIGIR 2016, state epsilon with delta = 0, and no formula: this is the sum "
+        return user_guarantee(
+            rounded_up(sum(parts, Fraction(0))),
+            None,
+            "Zhang, Yang and Singh, SIGIR 2016, state epsilon with delta = 0, and no formula: this is the sum "
             "over their three tables",
         )
 

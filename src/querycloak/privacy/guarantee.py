@@ -9,7 +9,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.exact import rounded_up, stated
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
-__all__ = ["Guarantee", "compose", "coverage"]
+__all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]
 
 KINDS = ("pure-dp", "approximate-dp", "syntactic", "sampling-only")
 UNITS = ("user", "query")
@@ -107,6 +107,21 @@ class Guarantee:
         if not isinstance(fields["unprotected"], list):
             refuse("unprotected", "a list of texts", fields["unprotected"], "write it with to_json")
         return cls(**fields)
+
+
+def user_guarantee(
+    epsilon: float | None, delta: float | None, because: str, unprotected: tuple[str, ...] = ()
+) -> Guarantee:
+    """Return differential privacy for one user, added or removed: pure where delta is None, never where it is tiny."""
+    return Guarantee(
+        kind="pure-dp" if delta is None else "approximate-dp",
+        unit="user",
+        neighbours="add-remove-user",
+        epsilon=epsilon,
+        delta=delta,
+        unprotected=unprotected,
+        because=because,
+    )
 
 
 def compose(parts: Iterable[Guarantee]) -> Guarantee:

@@ -14,7 +14,7 @@ from querycloak.privacy.accounting import Plan
 from querycloak.privacy.calibration import LAWS, calibrate
 from querycloak.privacy.composed_gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.exact import rounded_down, rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
@@ -63,17 +63,8 @@ class TablePlans:
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of all tables together."""
         reasons = {name: plan.guarantee().because for name, plan in self.plans.items()}
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unprotected=unprotected,
-            because="; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-            if len(reasons) > 1
-            else next(iter(reasons.values())),
-        )
+        because = "; ".join(f"{name}: {reason}" if len(reasons) > 1 else reason for name, reason in reasons.items())
+        return user_guarantee(self.epsilon, self.delta, because, unprotected)
 
 
 def plan_tables(

@@ -15,7 +15,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
 from querycloak.privacy.exact import four_digits_up
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.randomness import IntArray
 
@@ -96,15 +96,7 @@ class WeightedPlan:
 
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of this table alone."""
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unprotected=unprotected,
-            because=self._because(),
-        )
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
 
     def _because(self) -> str:
         rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(

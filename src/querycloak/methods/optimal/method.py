@@ -13,7 +13,7 @@ from querycloak.methods.method import VARIANTS, checked_choice
 from querycloak.methods.optimal.budget import Budget, plan_budget
 from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.exact import exp_minus, rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
 if TYPE_CHECKING:
@@ -131,28 +131,15 @@ class Optimal:
         """What Hong, Vaidya, Lu and Wu say, in the paper variant."""
         if self.variant != "paper":
             return None
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            because="as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)",
-        )
+        because = "as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)"
+        return user_guarantee(self.epsilon, self.delta, because)
 
     def proven(self) -> Guarantee:
         """What optimal.md proves."""
         if self.budget is None:
             return self._proven_of_sampling()
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.budget.epsilon,
-            delta=self.budget.delta,
-            unprotected=(*ALWAYS, several_accounts(self.budget.pair_threshold + 1)),
-            because=self._because(self.budget),
-        )
+        unprotected = (*ALWAYS, several_accounts(self.budget.pair_threshold + 1))
+        return user_guarantee(self.budget.epsilon, self.budget.delta, self._because(self.budget), unprotected)
 
     def _because(self, budget: Budget) -> str:
         linked = ""
