@@ -51,9 +51,13 @@ def show_dry_run(
     charge = "nothing: no ledger, the card will say not accounted"
     if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    elif account is not None and proven.kind == "syntactic":
+        charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
     elif account is not None:
+        step = "" if proven.covers_release else "; that is for one step only"
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
+            f"{step}"
         )
     lines = [*guarantee_lines(method), "", f"charge: {charge}", f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -118,7 +122,8 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
-        paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
+        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
+        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
             lines += textwrap.wrap(_when_empty(method), 80)
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]

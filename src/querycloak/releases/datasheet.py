@@ -34,12 +34,19 @@ def _beginning(contents: Contents) -> str:
         [
             f"# A {contents.title}",
             *warnings,
-            "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
+            f"This folder holds what a search log gives when it is released under {_under(contents.release.proven)}. "
             f"It is not the log: {LOG_ROWS[contents.release.rows].changed}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]
     )
+
+
+def _under(proven: Guarantee) -> str:
+    if proven.kind == "syntactic":
+        return "a rule about what comes out of it"
+    one_step = "" if proven.covers_release else " that covers one step only"
+    return f"a guarantee to the people behind it{one_step}"
 
 
 def _tables(contents: Contents) -> str:
@@ -118,8 +125,9 @@ def _composed(release: Release) -> list[str]:
     tighter = release.composition.get("privacy_loss_distribution", {})
     if not tighter.get("below_the_sum"):
         return []
+    what = "release" if release.proven.covers_release else "step"
     return [
-        f"Composed by privacy-loss distributions, the same release is also within epsilon {tighter['epsilon']:g} at "
+        f"Composed by privacy-loss distributions, the same {what} is also within epsilon {tighter['epsilon']:g} at "
         f"delta {tighter['delta']:.3g}."
     ]
 
@@ -152,10 +160,17 @@ def _unprotected(release: Release) -> str:
     ]
     alone = "It was not accounted: other releases of the same log may exist, and what they tell adds to this one."
     if release.accounting.charge is not None:
-        alone = (
-            "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."
-        )
+        alone = _CHARGED.get(release.proven.kind, _ADDED_UP)
     return "\n".join(["## What is not protected", "", *listed, *always, "", alone])
+
+
+_ADDED_UP = "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."
+_CHARGED = {
+    "syntactic": "It was recorded in a ledger of the releases about the same people. A rule about the output bounds "
+    "nothing, so nothing was added up for it, and **no limit holds it back**.",
+    "sampling-only": "It was charged, for one of its steps only, to a ledger that adds up the releases about the same "
+    "people and refuses to exceed a limit: **no limit covers what the rest of it tells**.",
+}
 
 
 def _making(contents: Contents) -> str:
