@@ -6,12 +6,26 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from querycloak.engines import Engine, connect
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives every test with "spark" in its name to one worker: a second Spark would cost more than it helps."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if "spark" in nodeid else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
+    return OneSpark(config, log)
 
 
 def require_java() -> None:
@@ -41,7 +55,7 @@ def spark_engine() -> Iterator[Engine]:
     engine.close()
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+@pytest.fixture(params=["duckdb", "spark"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     found: Engine = request.getfixturevalue(f"{request.param}_engine")
     return found

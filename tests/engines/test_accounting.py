@@ -76,7 +76,6 @@ def test_rows_read_are_kept_or_set_aside(duckdb_engine: Engine, tmp_path: Path, 
     check_law(duckdb_engine, tmp_path, name, body)
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.lists(pieces, min_size=60, max_size=120).map(b"".join))
@@ -84,8 +83,7 @@ def test_rows_read_are_kept_or_set_aside_on_spark(spark_engine: Engine, tmp_path
     check_law(spark_engine, tmp_path, name, body)
 
 
-@pytest.mark.xdist_group("spark")
-def test_parts_of_a_file_lose_nothing(
+def test_parts_of_a_file_that_spark_reads_lose_nothing(
     spark_engine: Engine, duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("querycloak.engines.spark.PART", 97)

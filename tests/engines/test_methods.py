@@ -143,9 +143,33 @@ def test_a_release_holds_what_the_log_holds_and_says_what_it_is(
     assert load(tmp_path / "out").proven == method.proven()
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(
+    ("name", "query", "beginning"),
+    [
+        ("k log", "what was asked", "what too few people asked is missing"),
+        ("affinity", "what was asked, by one person alone perhaps", "or others much like them"),
+        ("generalize", "the label of a concept that takes in what was asked", "the most specific concept"),
+        ("semantic", "what was drawn in place of what was asked", "never a single row"),
+        ("semantic counts", "the label of a concept, as often as noise decided", "No row is what anybody asked"),
+        ("semantic paper", "the words between them are as they were typed", "words are somebody's own"),
+        ("optimal", "what a made-up user asked", "no user is anybody"),
+        ("optimal paper", "what was asked", "rows of real users were drawn"),
+    ],
+)
+def test_card_and_datasheet_say_what_stands_in_a_logs_rows(
+    name: str, query: str, beginning: str, log_file: Path, duckdb_engine: Engine, tmp_path: Path
+) -> None:
+    METHODS[name].release(read(log_file, engine=duckdb_engine)).save(tmp_path / "out")
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    datasheet = (tmp_path / "out" / "README.md").read_text()
+    assert query in card["tables"]["log"]["columns"]["query"]["meaning"]
+    assert f"| query | {card['tables']['log']['columns']['query']['meaning']} |" in datasheet
+    assert beginning in datasheet.partition("## What is in it")[0]
+    assert load(tmp_path / "out").rows == card["rows"]
+
+
 @pytest.mark.parametrize("name", ON_SPARK)
-def test_both_engines_draw_the_same_from_one_seed(
+def test_spark_draws_what_duckdb_draws_from_one_seed(
     name: str, log_file: Path, duckdb_engine: Engine, spark_engine: Engine
 ) -> None:
     """What holds on DuckDB then holds on Spark: one of each way in which engines are asked, for Spark is slow."""

@@ -34,7 +34,7 @@ BAD = [
     "\tSECRETBAD\t2006-03-01 10:00:00\t\t",
     "1\tSECRETBAD\tyesterday\t\t",
 ]
-ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))]
+ENGINES = ["duckdb", "spark"]
 
 
 @pytest.fixture

@@ -147,6 +147,14 @@ def test_a_charge_comes_before_the_draw_and_names_every_law(duckdb_engine: Engin
             {"objective": "frequent", "support": 0.1, "output_size": 99},
             "output_size 99 is above .* the largest output found has",
         ),
+        *(
+            (
+                {f"u{i}": "ab" for i in range(9)},
+                {"objective": name, "output_size": 99},
+                "output_size 99 is above .* has",
+            )
+            for name in ("size", "diversity", "queries")
+        ),
         (
             {f"u{i}": "ab" for i in range(9)},
             {"objective": "frequent", "support": 0.9, "output_size": 1},

@@ -20,8 +20,6 @@ from querycloak.methods.sessions import Sessions
 from tests.conftest import FIXTURES
 from tests.logs import ROWS, aol, write
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:

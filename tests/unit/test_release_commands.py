@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from querycloak import Clicks, KAnonymity, Ledger, Optimal, QueryPool
 from querycloak.audits.leaks import leaks_in, leaks_in_folder
+from querycloak.methods.method import Method
 from querycloak.releases.loading import load
 from tests.commands import querycloak
 from tests.logs import AOL_HEADER, Row, aol, write
@@ -231,6 +233,55 @@ def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tm
     text = querycloak("ledger", "show", "people", "--composition", "pld", *ledger).stdout
     assert f"epsilon {tighter['epsilon']:g}" in " ".join(text.split())
     assert text.rstrip().endswith("The limit counts sums.")
+
+
+def charge(book: Ledger, *methods: Method) -> None:
+    for method in methods:
+        book.charge("people", method.proven(), method=method.name, parameters=method.parameters())
+
+
+def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "ledger.sqlite"
+    book = Ledger(place)
+    book.set_limit("people", 1, 1e-6)
+    charge(book, KAnonymity(min_users=2, keys="log"), QueryPool(epsilon=1000.0, variant="paper"))
+    lines = querycloak("ledger", "show", "--ledger", place).stdout.splitlines()
+    assert lines[0] == "people: epsilon 0 spent, 1 left; delta 0 spent, 1e-06 left"
+    assert lines[1] == "  the sum covers 0 of 2 releases; the others bound nothing, or one step only"
+    assert [line.split()[2:] for line in lines[3:]] == [
+        ["k-anonymity", "syntactic", "-", "-", "no", "release"],
+        ["query-pool", "syntactic", "-", "-", "no", "release"],
+    ]
+    book.set_limit("people", 1000, 0.9)
+    charge(book, Clicks(epsilon=123.4, delta=2.25e-7), Optimal(epsilon=1.0, delta=0.5, variant="paper"))
+    shown = querycloak("ledger", "show", "--ledger", place, "--composition", "pld").stdout
+    assert "the sum covers 1 of 4 releases" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "sampling-only" in shown
+    (account,) = json.loads(querycloak("ledger", "show", "--ledger", place, "--composition", "pld", "--json").stdout)
+    assert account["condition"] == "covers 1 of 4 releases; the others bound nothing, or one step only"
+    assert account["composition"]["privacy_loss_distribution"]["condition"].startswith(account["condition"])
+
+
+def test_what_covers_one_step_says_so_wherever_it_is_added_up(log: Path, tmp_path: Path) -> None:
+    sampled = ("optimal", "--epsilon", "1", "--delta", "0.001", "--variant", "paper")
+    once = json.loads(querycloak("guarantee", *sampled, "--composition", "pld", "--json").stdout)["composition"]
+    assert once["privacy_loss_distribution"]["condition"] == (
+        "covers one step of the method only: nothing bounds what the rest of it tells"
+    )
+    thrice = json.loads(querycloak("guarantee", *sampled, "--releases", "3", "--json").stdout)["composition"]
+    said = thrice["privacy_loss_distribution"]["condition"]
+    assert said.startswith("covers one step of the method only: nothing bounds what the rest of it tells; it holds if")
+    text = " ".join(querycloak("guarantee", *sampled, "--releases", "3").stdout.split())
+    assert "by the sum. This covers one step of the method only" in text
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    querycloak("ledger", "set", "people", "--epsilon", "1", "--delta", "0.01", *ledger)
+    paid = (*ledger, "--population", "people", "--dry-run")
+    assert "that is for one step only" in querycloak("release", *sampled[:1], log, *sampled[1:], *paid).stdout
+    rule = ("k-anonymity", log, "--min-users", "5")
+    assert "charge: nothing, but recorded for people" in querycloak("release", *rule, *paid).stdout
+    done = querycloak("release", *rule, "--out", tmp_path / "out", *paid[:-1])
+    assert "accounting: recorded for people" in done.stdout
 
 
 def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:

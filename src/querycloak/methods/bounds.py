@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.exact import rounded_down, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import share
 from querycloak.privacy.selection import TablePlan, checked_budget
 
@@ -83,17 +83,14 @@ class BoundChooser:
         epsilon, delta = checked_budget(self.epsilon, self.delta)
         choosing, left = self.budget
         self.at_bound(BOUNDS[0], left)  # a budget that cannot pay the smallest bound is refused here
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=epsilon,
-            delta=delta,
-            unprotected=unprotected,
-            because=f"epsilon {choosing:g} chooses by the exponential mechanism how many keys of a user count, of "
+        return user_guarantee(
+            epsilon,
+            delta,
+            f"epsilon {choosing:g} chooses by the exponential mechanism how many keys of a user count, of "
             f"those of {', '.join(map(str, BOUNDS))} that its options allow (privacy/bound_choice.md); whichever it "
             "is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
+            unprotected,
         )
 
     def mechanisms(self) -> list[Mechanism]:

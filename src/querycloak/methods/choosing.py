@@ -4,41 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines import Engine
-from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.bounds import BoundChooser, Planned
-from querycloak.methods.method import Method
-from querycloak.methods.releasing import make_release
+from querycloak.methods.releasing import Run
 from querycloak.methods.selecting import count, counts_of
 from querycloak.privacy.bound_choice import choose_plan
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.randomness import Randomness
 from querycloak.releases.release import Release
 from querycloak.releases.tables import Table
 
 
-class Choosing(Method, Protocol):
-    """A method that can leave its bound to the log."""
-
-    @property
-    def chooser(self) -> BoundChooser:
-        """The public side of the choice."""
-        ...
-
-
 def release_at_chosen_bound(
-    method: Choosing,
-    log: SearchLog,
+    run: Run,
+    chooser: BoundChooser,
     contributions: Mapping[str, ir.Table],
     key: Mapping[str, Sequence[str]],
-    ledger: Ledger | None,
-    population: str | None,
-    randomness: Randomness | None,
     *,
     published: Callable[[str, pa.Table], Table] = lambda _, table: table,
 ) -> Release:
@@ -46,13 +29,13 @@ def release_at_chosen_bound(
 
     contributions: of each table what users may add, once per key and without a bound. published: a table's last touch.
     """
-    choosing, _ = method.chooser.budget
-    candidates = method.chooser.candidates()
+    log, drawing = run.log, run.drawing
+    choosing, _ = chooser.budget
+    candidates = chooser.candidates()
     # Read twice: to choose, and to release.
     kept = {table: log.engine.stage(rows) for table, rows in contributions.items()}
     held = {table: users_by_keys(log.engine, rows, _most(table, candidates)) for table, rows in kept.items()}
     log.checked()
-    drawing = randomness or Randomness()
     chosen = candidates[0]
 
     def draw() -> Mapping[str, Table]:
@@ -61,15 +44,7 @@ def release_at_chosen_bound(
         counted = {table: count(log.engine, kept[table], key[table], plan) for table, plan in chosen.plans.items()}
         return {table: published(table, each.release(drawing).table) for table, each in counted.items()}
 
-    release = make_release(
-        method,
-        log,
-        draw,
-        counts="one-draw",
-        ledger=ledger,
-        population=population,
-        seeded=not drawing.private,
-    )
+    release = run.finish(draw, counts="one-draw")
     said = {**release.parameters, **chosen.parameters()}
     return replace(release, parameters=said, counts=counts_of(next(iter(chosen.plans.values()))))
 

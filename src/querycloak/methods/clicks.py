@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import ParameterError
 from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
+from querycloak.methods.unprotected import of_paper_variant, with_thresholds
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from querycloak.releases.release import Release
 
 KEY = ("query", "url")
-UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-)
 PAPER_PER_USER = 4
 
 
@@ -77,12 +74,12 @@ class Clicks:
         plan: TablePlan | None = None
         check_auto(self.per_user, self.auto_share, given, self.variant)
         if self.per_user == AUTO:
-            proven = self.chooser.guarantee(UNPROTECTED)
+            proven = self.chooser.guarantee(with_thresholds())
         elif self.variant == "paper":
             plan, claimed, proven = self._paper_plan(given)
         else:
             plan = self._solved_plan(given)
-            proven = plan.guarantee(UNPROTECTED)
+            proven = plan.guarantee(with_thresholds(plan))
         object.__setattr__(self, "_plan", plan)
         object.__setattr__(self, "_guarantees", (claimed, proven))
 
@@ -136,9 +133,9 @@ class Clicks:
             noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
         else:
             noise, threshold = paper_knobs(self.epsilon, self.delta, bound)  # type: ignore[arg-type]
-        claimed, proven = paper_guarantees(noise, threshold, bound, unprotected=UNPROTECTED)  # type: ignore[arg-type]
+        claimed, proven = paper_guarantees(noise, threshold, bound)  # type: ignore[arg-type]
         plan = Plan(noise, threshold, bound, proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
-        return plan, claimed, proven
+        return plan, claimed, replace(proven, unprotected=of_paper_variant(plan))
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
@@ -181,29 +178,19 @@ class Clicks:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.selecting import count, count_records, counts_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.per_user == AUTO:
             from querycloak.methods.choosing import release_at_chosen_bound
 
             keys = {"clicks": self.contributions(log)}
-            return release_at_chosen_bound(self, log, keys, {"clicks": KEY}, ledger, population, randomness)
+            return release_at_chosen_bound(run, self.chooser, keys, {"clicks": KEY})
         counting = count_records if self.variant == "paper" else count
         counted = counting(log.engine, self.contributions(log), KEY, self.plan)
         log.checked()
-        drawing = randomness or Randomness()
-        return make_release(
-            self,
-            log,
-            lambda: {"clicks": counted.release(drawing).table},
-            counts=counts_of(self.plan),
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        return run.finish(lambda: {"clicks": counted.release(run.drawing).table}, counts=counts_of(self.plan))
 
 
 def noise_of(law: str, size: object) -> Noise:

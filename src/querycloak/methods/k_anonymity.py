@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 
@@ -23,9 +24,10 @@ KEYS = ("queries", "clicks", "log")
 PRESETS = ("dma",)
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
+    *ALWAYS,
     "exact numbers of users: whoever knows all users of a key but one learns about that one",
-    "what several accounts of one person agree to release",
-    "the difference between two releases of one log",
+    AGREED_ACCOUNTS,
+    TWO_RELEASES,
 )
 _UNPROTECTED_IN = {
     "log": (
@@ -106,21 +108,11 @@ class KAnonymity:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count distinct users and filter."""
-        from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.privacy.randomness import Randomness
+        from querycloak.methods.releasing import Run
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         log.checked()
-        return make_release(
-            self,
-            log,
-            lambda: self._tables(log, drawing),
-            counts="exact",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        return run.finish(lambda: self._tables(log, run.drawing), counts="exact")
 
     def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
         if self.preset:
@@ -149,20 +141,14 @@ def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
 
 
 def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
-    """Rows under names that only this release has.
-
-    They may be as many as the log's, so they are streamed when the release is saved: the log must still be open then.
-    """
+    """Rows under names that only this release has."""
     import ibis
 
-    from querycloak.methods.pseudonyms import renamed
-    from querycloak.releases.tables import Stream
+    from querycloak.methods.pseudonyms import streamed
 
     rows = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
     # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
     pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
     shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")
     kept = shared.mutate(url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")))
-    named = renamed(kept, randomness)
-    ordered = named.select("user", "query", "url").order_by(["user", "query", "url"])
-    return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+    return streamed(log, kept, ["user", "query", "url"], randomness)

@@ -8,14 +8,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
-from querycloak.methods.clicks import UNPROTECTED
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
 from querycloak.methods.public_lists import PublicList
+from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.calibration import first_threshold
 from querycloak.privacy.deltas import laplace_delta
 from querycloak.privacy.exact import float_up, rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import Laplace
 from querycloak.privacy.parameters import number_above_zero, share, whole
 from querycloak.privacy.selection import parse_split
@@ -160,15 +160,15 @@ class QueryPool:
             raise ParameterError(
                 f"threshold must be high enough for delta to stay below 1, got {self.threshold!r}; raise it"
             )
-        return Guarantee(
-            kind="approximate-dp" if delta else "pure-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=rounded_up(sum(parts, Fraction(0))),
-            delta=delta * (1 + 2**-40) or None,
-            unprotected=(*UNPROTECTED, POOL_IS_PUBLIC),
-            because=self._because(),
-        )
+        unprotected = (*ALWAYS, *self._accounts(), POOL_IS_PUBLIC)
+        epsilon = rounded_up(sum(parts, Fraction(0)))
+        stated_delta = delta * (1 + 2**-40) if self._thresholded() else None
+        return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
+
+    def _accounts(self) -> list[str]:
+        """What several accounts do, where more than public lists may come out."""
+        thresholds = [self.thresholds[name] for name in self._thresholded()]
+        return [several_accounts(min(thresholds) + 1)] if thresholds else []
 
     def _because(self) -> str:
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())
@@ -179,12 +179,10 @@ class QueryPool:
 
     def _paper_claim(self) -> Guarantee:
         parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
-        return Guarantee(
-            kind="pure-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=rounded_up(sum(parts, Fraction(0))),
-            because="Zhang, Yang and Singh, SIGIR 2016, state epsilon with delta = 0, and no formula: this is the sum "
+        return user_guarantee(
+            rounded_up(sum(parts, Fraction(0))),
+            None,
+            "Zhang, Yang and Singh, SIGIR 2016, state epsilon with delta = 0, and no formula: this is the sum "
             "over their three tables",
         )
 
@@ -193,7 +191,7 @@ class QueryPool:
             kind="syntactic",
             unit="user",
             neighbours=None,
-            unprotected=(*NOT_PRIVATE, *UNPROTECTED, POOL_IS_PUBLIC),
+            unprotected=(*NOT_PRIVATE, *ALWAYS, POOL_IS_PUBLIC),
             because="not differentially private for any epsilon: rare queries are filtered by all users' rows before "
             "each user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
         )
@@ -237,22 +235,13 @@ class QueryPool:
     ) -> Release:
         """Count, charge, draw; what is counted after the first draw reads what it released, and no other draw."""
         from querycloak.methods.pooling import PaperPooling, Pooling
-        from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.privacy.randomness import Randomness
+        from querycloak.methods.releasing import Run
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         pooling = PaperPooling(self, log) if self.variant == "paper" else Pooling(self, log)
         log.checked()
-        return make_release(
-            self,
-            log,
-            lambda: pooling.tables(drawing),
-            counts="one-draw" if self.variant == "paper" else "public-keys",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        counts = "one-draw" if self.variant == "paper" else "public-keys"
+        return run.finish(lambda: pooling.tables(run.drawing), counts=counts)
 
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:

@@ -10,6 +10,7 @@ from querycloak.errors import ParameterError
 from querycloak.methods import clicks
 from querycloak.methods.bounds import AUTO, BoundChooser, check_auto
 from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
+from querycloak.methods.unprotected import of_paper_variant, with_thresholds
 from querycloak.privacy.accounting import Plan, checked_bound, paper_guarantees, price
 from querycloak.privacy.calibration import LAWS, calibrate
 from querycloak.privacy.guarantee import Guarantee, compose
@@ -93,7 +94,7 @@ class Sessions:
             if self.sessions_per_user is not None:
                 raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
             object.__setattr__(self, "_bounds", self.at_bound(1)._bounds)
-            self._set({}, None, self.chooser.guarantee(clicks.UNPROTECTED))
+            self._set({}, None, self.chooser.guarantee(with_thresholds()))
         elif self.variant == "paper":
             self._set_paper_plans(given)
         else:
@@ -144,7 +145,7 @@ class Sessions:
             return _one_histogram(together, room)
         priors = self.priors is not None
         planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
-        return planned.plans, planned.guarantee(clicks.UNPROTECTED)
+        return planned.plans, planned.guarantee(with_thresholds(*planned.plans.values()))
 
     def _default_selection(self, epsilon: float, delta: float) -> str | None:
         """By formula; a bound that was given decides what is best for it."""
@@ -194,16 +195,15 @@ class Sessions:
         else:
             noise, threshold = paper_knobs(*checked_budget(self.epsilon, self.delta), *room.values())
         parts = {
-            table: paper_guarantees(noise, threshold, bound, unprotected=clicks.UNPROTECTED)  # type: ignore[arg-type]
+            table: paper_guarantees(noise, threshold, bound)  # type: ignore[arg-type]
             for table, bound in room.items()
         }
         plans = {
             table: Plan(noise, threshold, room[table], proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
             for table, (_, proven) in parts.items()
         }
-        self._set(
-            plans, _weaker([claimed for claimed, _ in parts.values()]), compose(proven for _, proven in parts.values())
-        )
+        proven = replace(compose(proven for _, proven in parts.values()), unprotected=of_paper_variant(*plans.values()))
+        self._set(plans, _weaker([claimed for claimed, _ in parts.values()]), proven)
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
@@ -277,31 +277,23 @@ class Sessions:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.selecting import count, count_records, counts_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.per_user == AUTO:
             from querycloak.methods.choosing import release_at_chosen_bound
 
-            found = self.contributions(log)
-            return release_at_chosen_bound(self, log, found, KEYS, ledger, population, randomness, published=_published)
+            return release_at_chosen_bound(run, self.chooser, self.contributions(log), KEYS, published=_published)
         counting = count_records if self.variant == "paper" else count
         counted = {
             table: counting(log.engine, rows, KEYS[table], self.plans[table])
             for table, rows in self.contributions(log).items()
         }
         log.checked()
-        drawing = randomness or Randomness()
-        return make_release(
-            self,
-            log,
-            lambda: {table: _published(table, each.release(drawing).table) for table, each in counted.items()},
+        return run.finish(
+            lambda: {table: _published(table, each.release(run.drawing).table) for table, each in counted.items()},
             counts=counts_of(self.plans["sessions"]),
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
         )
 
 
@@ -312,7 +304,7 @@ def sensitivity(sessions: int, queries: int) -> int:
 
 def _one_histogram(plan: Plan, room: Mapping[str, int]) -> tuple[Mapping[str, TablePlan], Guarantee]:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
-    proven = plan.guarantee(clicks.UNPROTECTED)
+    proven = plan.guarantee(with_thresholds(plan))
     if len(room) > 1:
         shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
         proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ibis
 import ibis.expr.types as ir
 
 from querycloak.logs.searchlog import SearchLog
@@ -11,6 +12,11 @@ def uses_of(log: SearchLog) -> ir.Table:
     """user, query and the number of searches, in the engine's private space."""
     searches = log.rows.select("user", "time", "query").distinct()
     return log.engine.stage(searches.group_by(["user", "query"]).agg(searches=searches.count()))
+
+
+def searches_of(uses: ir.Table) -> ir.Table:
+    """user and query, a row for each search."""
+    return uses.select("user", "query", number=ibis.range(0, uses.searches).unnest())
 
 
 def sorted_uses(uses: ir.Table) -> ir.Table:

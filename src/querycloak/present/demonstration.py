@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from querycloak.errors import ParameterError
@@ -27,8 +30,8 @@ can tell about any one person, whatever else somebody knows.
 _AFTER = """
 rows: of the release. searches: the share of the log's searches whose query
 came out. of few: queries that fewer than 5 users asked. secrets: what gives
-people away, as planted. promise: what is proven for any one user (semantic,
-which puts other queries in the place of all: for what a user asked, not for
+people away, as planted (- where other texts stand for all queries). promise:
+what is proven for any one user (of semantic: for what a user asked, not for
 who is in the log).
 
 Next:
@@ -52,9 +55,23 @@ def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
             if not quiet:
                 console().print(_BETWEEN)
             if written.truth is not None:
-                console().print(_table(list(compare(log, written.truth, out))))
+                with _status(quiet=quiet) as on_method:
+                    compared = list(compare(log, written.truth, out, on_method))
+                console().print(_table(compared))
     if not quiet:
         console().print(_AFTER)
+
+
+@contextlib.contextmanager
+def _status(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is being done, on a terminal only; the first run compiles what later ones find."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("releasing") as status:
+        yield lambda title: status.update(f"releasing: {title} (the first time, compiling takes a while)")
 
 
 def _make_folder(out: Path) -> None:

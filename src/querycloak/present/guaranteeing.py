@@ -41,7 +41,10 @@ def show_guarantee(
     else:
         sys.stdout.write("\n".join(guarantee_lines(method)) + "\n")
         if together is not None:
+            from querycloak.privacy.composition import ONE_STEP
+
             text = f"{releases} such: epsilon {together.epsilon_sum:g}, delta {together.delta_sum:.3g} by the sum."
+            text += "" if method.proven().covers_release else f" This {ONE_STEP}."
             text += f" {composed_line(together)}" if tightly else ""
             sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
         if plain_words:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from querycloak.privacy.ledger import Account
+from querycloak.privacy.ledger import Account, Charge
 
 if TYPE_CHECKING:
     from querycloak.privacy.composition import Composed
@@ -37,12 +37,28 @@ def show_accounts(
             f"{account.population}: epsilon {float(epsilon):g} spent, {float(left_epsilon):g} left; "
             f"delta {float(delta):.3g} spent, {float(left_delta):.3g} left\n"
         )
-        for charge in account.charges:
-            spent = f"epsilon {float(charge.epsilon):g}, delta {float(charge.delta):.3g}"
-            sys.stdout.write(f"  {charge.made}  {charge.method:<12} {spent:<32} {charge.status}\n")
+        if account.coverage is not None:
+            sys.stdout.write(_indented(f"the sum {account.coverage}"))
+        if account.charges:
+            sys.stdout.write("".join(f"{line}\n" for line in _charge_lines(account.charges)))
         if account.population in together:
             text = f"{composed_line(together[account.population])} The limit counts sums."
-            sys.stdout.write(textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ") + "\n")
+            sys.stdout.write(_indented(text))
+
+
+def _indented(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ") + "\n"
+
+
+def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
+    line = "  {:<16}  {:<11}  {:<14}  {:>8}  {:>8}  {}"
+    yield line.format("made (UTC)", "method", "kind", "epsilon", "delta", "").rstrip()
+    for charge in charges:
+        # A rule that bounds nothing costs nothing, which is not the same as costing 0.
+        counts = charge.guarantee.kind != "syntactic"
+        epsilon, delta = (f"{float(charge.epsilon):.5g}", f"{float(charge.delta):.3g}") if counts else ("-", "-")
+        made = charge.made[:16].replace("T", " ")
+        yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
 
 
 def composed_line(found: Composed) -> str:

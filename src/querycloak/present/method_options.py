@@ -196,7 +196,7 @@ def check_named(method: Method) -> None:
 def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
     """What so many releases by this method come to, by sums and by privacy-loss distributions."""
     from querycloak.methods.method import mechanisms_of
-    from querycloak.privacy.composition import ONE_RELEASE, composed
+    from querycloak.privacy.composition import ONE_RELEASE, ONE_STEP, composed
     from querycloak.privacy.exact import stated
     from querycloak.privacy.mechanisms import losses_of
     from querycloak.privacy.parameters import natural
@@ -208,7 +208,10 @@ def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
     losses = losses_of(proven, mechanisms_of(method)) * releases
     total = [releases * stated(number or 0.0) for number in (proven.epsilon, proven.delta)]
     found = composed(losses, total[0], total[1], at_delta)
-    return found if releases > 1 else replace(found, condition=ONE_RELEASE)
+    one_step = None if proven.covers_release else ONE_STEP
+    if releases > 1:
+        return found.covering(one_step)
+    return replace(found, condition=one_step or ONE_RELEASE)
 
 
 def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:

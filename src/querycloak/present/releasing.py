@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,13 @@ def show_dry_run(
     charge = "nothing: no ledger, the card will say not accounted"
     if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    elif account is not None and proven.kind == "syntactic":
+        charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
     elif account is not None:
+        step = "" if proven.covers_release else "; that is for one step only"
         charge = (
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
+            f"{step}"
         )
     lines = [*guarantee_lines(method), "", f"charge: {charge}", f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -96,6 +101,19 @@ def make_and_save(
     }
 
 
+def _when_empty(method: Method) -> str:
+    """What would let something out; every word of it follows from the parameters alone."""
+    parameters = method.parameters()
+    if "min_users" in parameters:
+        return "Nothing came out: nothing is shared by so many users. A smaller --min-users lets more out."
+    more = "More epsilon would help"
+    if method.variant == "paper":
+        more = "A larger budget would help"
+    elif method.name in ("clicks", "sessions") and parameters.get("per_user") != "auto":
+        more += ", or, if nobody knows how often people search, --per-user auto"
+    return f"Nothing passed: the log is small for this budget. {more}. Each try is a release: it adds up."
+
+
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Say what was released; what the last look dropped is for the owner's eyes, on stderr."""
     if as_json:
@@ -108,10 +126,10 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
-        paid = accounting if isinstance(accounting, str) else f"charged to {accounting['population']}"
+        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
+        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
-            lines.append("Nothing passed the threshold: the log is small for this budget. More epsilon would help, or,")
-            lines.append("if nobody knows how often people search, --per-user auto. Each try is a release: it adds up.")
+            lines += textwrap.wrap(_when_empty(method), 80)
         lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
         sys.stdout.write("\n".join(lines) + "\n")
     for remark in made["remarks"] if not quiet else ():

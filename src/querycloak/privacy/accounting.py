@@ -6,13 +6,13 @@ from fractions import Fraction
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
-from querycloak.privacy.exact import rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.exact import four_digits_up, rounded_up, stated
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, whole
 
-__all__ = ["Plan", "checked_bound", "four_digits_up", "paper_guarantees", "price", "public_keys_guarantee"]
+__all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
 
 LARGEST_BOUND = 1_000_000
 
@@ -28,17 +28,14 @@ class Plan:
     delta: float
     fresh: Noise | None = None
 
+    @property
+    def enough_users(self) -> int:
+        """How many users bring out a key that nobody else has, more likely than not."""
+        return self.threshold + 1
+
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee; the method adds what it leaves unprotected."""
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unprotected=unprotected,
-            because=self._because(),
-        )
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
 
     def _because(self) -> str:
         draws = f"one draw of {_words(self.noise)} decides and is published"
@@ -89,41 +86,20 @@ def public_keys_guarantee(
             refuse("epsilon", "given where noise is Gaussian", epsilon, "name the epsilon to state delta at")
         epsilon = number_above_zero("epsilon", epsilon, "name the epsilon to state delta at")
         delta = hockey_stick(noise, per_user, epsilon)
-    return Guarantee(
-        kind="pure-dp" if delta is None else "approximate-dp",
-        unit="user",
-        neighbours="add-remove-user",
-        epsilon=epsilon,
-        delta=delta,
-        unprotected=unprotected,
-        because=because,
-    )
+    return user_guarantee(epsilon, delta, because, unprotected)
 
 
-def paper_guarantees(
-    noise: Laplace, threshold: int, sensitivity: int, *, unprotected: tuple[str, ...] = ()
-) -> tuple[Guarantee, Guarantee]:
+def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[Guarantee, Guarantee]:
     """Return what Zhang and Yang (ICTIR 2017) claim for A_Click or A_Session, and what is proven of it."""
     threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=1)
     sensitivity = checked_bound(sensitivity)
     epsilon, delta = paper_claimed(noise.scale, threshold, sensitivity)
     # A claimed delta below 1 also makes the sensitivity at most the threshold, as claim 5 needs.
     _check_delta(delta, threshold)
-    claimed = Guarantee(
-        kind="approximate-dp",
-        unit="user",
-        neighbours="add-remove-user",
-        epsilon=epsilon,
-        delta=delta,
-        because="as stated by Zhang and Yang, ICTIR 2017",
-    )
-    proven = Guarantee(
-        kind="approximate-dp",
-        unit="user",
-        neighbours="add-remove-user",
-        epsilon=rounded_up(2 * sensitivity / Fraction(noise.scale)),
-        delta=paper_proven(noise, threshold, sensitivity),
-        unprotected=unprotected,
+    claimed = user_guarantee(epsilon, delta, "as stated by Zhang and Yang, ICTIR 2017")
+    proven = user_guarantee(
+        rounded_up(2 * sensitivity / Fraction(noise.scale)),
+        paper_proven(noise, threshold, sensitivity),
         because=f"each user adds at most {sensitivity} to all counts; one draw of {_words(noise)} decides, "
         f"a fresh one is published; a key comes out above {threshold} (privacy/histogram.md, claim 5)",
     )
@@ -188,10 +164,3 @@ def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> f
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
     return four_digits_up(high)
-
-
-def four_digits_up(number: float) -> float:
-    """Return the number rounded up to four significant digits, so that people can read it."""
-    digits = 3 - math.floor(math.log10(number))
-    scaled = math.ceil(round(number * 10.0**digits, 6))
-    return float(f"{scaled}e{-digits}")

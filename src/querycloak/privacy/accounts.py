@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import BudgetRefused, ParameterError
 from querycloak.privacy.exact import rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, coverage
 
 if TYPE_CHECKING:
     from querycloak.privacy.composition import Composed
@@ -60,6 +60,11 @@ class Account:
         return sum((c.epsilon for c in self.charges), Fraction(0)), sum((c.delta for c in self.charges), Fraction(0))
 
     @property
+    def coverage(self) -> str | None:
+        """How many charges what is spent is about; None if about all."""
+        return coverage(charge.guarantee for charge in self.charges)
+
+    @property
     def left(self) -> tuple[Fraction, Fraction]:
         """Epsilon and delta that may still be spent, exactly."""
         epsilon, delta = self.spent
@@ -74,7 +79,7 @@ class Account:
         from querycloak.privacy.mechanisms import losses_of
 
         each = (losses_of(charge.guarantee, charge.parameters.get("mechanisms")) for charge in self.charges)
-        return composed(sum(each, start=Losses()), *self.spent, at_delta)
+        return composed(sum(each, start=Losses()), *self.spent, at_delta).covering(self.coverage)
 
     def to_json(self) -> dict[str, Any]:
         """Return the account as `ledger show --json` prints it: spent rounded up, left rounded down."""
@@ -84,11 +89,13 @@ class Account:
             "limit": {"epsilon": self.epsilon_limit, "delta": self.delta_limit},
             "spent": {"epsilon": rounded_up(spent[0]), "delta": rounded_up(spent[1])},
             "left": {"epsilon": 0.0 - rounded_up(-left[0]), "delta": 0.0 - rounded_up(-left[1])},
+            "condition": self.coverage,
             "charges": [
                 {
                     "id": charge.id,
                     "made": charge.made,
                     "method": charge.method,
+                    "kind": charge.guarantee.kind,
                     "parameters": dict(charge.parameters),
                     "guarantee": charge.guarantee.to_json(),
                     "status": charge.status,

@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.accounting import Plan, checked_bound, four_digits_up, price
+from querycloak.privacy.accounting import Plan, checked_bound, price
 from querycloak.privacy.deltas import any_passes, histogram_delta, laplace_delta
-from querycloak.privacy.exact import float_up, stated
+from querycloak.privacy.exact import float_up, four_digits_up, stated
 from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import number_above_zero, refuse, share
@@ -102,7 +102,7 @@ def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool)
     threshold = first_threshold(lambda k: _own_keys(least, k, per_user) <= delta)
     while True:
         for step in range(SIGMA_STEPS):
-            sigma = four_digits_up(least * (1 + step / 1000))
+            sigma = four_digits_up(stated(least) * Fraction(1000 + step, 1000))
             if _own_keys(sigma, threshold, per_user) > delta:
                 break
             noise = Gaussian(sigma)
@@ -135,5 +135,5 @@ def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
         low, high = (low, middle) if fits(middle) else (middle, high)
     sigma = four_digits_up(high)
     while not fits(sigma):
-        sigma = four_digits_up(sigma * 1.001)
+        sigma = four_digits_up(stated(sigma) * Fraction(1001, 1000))
     return sigma

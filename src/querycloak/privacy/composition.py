@@ -1,15 +1,14 @@
 """Several releases about the same people: their sum, and a tighter bound beside it (composition.md)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from querycloak.privacy.accounting import four_digits_up
-from querycloak.privacy.exact import rounded_up
+from querycloak.privacy.exact import four_digits_up, rounded_up
 from querycloak.privacy.losses import Losses
 from querycloak.privacy.parameters import share
 
-__all__ = ["CONDITION", "ONE_RELEASE", "Composed", "composed"]
+__all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed"]
 
 CONDITION = (
     "holds if it was fixed beforehand how many releases there are and with how much noise each; whoever decides that "
@@ -17,6 +16,7 @@ CONDITION = (
 )
 
 ONE_RELEASE = "holds: everything in one release is fixed by its parameters"
+ONE_STEP = "covers one step of the method only: nothing bounds what the rest of it tells"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,10 @@ class Composed:
     epsilon: float | None
     delta: float
     condition: str = CONDITION
+
+    def covering(self, what: str | None) -> "Composed":
+        """The same, where it is not about all that was released."""
+        return self if what is None else replace(self, condition=f"{what}; it {self.condition}")
 
     @property
     def below_the_sum(self) -> bool:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from querycloak.errors import EngineError
 
-__all__ = ["Bounds", "Chance", "exp_minus", "float_up", "rounded_down", "rounded_up", "stated"]
+__all__ = ["Bounds", "Chance", "exp_minus", "float_up", "four_digits_up", "rounded_down", "rounded_up", "stated"]
 
 Bounds = tuple[int, int]
 """A lower bound and an upper one that is not reached, in units of 2^-bits."""
@@ -34,6 +34,14 @@ def rounded_down(exact: Fraction) -> float:
     while stated(number) > exact:
         number = float(f"{number * (1 - 1e-11):.12g}")
     return number
+
+
+def four_digits_up(number: float | Fraction) -> float:
+    """Return a number of four significant digits, so that people can read it, that does not print as less."""
+    exact = number if isinstance(number, Fraction) else stated(number)
+    # Decimal division is correctly rounded, whatever the digits of what it divides.
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return float(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
 def float_up(exact: Fraction) -> float:

@@ -1,10 +1,14 @@
 """A guarantee in plain words, for the person in charge of other people's privacy."""
 
 import math
+from fractions import Fraction
 
+from querycloak.privacy.exact import exp_minus, four_digits_up, stated
 from querycloak.privacy.guarantee import Guarantee
 
-__all__ = ["belief_after", "caught_at_most", "explain"]
+__all__ = ["belief_after", "caught_at_most", "explain", "group_delta"]
+
+_LEAST_LOG = 745  # e^-745 is below every float above 0
 
 
 def belief_after(before: float, epsilon: float) -> float:
@@ -18,6 +22,18 @@ def caught_at_most(false_alarms: float, epsilon: float, delta: float) -> float:
     grown = math.exp(min(epsilon, 700.0)) * false_alarms + delta
     shrunk = 1 - math.exp(-epsilon) * (1 - false_alarms - delta)
     return min(1.0, grown, shrunk)
+
+
+def group_delta(size: int, epsilon: float, delta: float) -> float:
+    """Return delta, rounded up, at `size` times epsilon for so many at once: delta (1 + e^epsilon + ...), at most 1."""
+    if not delta:
+        return 0.0
+    if (size - 1) * epsilon > _LEAST_LOG:
+        return 1.0
+    steps = [stated(epsilon) * step for step in range(size)]
+    bits = 64 + 2 * math.ceil(steps[-1])
+    grown = sum(Fraction(1 << bits, exp_minus(step, bits)[0]) for step in steps)
+    return min(1.0, four_digits_up(stated(delta) * grown))
 
 
 def explain(guarantee: Guarantee) -> str:
@@ -108,19 +124,33 @@ def _limits(guarantee: Guarantee) -> list[str]:
     text = (
         f"Put as a test: a test that is wrong about 1 % of the others finds at most {_percent(caught)} of the {tested}."
     )
-    if guarantee.unit == "user" and by_search:
+    if guarantee.unit == "query":
+        return [f"{text} This counts for each single search. A person with ten searches: {_group(guarantee, 10)}."]
+    if by_search:
         text += (
             " It covers all searches of one person together, not whether that person is in the log, nor how often "
-            "that person searched. Each further release of the same log adds its own."
+            "that person searched."
         )
-    elif guarantee.unit == "user":
-        text += (
-            " Two people who act as one, and one person who is replaced by another, have twice this epsilon. "
-            "Each further release of the same log adds its own."
-        )
-    else:
-        text += " This counts for each single search: a person with ten searches has ten times this epsilon."
-    return [text]
+    return [f"{text} Each further release of the same log adds its own.", _groups(guarantee)]
+
+
+def _groups(guarantee: Guarantee) -> str:
+    """What is left for several accounts, whose delta grows far faster than their epsilon (histogram.md)."""
+    who = "Two accounts of one person"
+    if guarantee.neighbours == "add-remove-user":
+        who += ", two people who act as one, and one person replaced by another"
+    return (
+        f"All this is for one user as the log knows users. {who}: {_group(guarantee, 2)}. "
+        f"Three accounts: {_group(guarantee, 3)}."
+    )
+
+
+def _group(guarantee: Guarantee, size: int) -> str:
+    epsilon = f"epsilon {four_digits_up(size * stated(guarantee.epsilon)):g}" if guarantee.epsilon else "epsilon 0"
+    delta = group_delta(size, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
+    if delta == 0:
+        return epsilon
+    return "no promise is left (delta reaches 1)" if delta == 1 else f"{epsilon}, delta {delta:g} ({_one_in(delta)})"
 
 
 def _left_out(guarantee: Guarantee) -> str:
@@ -145,4 +175,8 @@ def _factor(epsilon: float) -> str:
 
 
 def _one_in(delta: float) -> str:
-    return f"1 in {1 / delta:,.0f}" if delta <= 0.1 else f"{100 * delta:.0f} %"
+    """Write a probability for people, rounded up to three digits, as it is a limit."""
+    if delta > 0.1:
+        return f"{math.ceil(100 * stated(delta))} %"
+    one_in = math.floor(1 / stated(delta))
+    return f"1 in {one_in - one_in % 10 ** max(0, len(str(one_in)) - 3):,}"

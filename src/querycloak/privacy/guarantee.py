@@ -9,7 +9,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.exact import rounded_up, stated
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
-__all__ = ["Guarantee", "compose"]
+__all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]
 
 KINDS = ("pure-dp", "approximate-dp", "syntactic", "sampling-only")
 UNITS = ("user", "query")
@@ -85,6 +85,11 @@ class Guarantee:
             return 0.0
         return share("delta", self.delta, "give a number such as 1e-7, or say pure-dp")
 
+    @property
+    def covers_release(self) -> bool:
+        """Whether it bounds all that a release tells about one person, rather than nothing or one step."""
+        return self.kind in ("pure-dp", "approximate-dp")
+
     def __add__(self, other: "Guarantee") -> "Guarantee":
         return compose([self, other])
 
@@ -102,6 +107,21 @@ class Guarantee:
         if not isinstance(fields["unprotected"], list):
             refuse("unprotected", "a list of texts", fields["unprotected"], "write it with to_json")
         return cls(**fields)
+
+
+def user_guarantee(
+    epsilon: float | None, delta: float | None, because: str, unprotected: tuple[str, ...] = ()
+) -> Guarantee:
+    """Return differential privacy for one user, added or removed: pure where delta is None, never where it is tiny."""
+    return Guarantee(
+        kind="pure-dp" if delta is None else "approximate-dp",
+        unit="user",
+        neighbours="add-remove-user",
+        epsilon=epsilon,
+        delta=delta,
+        unprotected=unprotected,
+        because=because,
+    )
 
 
 def compose(parts: Iterable[Guarantee]) -> Guarantee:
@@ -126,6 +146,14 @@ def compose(parts: Iterable[Guarantee]) -> Guarantee:
         unprotected=_without_repeats(text for part in listed for text in part.unprotected),
         because=f"sum of {len(listed)} parts: " + "; ".join(_without_repeats(part.because for part in listed)),
     )
+
+
+def coverage(parts: Iterable[Guarantee]) -> str | None:
+    """Say how many of several releases a sum of their numbers is about; None if about all."""
+    covered = [part.covers_release for part in parts]
+    if all(covered):
+        return None
+    return f"covers {sum(covered)} of {len(covered)} releases; the others bound nothing, or one step only"
 
 
 def _check_composable(first: Guarantee, part: Guarantee) -> None:

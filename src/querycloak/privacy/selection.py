@@ -13,8 +13,8 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.accounting import Plan
 from querycloak.privacy.calibration import LAWS, calibrate
 from querycloak.privacy.composed_gaussian import gaussian_delta, largest_loss
-from querycloak.privacy.exact import rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.exact import rounded_down, rounded_up, stated
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import Laplace, Noise
 from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
 from querycloak.privacy.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
@@ -63,17 +63,8 @@ class TablePlans:
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of all tables together."""
         reasons = {name: plan.guarantee().because for name, plan in self.plans.items()}
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unprotected=unprotected,
-            because="; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-            if len(reasons) > 1
-            else next(iter(reasons.values())),
-        )
+        because = "; ".join(f"{name}: {reason}" if len(reasons) > 1 else reason for name, reason in reasons.items())
+        return user_guarantee(self.epsilon, self.delta, because, unprotected)
 
 
 def plan_tables(
@@ -103,8 +94,8 @@ def plan_tables(
         return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
     plans = {
         name: calibrate(
-            _down(stated(epsilon) * parts[name]),
-            _down(stated(delta) * parts[name]),
+            rounded_down(stated(epsilon) * parts[name]),
+            rounded_down(stated(delta) * parts[name]),
             bound,
             law=selection,
             two_draws=two_draws,
@@ -216,11 +207,3 @@ def plan_parameters(plan: TablePlan) -> dict[str, Any]:
 
 def _size(noise: Noise) -> float:
     return noise.scale if isinstance(noise, Laplace) else noise.sigma
-
-
-def _down(exact: Fraction) -> float:
-    """Return a float of 12 digits that does not print as more than `exact`."""
-    number = float(f"{float(exact):.12g}")
-    while stated(number) > exact:
-        number = float(f"{number * (1 - 1e-11):.12g}")
-    return number

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.accounting import checked_bound, four_digits_up
+from querycloak.privacy.accounting import checked_bound
 from querycloak.privacy.composed_gaussian import noise_for, squared_loss
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.exact import four_digits_up
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.randomness import IntArray
 
@@ -84,21 +85,18 @@ class WeightedPlan:
         return Cost(squared * (1 + FLOAT_SLACK), own)
 
     @property
+    def enough_users(self) -> int:
+        """How many users who have one key and no other give it weight beyond the threshold."""
+        return self.threshold // GRID + 1
+
+    @property
     def equal_weights(self) -> bool:
         """Whether a user's keys all have the same weight."""
         return not self.scouts and not self.priors
 
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of this table alone."""
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unprotected=unprotected,
-            because=self._because(),
-        )
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
 
     def _because(self) -> str:
         rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.release import Release
-from querycloak.releases.tables import KINDS
+from querycloak.releases.tables import Kind
 
 CARD = "card.json"
 VERSION = 1
@@ -31,6 +31,7 @@ class TableFile:
     """A table as it was written."""
 
     kind: str
+    described: Kind
     file: str
     media_type: str
     rows: int
@@ -87,6 +88,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "accounting": release.accounting.to_json(),
         **({"composition": dict(release.composition)} if release.composition else {}),
         "counts": release.counts,
+        "rows": release.rows,
         "log": dict(release.log),
         "last_look": look.to_json() if look is not None else {"applied": False},
         "tables": {table.kind: _table(table) for table in contents.tables},
@@ -97,9 +99,9 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _table(table: TableFile) -> dict[str, Any]:
-    kind = KINDS[table.kind]
-    columns = {f.name: {"type": _type_name(f.type), "meaning": kind.columns[f.name][1]} for f in table.schema}
-    return {"file": table.file, "meaning": kind.meaning, "rows": table.rows, "order": table.order, "columns": columns}
+    said = table.described
+    columns = {f.name: {"type": _type_name(f.type), "meaning": said.columns[f.name][1]} for f in table.schema}
+    return {"file": table.file, "meaning": said.meaning, "rows": table.rows, "order": table.order, "columns": columns}
 
 
 def _type_name(of: pa.DataType) -> str:
@@ -117,8 +119,8 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
     return {
         "basic": {
             "name": contents.title,
-            "description": "; ".join(f"{table.kind}: {KINDS[table.kind].meaning}" for table in contents.tables),
-            "intended_use": "; ".join(KINDS[table.kind].good_for for table in contents.tables),
+            "description": "; ".join(f"{table.kind}: {table.described.meaning}" for table in contents.tables),
+            "intended_use": "; ".join(table.described.good_for for table in contents.tables),
             "publication_date": contents.published.isoformat(),
         },
         "dp_variant": {

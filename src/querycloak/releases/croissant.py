@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.releases.card import Contents, TableFile
-from querycloak.releases.tables import KINDS
 
 CROISSANT = "croissant.json"
 # The context that the specification asks every file to carry.
@@ -35,7 +34,7 @@ _CONTEXT: dict[str, Any] = {
 def croissant_of(contents: Contents) -> dict[str, Any]:
     """The document."""
     release = contents.release
-    description = "; ".join([*contents.warnings, *(KINDS[table.kind].meaning for table in contents.tables)])
+    description = "; ".join([*contents.warnings, *(table.described.meaning for table in contents.tables)])
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -56,7 +55,7 @@ def _file(table: TableFile) -> dict[str, Any]:
         "@type": "cr:FileObject",
         "@id": table.file,
         "name": table.file,
-        "description": KINDS[table.kind].meaning,
+        "description": table.described.meaning,
         "contentUrl": table.file,
         "contentSize": f"{table.size} B",
         "encodingFormat": table.media_type,
@@ -69,7 +68,7 @@ def _records(table: TableFile) -> dict[str, Any]:
         "@type": "cr:RecordSet",
         "@id": table.kind,
         "name": table.kind,
-        "description": KINDS[table.kind].meaning,
+        "description": table.described.meaning,
         "field": [_field(table, field) for field in table.schema],
     }
 
@@ -79,7 +78,7 @@ def _field(table: TableFile, field: pa.Field) -> dict[str, Any]:
         "@type": "cr:Field",
         "@id": f"{table.kind}/{field.name}",
         "name": field.name,
-        "description": KINDS[table.kind].columns[field.name][1],
+        "description": table.described.columns[field.name][1],
         "dataType": _data_type(field.type),
         "source": {"fileObject": {"@id": table.file}, "extract": {"column": field.name}},
     }

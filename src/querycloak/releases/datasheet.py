@@ -9,7 +9,7 @@ from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.release import Release
-from querycloak.releases.tables import KINDS
+from querycloak.releases.tables import LOG_ROWS
 
 DATASHEET = "README.md"
 
@@ -34,19 +34,19 @@ def _beginning(contents: Contents) -> str:
         [
             f"# A {contents.title}",
             *warnings,
-            "This folder holds what a search log gives when it is released under a guarantee to the people behind it. "
-            f"It is not the log: {_CHANGED.get(contents.release.counts, _MISSING)}. "
+            f"This folder holds what a search log gives when it is released under {_under(contents.release.proven)}. "
+            f"It is not the log: {LOG_ROWS[contents.release.rows].changed}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]
     )
 
 
-_MISSING = "what too few people asked is missing, and what is here was changed as described below"
-_CHANGED = {
-    "none": "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
-    "asked: read how often topics and kinds of things occur, never a single row"
-}
+def _under(proven: Guarantee) -> str:
+    if proven.kind == "syntactic":
+        return "a rule about what comes out of it"
+    one_step = "" if proven.covers_release else " that covers one step only"
+    return f"a guarantee to the people behind it{one_step}"
 
 
 def _tables(contents: Contents) -> str:
@@ -69,7 +69,7 @@ _TSV = (
 
 
 def _table(table: TableFile) -> str:
-    kind = KINDS[table.kind]
+    kind = table.described
     lines = [
         f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. Good for: {kind.good_for}.",
         "",
@@ -125,8 +125,9 @@ def _composed(release: Release) -> list[str]:
     tighter = release.composition.get("privacy_loss_distribution", {})
     if not tighter.get("below_the_sum"):
         return []
+    what = "release" if release.proven.covers_release else "step"
     return [
-        f"Composed by privacy-loss distributions, the same release is also within epsilon {tighter['epsilon']:g} at "
+        f"Composed by privacy-loss distributions, the same {what} is also within epsilon {tighter['epsilon']:g} at "
         f"delta {tighter['delta']:.3g}."
     ]
 
@@ -159,10 +160,17 @@ def _unprotected(release: Release) -> str:
     ]
     alone = "It was not accounted: other releases of the same log may exist, and what they tell adds to this one."
     if release.accounting.charge is not None:
-        alone = (
-            "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."
-        )
+        alone = _CHARGED.get(release.proven.kind, _ADDED_UP)
     return "\n".join(["## What is not protected", "", *listed, *always, "", alone])
+
+
+_ADDED_UP = "It was charged to a ledger that adds up the releases about the same people and refuses to exceed a limit."
+_CHARGED = {
+    "syntactic": "It was recorded in a ledger of the releases about the same people. A rule about the output bounds "
+    "nothing, so nothing was added up for it, and **no limit holds it back**.",
+    "sampling-only": "It was charged, for one of its steps only, to a ledger that adds up the releases about the same "
+    "people and refuses to exceed a limit: **no limit covers what the rest of it tells**.",
+}
 
 
 def _making(contents: Contents) -> str:

@@ -127,6 +127,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             proven=Guarantee.from_json(card["proven"]),
             tables=tables,
             counts=card["counts"],
+            rows=card.get("rows", "asked"),
             seeded=card["seeded"],
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],

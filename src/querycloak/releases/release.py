@@ -16,7 +16,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.accounting import NOT_ACCOUNTED, Accounting
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.plain_values import plain_mapping
-from querycloak.releases.tables import Table, batches_of, conformed, schema_of
+from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
 from querycloak.releases.versions import versions
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Release:
     proven: Guarantee
     tables: Mapping[str, Table] = field(repr=False)
     counts: str = "one-draw"
+    rows: str = "asked"
     seeded: bool = False
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +66,8 @@ class Release:
                 raise ParameterError(f"{name} must be a text; say what made the release")
         if self.counts not in COUNTS:
             raise ParameterError(f"counts must be one of {', '.join(COUNTS)}, got {self.counts!r}")
+        if self.rows not in LOG_ROWS:
+            raise ParameterError(f"rows must be one of {', '.join(LOG_ROWS)}, got {self.rows!r}")
         if not self.tables:
             raise ParameterError("tables must hold at least one table; an empty one says that nothing was released")
         for kind, table in self.tables.items():

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from querycloak.releases.datasheet import DATASHEET, datasheet_of
 from querycloak.releases.folder import Unfinished, WrittenFile, check_target
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.release import Release
-from querycloak.releases.tables import Table, batches_of, conformed, regrouped, schema_of
+from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
 
 FORMATS: Mapping[str, ModuleType] = {module.ENDING: module for module in (parquet, tsv)}
 
@@ -47,7 +47,8 @@ def save(release: Release, folder: str | os.PathLike[str], format_name: str, las
         files = []
         for kind, table in release.tables.items():
             with unfinished.file(f"{kind}.{format_name}") as file:
-                files.append(_write_table(kind, table, FORMATS[format_name], file, last_look, dropped))
+                written = _write_table(kind, table, FORMATS[format_name], file, last_look, dropped)
+                files.append(replace(written, described=described(kind, release.rows)))
         contents = Contents(release, tuple(files), last_look, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
         texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}
@@ -79,7 +80,7 @@ def _write_table(
     # Closed at once when writing fails: the engine behind the batches must not wait for the garbage collector.
     with closing(looked_at()) as batches:
         form.write(regrouped(batches, schema), schema, file)
-    return TableFile(kind, file.name, form.MEDIA_TYPE, rows, schema, file.checksum, file.size)
+    return TableFile(kind, KINDS[kind], file.name, form.MEDIA_TYPE, rows, schema, file.checksum, file.size)
 
 
 def _write_text(unfinished: Unfinished, name: str, text: str) -> str:

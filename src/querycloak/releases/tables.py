@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "log": Kind(
         "rows in the form of a search log, under user names that were made for this release",
-        "studies of single users' behaviour, as far as the guarantee below allows",
+        "",  # LOG_ROWS say
         {
             "user": (pa.string(), "a made-up name; it says nothing about who asked"),
             "query": _QUERY,
@@ -58,6 +58,58 @@ KINDS: Mapping[str, Kind] = {
             "time": (pa.timestamp("us"), "when, as the method releases it"),
         },
         frozenset({"url", "count", "time"}),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """What stands in the rows of a log: what a query is there, what it is good for, and how it differs from the log."""
+
+    query: str
+    good_for: str
+    changed: str
+
+
+_TOO_FEW = "what too few people asked is missing, and what is here was changed as described below"
+LOG_ROWS: Mapping[str, LogRows] = {
+    "asked": LogRows("what was asked", "studies of how single users search, as far as the guarantee allows", _TOO_FEW),
+    "alike": LogRows(
+        "what was asked, by one person alone perhaps",
+        "studies of how people refine queries, and of rare queries",
+        "queries are missing unless enough people asked them or others much like them, and names were replaced",
+    ),
+    "generalised": LogRows(
+        "the label of a concept that takes in what was asked",
+        "counting what kinds of things people look for; as a baseline",
+        "every search became the most specific concept that enough people share, and those without one are missing",
+    ),
+    "replaced": LogRows(
+        "what was drawn in place of what was asked",
+        "topics and kinds of things that people look for, taken over many rows; trying out software",
+        "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
+        "asked: read how often topics and kinds of things occur, never a single row",
+    ),
+    "rebuilt": LogRows(
+        "what was asked, with other concepts in place of its own; the words between them are as they were typed",
+        "comparing with the published method",
+        "within each query, concepts were replaced by others, drawn at random among those of a similar meaning. All "
+        "other words are somebody's own",
+    ),
+    "noised": LogRows(
+        "the label of a concept, as often as noise decided",
+        "a baseline; topics that people look for, taken over many users",
+        "noise was added to how often each user asked for each concept. No row is what anybody asked",
+    ),
+    "drawn": LogRows(
+        "what was asked",
+        "comparing with the published method",
+        "a few rows of real users were drawn from it, under other names",
+    ),
+    "made-up": LogRows(
+        "what a made-up user asked; real people asked it too, enough of them",
+        "totals, which pairs go together, how many pairs users have; trying out software",
+        "its users were made up from noisy totals. What too few people share is missing, and no user is anybody",
     ),
 }
 _NULLABLE = frozenset({"url", "time"})  # and of the log only
@@ -103,6 +155,16 @@ def schema_of(kind: str, columns: Iterable[str]) -> pa.Schema:
             f"got {', '.join(given) or 'none'}; select them in the method"
         )
     return pa.schema([pa.field(n, declared.columns[n][0], kind == "log" and n in _NULLABLE) for n in given])
+
+
+def described(kind: str, rows: str) -> Kind:
+    """A kind of table, in the words that fit what stands in its rows."""
+    found = KINDS[kind]
+    if kind != "log":
+        return found
+    said = LOG_ROWS[rows]
+    query = (found.columns["query"][0], said.query)
+    return replace(found, good_for=said.good_for, columns={**found.columns, "query": query})
 
 
 def batches_of(table: Table) -> Iterator[pa.RecordBatch]:

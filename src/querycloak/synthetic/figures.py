@@ -28,6 +28,7 @@ REPEATS = "Teevan et al. 2007: a third of queries are their user's own again, wi
 OURS = "ours"
 
 AOL_USERS = 657_426
+STEADY, CALIBRATED, AOL_SIZE = (2_000, 10**9), (30_000, 200_000), (AOL_USERS // 2, 10**9)
 _SEARCHES = 28_898_361
 _DAY = 86_400_000_000
 _MOST_WORDS = 5
@@ -39,7 +40,8 @@ _ATTACKED = 2_000
 class Figure:
     """A figure of AOL's log, or of logs in general; `least` and `most` are what a synthetic log is held to, if it is.
 
-    size: "any" if it does not depend on how many users there are, "aol" if it holds at AOL's size only.
+    users: from how many users to how many the figure is held. Rates steady early; what counts distinct things grows
+    with a log.
     """
 
     name: str
@@ -47,8 +49,12 @@ class Figure:
     source: str
     least: float | None = None
     most: float | None = None
-    size: str = "any"
+    users: tuple[int, int] = STEADY
     note: str = ""
+
+    def held_at(self, users: int) -> bool:
+        """Whether a log of so many users is held to it."""
+        return self.least is not None and self.users[0] <= users <= self.users[1]
 
     def holds(self, value: float) -> bool | None:
         """Whether a value is within what is held; None where nothing is."""
@@ -57,8 +63,10 @@ class Figure:
         return self.least <= value <= self.most
 
 
-def _near(name: str, aol: float, source: str, size: str = "any", within: float = 0.1, note: str = "") -> Figure:
-    return Figure(name, aol, source, aol * (1 - within), aol * (1 + within), size, note)
+def _near(
+    name: str, aol: float, source: str, users: tuple[int, int] = STEADY, within: float = 0.1, note: str = ""
+) -> Figure:
+    return Figure(name, aol, source, aol * (1 - within), aol * (1 + within), users, note)
 
 
 FIGURES: tuple[Figure, ...] = (
@@ -67,7 +75,7 @@ FIGURES: tuple[Figure, ...] = (
     _near("share of rows with a click", 19_442_629 / 36_389_567, README),
     _near("share of searches that ask for a further page", 7_887_022 / _SEARCHES, README),
     *(
-        _near(f"words per distinct query: {words}", share, AFFINITY)
+        _near(f"words per distinct query: {words}", share, AFFINITY, CALIBRATED)
         for words, share in zip(("1", "2", "3", "4", "5+"), (0.2664, 0.2022, 0.206, 0.146, 0.180), strict=True)
     ),
     *(
@@ -79,16 +87,16 @@ FIGURES: tuple[Figure, ...] = (
     Figure("share of new queries asked a day or more before", 0.2, REPEATS, 0.15, 0.33, note="within three months"),
     Figure("share of interests pursued over 30 days or more", 0.3, OURS, 0.2, 0.5, note="of those searched twice"),
     Figure("two known queries find their user", 0.97, OURS, 0.9, 1.0, note="of users with two or more"),
-    _near("distinct queries per search", 10_154_742 / _SEARCHES, README, "aol"),
-    _near("share of distinct queries of one user", 0.9, AFFINITY, "aol", 0.05),
+    _near("distinct queries per search", 10_154_742 / _SEARCHES, README, AOL_SIZE),
+    _near("share of distinct queries of one user", 0.9, AFFINITY, AOL_SIZE, 0.05),
     Figure("share of distinct queries without WordNet", 3_682_195 / 10_154_742, AFFINITY, note="not one term"),
-    Figure("searches for weather, in a million", 13_826 / _SEARCHES * 1e6, POOL, 160, 1500, "aol", "lower bound"),
-    Figure("searches for the first query, in a million", 10_000, OURS, 1_000, 30_000, "aol", "a site's name"),
-    Figure("users of a head such as tiger woods", 227, AFFINITY, size="aol", note="the head nearest to it"),
-    Figure("distinct queries that contain it", 365, AFFINITY, 120, 1_100, "aol"),
-    Figure("of which one user alone asked", 327, AFFINITY, 100, 1_050, "aol"),
+    Figure("searches for weather, in a million", 13_826 / _SEARCHES * 1e6, POOL, 160, 1500, AOL_SIZE, "lower bound"),
+    Figure("searches for the first query, in a million", 10_000, OURS, 1_000, 30_000, AOL_SIZE, "a site's name"),
+    Figure("users of a head such as tiger woods", 227, AFFINITY, users=AOL_SIZE, note="nearest head"),
+    Figure("distinct queries that contain it", 365, AFFINITY, 120, 1_100, AOL_SIZE),
+    Figure("of which one user alone asked", 327, AFFINITY, 100, 1_050, AOL_SIZE),
     Figure("several-query sessions that repeat one", 0.04, SAMPLES, note="by anybody"),
-    Figure("several-query sessions that repeat another's", 0.01, SAMPLES, note="well below, in small samples"),
+    Figure("several-query sessions that repeat another's", 0.01, SAMPLES, note="well below"),
 )
 
 

@@ -90,8 +90,14 @@ def _hash(data, start, end):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def find(data, start, end, slots, texts, text_ends):  # type: ignore[no-untyped-def]
     """The slot of a text: one that holds its number, or the empty one where it belongs."""
+    return probe(_hash(data, start, end), data, start, end, slots, texts, text_ends)
+
+
+@njit(cache=True, nogil=True)
+def probe(value, data, start, end, slots, texts, text_ends):  # type: ignore[no-untyped-def]
+    """The slot of a sequence of any numbers, from the one that its hash value names on."""
     mask = np.uint64(slots.size - 1)
-    slot = _hash(data, start, end) & mask
+    slot = value & mask
     while slots[slot] >= 0:
         begins = text_ends[slots[slot]]
         if text_ends[slots[slot] + 1] - begins == end - start:

@@ -119,9 +119,8 @@ def test_public_keys() -> None:
 
 
 def test_the_papers_guarantees() -> None:
-    claimed, proven = paper_guarantees(Laplace(1), 20, 4, unprotected=("x",))
+    claimed, proven = paper_guarantees(Laplace(1), 20, 4)
     assert claimed.epsilon == proven.epsilon == 8.0
-    assert proven.unprotected == ("x",)
     # alpha's second term is the larger one for a low threshold and wide noise: claimed more than proven
     claimed, proven = paper_guarantees(Laplace(20), 40, 1)
     assert proven.epsilon == 0.1

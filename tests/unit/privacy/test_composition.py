@@ -275,6 +275,19 @@ def test_the_delta_can_be_named() -> None:
             account.composed(bad)
 
 
+@given(st.lists(mechanisms(), min_size=1, max_size=3), st.sampled_from([1e-7, 1e-5, 1e-3]))
+@settings(max_examples=40, deadline=None)
+def test_the_epsilon_that_is_shown_is_within_its_delta(listed: list[Mechanism], at_delta: float) -> None:
+    losses = sum((each.losses() for each in listed), start=Losses())
+    shown = composed(losses, Fraction(1), Fraction(0), at_delta).epsilon
+    exact = losses.epsilon_at(at_delta)
+    assert (shown is None) == (exact is None)
+    if shown is not None and exact is not None:
+        assert losses.delta_at(shown) <= at_delta
+        assert shown == float(f"{shown:.4g}")
+        assert shown <= exact * 1.001 + 1e-12
+
+
 def test_sums_are_not_touched_by_it() -> None:
     """The limit is about sums: an account that has spent its epsilon refuses, however small the tighter figure."""
     account = releases(Clicks(epsilon=1, delta=1e-6, per_user=32, selection="gaussian").plan, 12)

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.privacy.explanation import belief_after, caught_at_most, explain
+from querycloak.privacy.accounting import price
+from querycloak.privacy.exact import stated
+from querycloak.privacy.explanation import belief_after, caught_at_most, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.noise import Laplace
 
 
 def guarantee(epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp") -> Guarantee:
@@ -99,3 +102,47 @@ def test_what_is_compared_where_queries_are_replaced() -> None:
     raw = Guarantee(kind="sampling-only", unit="query", neighbours="replace-query", epsilon=1, because="a proof")
     assert "released as it was typed" in explain(raw)
     assert "searches for the one thing" in explain(raw)
+
+
+@given(st.integers(1, 12), st.floats(0.01, 30), st.floats(1e-15, 0.5))
+def test_the_delta_of_a_group_is_rounded_up_and_ends_at_1(size: int, epsilon: float, delta: float) -> None:
+    exact = stated(delta) * sum(stated(math.exp(step * epsilon)) for step in range(size))
+    shown = group_delta(size, epsilon, delta)
+    assert min(1.0, float(exact) * (1 - 1e-9)) <= shown <= min(1.0, float(exact) * (1 + 1.1e-3))
+    assert group_delta(size, epsilon, 0.0) == 0
+
+
+@given(st.floats(0.1, 10), st.integers(1, 40), st.integers(1, 45))
+def test_no_group_brings_its_own_key_out_more_often_than_its_delta(epsilon: float, threshold: int, size: int) -> None:
+    """Without the group its key cannot come out: whatever epsilon is, its chance to do so is within delta."""
+    plan = price(Laplace(1 / epsilon), threshold, 1)
+    assert plan.noise.tail(threshold + 1 - size).down() <= group_delta(size, plan.epsilon, plan.delta)
+
+
+def test_three_accounts_of_one_person_have_more_than_three_times_epsilon() -> None:
+    """A bound of one key, noise of scale 1/8, threshold 2: what three accounts share comes out nearly always."""
+    plan = price(Laplace(1 / 8), 2, 1)
+    assert plan.epsilon == 8
+    assert plan.delta < 2.25e-7
+    assert plan.noise.tail(0).down() == pytest.approx(0.99966, abs=1e-5)
+    text = " ".join(explain(guarantee(8, 2.25e-7)).split())
+    assert "one person replaced by another: epsilon 16, delta 0.000671 (1 in 1,490)." in text
+    assert "Three accounts: no promise is left (delta reaches 1)." in text
+    assert "Three accounts: epsilon 3, delta 1.111e-06 (1 in 900,000)." in explain(guarantee(1))
+
+
+def test_a_group_without_delta_has_epsilon_alone() -> None:
+    text = explain(guarantee(0.1, 0.0, kind="pure-dp"))
+    assert "replaced by another: epsilon 0.2. Three accounts: epsilon 0.3." in text
+    searches = explain(guarantee(1, 0.0, unit="query", kind="pure-dp"))
+    assert "A person with ten searches: epsilon 10." in searches
+    assert "accounts" not in searches
+    replaced = Guarantee(kind="pure-dp", unit="user", neighbours="replace-query", epsilon=1, because="a proof")
+    assert "Two accounts of one person: epsilon 2. Three accounts: epsilon 3." in explain(replaced)
+    sampled = explain(guarantee(0.0, 0.25, kind="sampling-only"))
+    assert "replaced by another: epsilon 0, delta 0.5 (50 %). Three accounts: epsilon 0, delta 0.75 (75 %)." in sampled
+
+
+def test_a_group_beyond_what_numbers_hold() -> None:
+    assert group_delta(3, 1e9, 5e-324) == 1.0
+    assert "no promise is left" in explain(guarantee(500, 1e-12))

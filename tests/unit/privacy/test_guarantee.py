@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.guarantee import Guarantee, compose
+from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 
 
 def approximate(epsilon: Any = 1.0, delta: Any = 1e-7, **changes: Any) -> Guarantee:
@@ -168,3 +168,13 @@ def test_sums_that_mean_nothing() -> None:
         approximate(1, 0.6) + approximate(1, 0.6)
     with pytest.raises(ParameterError, match="parts must be at least one guarantee"):
         compose([])
+
+
+def test_what_a_user_is_promised_is_pure_only_where_there_is_no_delta() -> None:
+    assert user_guarantee(1.0, None, "a proof") == pure(because="a proof")
+    tiny = user_guarantee(1.0, 5e-324, "a proof", ("the day",))
+    assert (tiny.kind, tiny.unit, tiny.neighbours, tiny.unprotected) == (
+        "approximate-dp", "user", "add-remove-user", ("the day",)
+    )  # fmt: skip
+    with pytest.raises(ParameterError, match="delta must be a number above 0 and below 1"):
+        user_guarantee(1.0, 0.0, "a delta that was lost on the way")

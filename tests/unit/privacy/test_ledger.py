@@ -178,6 +178,24 @@ def test_syntactic_rules_are_recorded_and_cost_nothing(ledger: Ledger) -> None:
     assert [c.guarantee.kind for c in ledger.show("shop")[0].charges] == ["syntactic", "approximate-dp", "syntactic"]
 
 
+def test_sums_say_how_many_releases_they_are_about(ledger: Ledger) -> None:
+    assert ledger.show("shop")[0].coverage is None
+    spend(ledger, promise(epsilon=1, delta=None, kind="pure-dp"))
+    spend(ledger, promise())
+    (account,) = ledger.show("shop")
+    assert (account.coverage, account.to_json()["condition"]) == (None, None)
+    assert "covers" not in account.composed().condition
+    spend(ledger, SYNTACTIC)
+    spend(ledger, promise(0, 5e-7, kind="sampling-only"))
+    (account,) = ledger.show("shop")
+    said = "covers 2 of 4 releases; the others bound nothing, or one step only"
+    assert account.coverage == account.to_json()["condition"] == said
+    tighter = account.composed().to_json()["privacy_loss_distribution"]
+    assert tighter["condition"].startswith(f"{said}; it holds if it was fixed beforehand")
+    kinds = ["pure-dp", "approximate-dp", "syntactic", "sampling-only"]
+    assert [charge["kind"] for charge in account.to_json()["charges"]] == kinds
+
+
 def test_sampling_only_costs_what_it_says(ledger: Ledger) -> None:
     spend(ledger, promise(0, 5e-7, kind="sampling-only"))
     assert ledger.show("shop")[0].spent == (Fraction(0), Fraction(5, 10**7))

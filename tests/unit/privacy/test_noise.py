@@ -1,5 +1,5 @@
 import math
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import EngineError, ParameterError
-from querycloak.privacy.exact import Chance, exp_minus, float_up, rounded_up, stated
+from querycloak.privacy.exact import Chance, exp_minus, float_up, four_digits_up, rounded_up, stated
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from tests.unit.privacy.privacy_oracles import law
 
@@ -40,6 +40,24 @@ def test_rounding_up_never_rounds_down(exact: Fraction) -> None:
     assert Fraction(float_up(exact)) >= exact
     assert stated(rounded_up(exact)) >= exact
     assert rounded_up(exact) <= math.nextafter(float_up(exact), math.inf)
+
+
+@given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**30) | st.floats(1e-30, 1e30))
+def test_four_digits_never_round_down_and_no_smaller_four_do(number: Fraction | float) -> None:
+    shown = four_digits_up(number)
+    exact = number if isinstance(number, Fraction) else stated(number)
+    assert float(f"{shown:.4g}") == shown
+    below = Decimal(repr(shown)).next_minus(Context(prec=4))
+    assert Fraction(below) < exact <= stated(shown)
+    assert four_digits_up(shown) == shown
+
+
+def test_four_digits_of_what_lies_just_above_four_digits() -> None:
+    assert four_digits_up(3.48400000000005) == 3.485
+    assert four_digits_up(3.484) == 3.484
+    assert four_digits_up(0.1) == 0.1
+    assert four_digits_up(9999.5) == 10000.0
+    assert four_digits_up(stated(3.0) * Fraction(1001, 1000)) == 3.003  # 3 * 1.001 is 3.0029999999999997
 
 
 @given(noises, st.integers(-30, 30))

@@ -140,6 +140,23 @@ def test_accounting_on_the_card(tmp_path: Path) -> None:
     assert "in a ledger" in card(tmp_path / "charged")["deployment"]["implementation"]["composition"]
 
 
+def test_limits_are_promised_only_by_what_they_hold_for(tmp_path: Path) -> None:
+    pld = {"privacy_loss_distribution": {"below_the_sum": True, "epsilon": 1.5, "delta": 1e-6}}
+    for kind, proven in (("private", PROVEN), ("rule", SYNTACTIC), ("step", SAMPLING)):
+        release = a_release(proven=proven, accounting=Accounting("shop", 3), composition=pld)
+        release.save(tmp_path / kind)
+    said = {kind: " ".join(readme(tmp_path / kind).split()) for kind in ("private", "rule", "step")}
+    assert "refuses to exceed a limit." in said["private"]
+    assert "released under a guarantee to the people behind it. It is not the log" in said["private"]
+    assert "the same release is also within" in said["private"]
+    assert "refuses to exceed" not in said["rule"]
+    assert "**no limit holds it back**" in said["rule"]
+    assert "released under a rule about what comes out of it. It is not the log" in said["rule"]
+    assert "**no limit covers what the rest of it tells**" in said["step"]
+    assert "a guarantee to the people behind it that covers one step only" in said["step"]
+    assert "the same step is also within" in said["step"]
+
+
 def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     a_release().save(tmp_path / "built-in")
     a_release().save(tmp_path / "own", last_look=LastLook(words=("zebra", "yak"), expressions=("qu+x",)))

@@ -92,10 +92,11 @@ def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word
     safe = engine.fetch(counts.used_by(min_word_users).select("x"))["x"]
     concepts = _concepts(frequent, [int(totals[f"grams_{n}"] or 0) for n in range(1, LONGEST + 1)], safe)
     if not len(concepts):
-        kind = "of its users (a share)" if concept_users < 1 else "users"
+        kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
+        way_out = "use k-anonymity, which needs none"
         raise InputError(
             f"this log has no concepts: no word or phrase that says something was used by concept_users = "
-            f"{concept_users:g} {kind}; lower it, or use k-anonymity, which needs none"
+            f"{concept_users:g} {kind}; {way_out if concept_users == 2 else f'lower it towards 2, or {way_out}'}"
         )
     return concepts
 

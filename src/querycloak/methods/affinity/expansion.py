@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from querycloak.methods.affinity.concepts import Concepts
 from querycloak.methods.distinct_queries import gather
 from querycloak.methods.rows import Rows, sorted_sets
-from querycloak.words.lexicon import find, grown, spans_of
+from querycloak.words.lexicon import find, grown, probe, spans_of
 from querycloak.words.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -180,20 +180,7 @@ def _find_vertex(data, start, end, slots, vertex_ends):  # type: ignore[no-untyp
     for i in range(start, end):
         value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
         value ^= value >> np.uint64(31)
-    mask = np.uint64(slots.size - 1)
-    slot = value & mask
-    while slots[slot] >= 0:
-        other = vertex_ends[slots[slot]]
-        if vertex_ends[slots[slot] + 1] - other == end - start:
-            same = True
-            for i in range(end - start):
-                if data[other + i] != data[start + i]:
-                    same = False
-                    break
-            if same:
-                return slot
-        slot = (slot + np.uint64(1)) & mask
-    return slot
+    return probe(value, data, start, end, slots, data, vertex_ends)
 
 
 @njit(cache=True, nogil=True)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
@@ -25,12 +26,15 @@ DEFAULT_CONCEPT_USERS = 0.0001
 MOST_MIN_USERS = 1_000_000
 _MILLION = 1_000_000
 _UNPROTECTED = (
+    *ALWAYS,
     "which queries belong to one person: together they can name somebody, though each passed by itself",
     "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
     "all else that its user asked",
     "words of few users: a word that is no concept weighs nothing and comes along with a frequent one",
-    "how many searches each person has among the released",
-    "the difference between two releases of one log",
+    "that a query came out or did not: all queries of all users decide about it",
+    "whether the log has concepts at all: an error tells whoever runs it",
+    SEARCHES_OF_EACH,
+    TWO_RELEASES,
 )
 
 
@@ -76,15 +80,17 @@ class Affinity:
 
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
-        together = f"what {self.min_word_users} accounts agree to release"
-        accounts = (f"{together}: a secret beside a frequent word, and again by itself",)
+        accounts = (
+            f"{AGREED_ACCOUNTS}: {self.min_word_users} bring out a secret that stands beside a frequent word, "
+            f"{max(self.min_users or 0, self.min_word_users)} anything"
+        )
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
             kind="syntactic",
             unit="query",
             neighbours=None,
             k=self.min_users,
-            unprotected=_UNPROTECTED[:2] + accounts + _UNPROTECTED[2:] + times,
+            unprotected=(*_UNPROTECTED, accounts, *times),
             because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
             f"{self.theta:g} or more to it, and if each of its words has {self.min_word_users} users (affinity.md)",
         )
@@ -103,24 +109,14 @@ class Affinity:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count degrees and filter."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.uses import uses_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         uses = uses_of(log)
         log.checked()
         passed = self._passed(log, uses)
-        return make_release(
-            self,
-            log,
-            lambda: {"log": self._renamed(log, uses, passed, drawing)},
-            counts="exact",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+        return run.finish(lambda: {"log": self._renamed(log, uses, passed, run.drawing)}, counts="exact", rows="alike")
 
     def _passed(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """The queries that come out, in the engine."""
@@ -142,23 +138,14 @@ class Affinity:
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
     def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
-        """The searches for what passed, under names that only this release has.
-
-        They may be as many as the log's, so they are streamed when it is saved: the log must still be open then.
-        """
-        import ibis
-
-        from querycloak.methods.pseudonyms import renamed
-        from querycloak.releases.tables import Stream
+        """The searches for what passed, under names that only this release has."""
+        from querycloak.methods.pseudonyms import streamed
+        from querycloak.methods.uses import searches_of
 
         if self.keep_time:
             searches = log.rows.select("user", "query", "time").distinct().semi_join(passed, "query")
-        else:
-            kept = uses.semi_join(passed, "query")
-            searches = kept.select("user", "query", number=ibis.range(0, kept.searches).unnest())
-        columns = ["user", "query", *(["time"] if self.keep_time else [])]
-        ordered = renamed(searches, randomness).select(*columns).order_by(columns)
-        return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+            return streamed(log, searches, ["user", "query", "time"], randomness)
+        return streamed(log, searches_of(uses.semi_join(passed, "query")), ["user", "query"], randomness)
 
     def explain(self, log: SearchLog, query: str) -> Explained:
         """What protects a query: private output."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse, whole
 
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
+    *ALWAYS,
     "which concepts belong to one person: together they can name somebody, though each is shared by k users",
-    "what several accounts of one person agree to release",
-    "how many searches each person has among the released",
-    "the difference between two releases of one log",
+    "who asked for a concept: whoever knows all its users but one learns about that one",
+    AGREED_ACCOUNTS,
+    SEARCHES_OF_EACH,
+    "how finely concepts were split: it tells about how many asked for each",
+    TWO_RELEASES,
 )
 
 
@@ -70,23 +74,15 @@ class Generalize:
         randomness: Randomness | None = None,
     ) -> Release:
         """Match, count users of concepts, cut."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.uses import uses_of
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         uses = uses_of(log)
         log.checked()
         renamings = self._generalised(log, uses)
-        return make_release(
-            self,
-            log,
-            lambda: {"log": _renamed(log, uses, renamings, drawing)},
-            counts="exact",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
+        return run.finish(
+            lambda: {"log": _renamed(log, uses, renamings, run.drawing)}, counts="exact", rows="generalised"
         )
 
     def _generalised(self, log: SearchLog, uses: ir.Table) -> ir.Table:
@@ -110,13 +106,10 @@ class Generalize:
 
 
 def _renamed(log: SearchLog, uses: ir.Table, renamings: ir.Table, randomness: Randomness) -> Table:
-    """The searches as concepts, under names that only this release has; streamed when it is saved."""
-    import ibis
-
-    from querycloak.methods.pseudonyms import renamed
-    from querycloak.releases.tables import Stream
+    """The searches as concepts, under names that only this release has."""
+    from querycloak.methods.pseudonyms import streamed
+    from querycloak.methods.uses import searches_of
 
     joined = uses.join(renamings, "query")
-    searches = joined.select("user", query=joined.concept, number=ibis.range(0, joined.searches).unnest())
-    ordered = renamed(searches, randomness).select("user", "query").order_by(["user", "query"])
-    return Stream(ordered.schema().to_pyarrow(), lambda: log.engine.stream(ordered))
+    searches = searches_of(joined.select("user", "searches", query=joined.concept))
+    return streamed(log, searches, ["user", "query"], randomness)

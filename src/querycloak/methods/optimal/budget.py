@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.accounting import four_digits_up
 from querycloak.privacy.deltas import any_passes
+from querycloak.privacy.exact import four_digits_up
 from querycloak.privacy.hockeystick import tail_bounds, zcdp_delta
 from querycloak.privacy.noise import LARGEST_NOISE, Gaussian
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import VARIANTS, checked_choice
 from querycloak.methods.optimal.budget import Budget, plan_budget
+from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.exact import exp_minus, rounded_up, stated
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 64, 4
 """What keeps most of the synthetic standard log at (8, 1e-7); fewer per user suit logs of people who search little."""
 _MOST_PER_USER = 1000
-UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-)
 _UNPROTECTED_BY_SAMPLING = (
     "how often each pair comes out, and which pairs: computed from the log without noise",
     "what users who are drawn did: all rows of a drawn user stand under one name",
@@ -134,28 +131,15 @@ class Optimal:
         """What Hong, Vaidya, Lu and Wu say, in the paper variant."""
         if self.variant != "paper":
             return None
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            because="as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)",
-        )
+        because = "as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)"
+        return user_guarantee(self.epsilon, self.delta, because)
 
     def proven(self) -> Guarantee:
         """What optimal.md proves."""
         if self.budget is None:
             return self._proven_of_sampling()
-        return Guarantee(
-            kind="approximate-dp",
-            unit="user",
-            neighbours="add-remove-user",
-            epsilon=self.budget.epsilon,
-            delta=self.budget.delta,
-            unprotected=UNPROTECTED,
-            because=self._because(self.budget),
-        )
+        unprotected = (*ALWAYS, several_accounts(self.budget.pair_threshold + 1))
+        return user_guarantee(self.budget.epsilon, self.budget.delta, self._because(self.budget), unprotected)
 
     def _because(self, budget: Budget) -> str:
         linked = ""
@@ -172,13 +156,16 @@ class Optimal:
         )
 
     def _proven_of_sampling(self) -> Guarantee:
+        chance = _chance_to_appear(float(self.epsilon or 0), float(self.delta or 0))
+        # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
+        accounts = several_accounts(math.ceil(1 / stated(chance)))
         return Guarantee(
             kind="sampling-only",
             unit="user",
             neighbours="add-remove-user",
             epsilon=0.0,
-            delta=_chance_to_appear(float(self.epsilon or 0), float(self.delta or 0)),
-            unprotected=UNPROTECTED + _UNPROTECTED_BY_SAMPLING,
+            delta=chance,
+            unprotected=(*ALWAYS, accounts, *_UNPROTECTED_BY_SAMPLING),
             because="given how often each pair comes out, which is computed from the log, delta is the largest chance "
             "that a user of the log is drawn and appears under a made-up name; unless it is far below one divided by "
             "the number of users, it protects nobody (methods/optimal/optimal.md)",
@@ -197,25 +184,15 @@ class Optimal:
         randomness: Randomness | None = None,
     ) -> Release:
         """Count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
-        from querycloak.privacy.randomness import Randomness
+        from querycloak.methods.releasing import Run
 
-        require_budget(self, ledger, population)
-        drawing = randomness or Randomness()
+        run = Run.begin(self, log, ledger, population, randomness)
         if self.budget is not None:
-            draw, remarks = self._synthetic(log, drawing), list[str]()
+            draw, remarks = self._synthetic(log, run.drawing), list[str]()
         else:
-            draw, remarks = self._sampled(log, drawing)
-        return make_release(
-            self,
-            log,
-            draw,
-            counts="sampled" if self.budget is None else "synthetic",
-            remarks=remarks,
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
-        )
+            draw, remarks = self._sampled(log, run.drawing)
+        counts, rows = ("sampled", "drawn") if self.budget is None else ("synthetic", "made-up")
+        return run.finish(draw, counts=counts, rows=rows, remarks=remarks)
 
     def _synthetic(self, log: SearchLog, randomness: Randomness) -> Callable[[], Mapping[str, Table]]:
         """Bound the log; what is returned draws the noisy tables, and reads the log no more after that."""
@@ -258,7 +235,6 @@ class Optimal:
         from querycloak.methods.optimal.sampling import log_table, named, sample
 
         held = of_log(log)
-        log.checked()
         solution = self.solve(held)
 
         def draw() -> dict[str, Table]:
@@ -288,14 +264,22 @@ class Optimal:
         if self.support is not None and not (goal.goal >= 0).any():
             raise InputError(f"{PRIVATE} no pair reaches support {self.support:g}; the largest is {_largest(held):.4g}")
         if not goal.total_exact:
-            return solve(rows, goal)
+            solution = solve(rows, goal)
+            if self.objective != "joint":  # which may want fewer
+                self._check_reached(solution)
+            return solution
         largest = largest_output(held, bound)
+        self._check_reached(largest)
+        return solve(rows, goal, begun=largest.counts)
+
+    def _check_reached(self, largest: Solution) -> None:
+        from querycloak.methods.optimal.holdings import PRIVATE
+
         if largest.value < (self.output_size or 0):
             raise InputError(
                 f"{PRIVATE} output_size {self.output_size:,} is above what the constraints allow: the largest output "
                 f"found has {int(largest.value):,} rows, and none has more than {int(largest.bound):,}"
             )
-        return solve(rows, goal, begun=largest.counts)
 
     def _planned(self) -> Budget:
         if self.budget is None:

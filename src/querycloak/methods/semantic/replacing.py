@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import VARIANTS, checked_choice
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero
 
@@ -25,11 +26,7 @@ REPEATS = ("draw", "reuse")
 WORDNET = "wordnet"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
-_UNPROTECTED = (
-    "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
-    "who is in the log: neighbours have the same users",
-)
+_UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
 _TIMES_UNPROTECTED = {
     "keep": "the time of every search",
     "hour": "the hour of every search",
@@ -103,6 +100,12 @@ class Semantic:
     @property
     def _epsilon(self) -> float:
         return float(self.epsilon or 0.0)
+
+    @property
+    def _rows(self) -> str:
+        if self.criterion == "hbdp":
+            return "noised"
+        return "rebuilt" if self.variant == "paper" else "replaced"
 
     @property
     def topic_names(self) -> str:
@@ -225,14 +228,12 @@ class Semantic:
         randomness: Randomness | None = None,
     ) -> Release:
         """Look at the taxonomy, count, charge, draw."""
-        from querycloak.methods.releasing import make_release, require_budget
+        from querycloak.methods.releasing import Run
         from querycloak.methods.semantic.drawing import Replacement
         from querycloak.methods.semantic.histories import Histories, staged_searches
-        from querycloak.privacy.randomness import Randomness
 
-        require_budget(self, ledger, population)
+        run = Run.begin(self, log, ledger, population, randomness)
         replacement = Replacement.of(self, self.read_taxonomy())
-        drawing = randomness or Randomness()
         searches = staged_searches(log)
         log.checked()
         if self.criterion == "hbdp":
@@ -240,14 +241,10 @@ class Semantic:
 
             users = log.engine.fetch(searches.agg(users=searches.user.nunique()))["users"][0].as_py()
             check_size(replacement.domains.domains[0], users)
-        histories = Histories.of(self, log, searches, ledger, population, drawing)
-        return make_release(
-            self,
-            log,
-            lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), drawing)},
+        histories = Histories.of(self, log, searches, ledger, population, run.drawing)
+        return run.finish(
+            lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), run.drawing)},
             counts="one-draw" if self.criterion == "hbdp" else "none",
-            ledger=ledger,
-            population=population,
-            seeded=not drawing.private,
+            rows=self._rows,
             paid=histories.paid,
         )
