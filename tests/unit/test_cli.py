@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import EngineError
+from querycloak.present.wording import as_typed
 from tests.commands import querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
@@ -284,3 +285,33 @@ def test_help_loads_no_engine(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_summaries_of_commands_are_not_cut() -> None:
+    for arguments in ([], ["guarantee"], ["release"], ["tune"], ["ledger"]):
+        done = querycloak(*arguments, "--help", COLUMNS="80")
+        assert done.returncode == 0
+        assert "..." not in done.stdout.split("Commands:")[1]
+        assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_version() -> None:
+    done = querycloak("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"querycloak \d+\.\d+\S*\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("per_user must be at least 1, got 0", "--per-user must be at least 1, got 0"),
+        ("epsilon and delta must be given: the budget", "--epsilon and --delta must be given: the budget"),
+        ("give the budget (epsilon, delta), never both", "give the budget (--epsilon, --delta), never both"),
+        ("delta must be a number below 1, got None; give one", "--delta must be given, a number below 1; give one"),
+        ("columns maps 'per_user', which is none", "columns maps 'per_user', which is none"),
+        ("somebody's min_users and nobody's keys", "somebody's --min-users and nobody's keys"),
+        ("users must not be fooled by some_thing (or so)", "--users must not be fooled by some_thing (or so)"),
+    ],
+)
+def test_messages_name_options(message: str, shown: str) -> None:
+    assert as_typed(message) == shown

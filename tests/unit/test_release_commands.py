@@ -18,6 +18,8 @@ from tests.commands import querycloak
 from tests.logs import AOL_HEADER, Row, aol, write
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "1")
+SPLIT = ("--epsilon", "4", "--delta", "1e-3", "--split", "clicks=1,sessions=2")
+LONG = ("--epsilon", "4", "--delta", "1e-3", "--queries-per-session", "12", "--force")
 SECRETS = ["SECRETUSER", "secret query", "secret-site", "4111 1111 1111 1111", "rosebud"]
 
 
@@ -309,6 +311,33 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
     assert told["yields"][0]["keys"] >= 2
 
 
+def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> None:
+    auto = ("--epsilon", "20", "--delta", "1e-2", "--per-user", "auto", "--no-clicks")
+    done = querycloak("release", "sessions", log, *auto, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]
+    assert chosen["per_user"] is None
+    assert f"chosen for this log: --sessions-per-user {chosen['sessions_per_user']}, " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["release", "affinity"], "--min-users <int> How many users must have asked a query, or others like it."),
+        (["release", "affinity"], "--variant <str> default; the paper has no other."),
+        (["release", "k-anonymity"], "--variant <str> default; the paper has no other."),
+        (["guarantee", "generalize"], "--variant <str> default; the paper has no other."),
+        (["guarantee", "clicks"], "--variant <str> default, or paper: as published, to compare."),
+        (["guarantee", "optimal"], "--per-user N How many pairs one user may add to; 64 by default."),
+        (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
+    ],
+)
+def test_help_of_a_method_tells_what_is_true_of_it(arguments: list[str], told: str) -> None:
+    shown = querycloak(*arguments, "--help", COLUMNS="80").stdout
+    assert told in " ".join(shown.split())
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
     done = querycloak("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
@@ -346,6 +375,17 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "--log must be given"),
         (["tune", "clicks", *BUDGET, "--log", "{log}"], "tune tries every bound: leave --per-user out"),
         (["tune", "k-anonymity", "--min-users", "5", "--log", "{log}"], "has no bound to tune"),
+        (["guarantee", "semantic"], "--epsilon must be given, a finite number above 0; give the most"),
+        (["guarantee", "affinity"], "--min-users must be given: how many users must"),
+        (["guarantee", "generalize"], "--min-users must be given: how many users must"),
+        (["guarantee", "query-pool", "--epsilon", "1", "--off-pool"], "--delta must be given, a number above 0"),
+        (["release", "query-pool", "{log}", "--per-user", "3"], "querycloak release query-pool --help shows what does"),
+        (["guarantee", "clicks", "--noise", "1", "--threshold", "9", "--per-user", "0"], "--per-user must be at least"),
+        (["guarantee", "sessions", *SPLIT, "--no-clicks"], "--split must be left out with --no-clicks: it divides"),
+        (["guarantee", "sessions", *BUDGET, "--no-clicks"], "--per-user must be left out with --no-clicks"),
+        (["guarantee", "sessions", *LONG], "--queries-per-session must be at most 10, got 12; give 2 to 10: each"),
+        (["guarantee", "k-anonymity", "--min-users", "3", "--preset", "dma"], "preset dma sets --min-users and keys"),
+        (["synth", "--users", "10", "--out", "{folder}/x.tsv", "--threads", "0"], "--threads must be at least 1, got"),
         (["ledger", "set", "people", "--epsilon", "0", "--delta", "0"], "epsilon must be a finite number above 0"),
     ],
 )  # fmt: skip

@@ -90,6 +90,7 @@ class Sessions:
             {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
         )
         check_auto(self.per_user, self.auto_share, given, self.variant)
+        self._check_one_table()
         if self.per_user == AUTO:
             if self.sessions_per_user is not None:
                 raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
@@ -99,6 +100,18 @@ class Sessions:
             self._set_paper_plans(given)
         else:
             self._set_plans(given)
+
+    def _check_one_table(self) -> None:
+        """Refuse what is about clicks where there are none."""
+        if not self.no_clicks:
+            return
+        if self.split is not None:
+            raise ParameterError("split must be left out with no_clicks: it divides a budget between two tables")
+        if self.per_user not in (None, AUTO):
+            raise ParameterError(
+                "per_user must be left out with no_clicks: it bounds clicks; sessions_per_user and "
+                "queries_per_session bound sessions"
+            )
 
     @property
     def chooser(self) -> BoundChooser:
@@ -110,7 +123,7 @@ class Sessions:
         queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
         return replace(
             self,
-            per_user=bound,
+            per_user=None if self.no_clicks else bound,
             sessions_per_user=max(1, bound // max(1, sensitivity(1, queries))),
             queries_per_session=queries,
             auto_share=None,
@@ -166,7 +179,7 @@ class Sessions:
             whole(
                 "queries_per_session",
                 queries if self.queries_per_session is None else self.queries_per_session,
-                "say how many queries of a session may count",
+                f"give 2 to {LONGEST_SESSION}: each more doubles a session's sequences, and --force does not lift this",
                 least=2,
                 most=LONGEST_SESSION,
             ),

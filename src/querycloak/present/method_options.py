@@ -87,6 +87,7 @@ OPTIONS: dict[str, Any] = {
 }
 """The options of methods by the name of the field that they fill; a method has those that it has fields for."""
 
+METAVAR_OF = {("optimal", "per_user"): "N"}  # it knows no auto
 _NO_OTHER_VARIANT = "default; the paper has no other."
 HELP_OF: dict[tuple[str, str], str] = {
     ("affinity", "min_users"): "How many users must have asked a query, or others like it.",
@@ -183,6 +184,7 @@ def _annotation(method: str, option: str) -> Any:
         return declared
     information = copy(declared.__metadata__[0])
     information.help = told
+    information.metavar = METAVAR_OF.get((method, option), information.metavar)
     return Annotated[declared.__origin__, information]
 
 

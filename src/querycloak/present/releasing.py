@@ -114,6 +114,13 @@ def _when_empty(method: Method) -> str:
     return f"Nothing passed: the log is small for this budget. {more}. Each try is a release: it adds up."
 
 
+def _chosen(parameters: dict[str, Any]) -> str:
+    """The bounds that were chosen, as options, and what selects keys."""
+    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in ("per_user", "sessions_per_user")}
+    said = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
+    return ", ".join([*said, parameters["selection"]])
+
+
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Say what was released; what the last look dropped is for the owner's eyes, on stderr."""
     if as_json:
@@ -123,7 +130,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         lines = [*guarantee_lines(method), ""]
         parameters = made["card"]["parameters"]
         if parameters.get("per_user") != method.parameters().get("per_user"):
-            lines.append(f"chosen for this log: --per-user {parameters['per_user']}, {parameters['selection']}")
+            lines.append(f"chosen for this log: {_chosen(parameters)}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from querycloak.errors import CheckFailed, ParameterError
+from querycloak.privacy.parameters import natural
 from querycloak.synthetic.presets import PRESETS
 from querycloak.synthetic.writing import OnUsers, Written, synthesize
 
@@ -30,6 +31,8 @@ def make_log(
     out: Path, users: int, seed: int, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write the log, say so, and compare it with AOL's if asked to."""
+    if threads is not None:
+        natural("threads", threads, "leave it out to use all cores")
     with making_progress(users, quiet=quiet or as_json) as on_users:
         written = synthesize(out, users, seed=seed, truth=truth, workers=threads, on_users=on_users)
     if not as_json and not quiet:

@@ -16,11 +16,13 @@ _QUOTED = re.compile(r"((?<!\w)'[^']*'(?!\w))")
 # A word with an underscore is a parameter wherever it stands; others only where a sentence is about them.
 _COMPOUND = re.compile(r"(?<![\w-])[a-z]+(?:_[a-z]+)+(?!\w)")
 _SUBJECT = re.compile(r"^(\w+)(?: and (\w+))?(?= must )")
+_MISSING = re.compile(r" must be (.*), got None(?=;|$)")
 _LISTED = re.compile(r"(?<=\()\w+(?:, \w+)*(?=\))")
 
 
 def as_typed(message: str) -> str:
-    """The message with `--per-user` for `per_user`: what was typed, and what to type."""
+    """The message with `--per-user` for `per_user`, and without a value for what was not typed at all."""
+    message = _MISSING.sub(r" must be given, \1", message)
     return "".join(part if _QUOTED.fullmatch(part) else _with_options(part) for part in _QUOTED.split(message))
 
 

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from querycloak.privacy.composition import Composed
 
 __all__ = ["Account", "Charge", "how_to_set"]
+
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,16 @@ class Account:
 
     def _refusal(self, asked: tuple[Fraction, Fraction]) -> str:
         limit = stated(self.epsilon_limit), stated(self.delta_limit)
-        parts = [("allows", limit), ("spent", self.spent), ("asked", asked), ("left", self.left)]
-        figures = ", ".join(f"{word} {_decimal(e)} and {_decimal(d)}" for word, (e, d) in parts)
+        parts = [
+            ("allows", limit, ROUND_FLOOR),
+            ("spent", self.spent, ROUND_CEILING),
+            ("asked", asked, ROUND_CEILING),
+            ("left", self.left, ROUND_FLOOR),
+        ]
+        figures = ", ".join(
+            f"{word} {_decimal(epsilon, rounding)} and {_decimal(delta, rounding)}"
+            for word, (epsilon, delta), rounding in parts
+        )
         return (
             f"the ledger refuses: population {self.population!r}, epsilon and delta: {figures}; ask for less, or let "
             f"the owner raise the limit: {how_to_set(self.population)}"
@@ -140,7 +150,7 @@ def how_to_set(population: str) -> str:
     return f"querycloak ledger set {shlex.quote(population)} --epsilon E --delta D"
 
 
-def _decimal(exact: Fraction) -> str:
-    """Write a sum of decimals as the decimal that it is."""
-    number = Context(prec=400).divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize()
+def _decimal(exact: Fraction, rounding: str) -> str:
+    """Write a number to four digits."""
+    number = Context(_DIGITS, rounding).divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize()
     return format(number, "f") if number == 0 or number.adjusted() >= -4 else f"{number:e}".replace("e-0", "e-")

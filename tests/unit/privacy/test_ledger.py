@@ -97,6 +97,13 @@ def test_what_is_spent_and_what_is_left_make_the_limit(costs: list[tuple[float, 
     assert Fraction(repr(said["spent"]["delta"])) >= account.spent[1]
 
 
+def test_a_refusal_is_rounded_so_that_it_shows_why(ledger: Ledger) -> None:
+    spend(ledger, promise(1.00001, 9.0028234745613377e-7))
+    with pytest.raises(BudgetRefused) as refused:
+        spend(ledger, promise(2 / 3, 9.9717652543866231e-8))
+    assert "spent 1.001 and 9.003e-7, asked 0.6667 and 9.972e-8, left 6.999 and 9.971e-8;" in str(refused.value)
+
+
 def test_too_much_is_refused_with_all_figures(ledger: Ledger) -> None:
     spend(ledger, promise(6.6, 2e-7))
     before = ledger.path.read_bytes()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from querycloak.errors import ParameterError
 from querycloak.methods.method import checked_choice
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.exact import stated
@@ -55,7 +56,7 @@ class Affinity:
     def __post_init__(self) -> None:
         checked_choice("variant", self.variant, ("default",))
         if self.min_users is None:
-            refuse("min_users", "given", self.min_users, "say how many users must protect a query, such as 10")
+            raise ParameterError("min_users must be given: how many users must protect a query, such as 10")
         way_out = "say how many users must protect a query, such as 10"
         whole("min_users", self.min_users, way_out, least=2, most=MOST_MIN_USERS)
         object.__setattr__(self, "theta", _checked_theta(self.theta))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from querycloak.errors import ParameterError
 from querycloak.methods.method import checked_choice
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import refuse, whole
+from querycloak.privacy.parameters import whole
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -41,10 +42,9 @@ class Generalize:
 
     def __post_init__(self) -> None:
         checked_choice("variant", self.variant, ("default",))
-        way_out = "say how many users must share a concept, such as 10"
         if self.min_users is None:
-            refuse("min_users", "given", self.min_users, way_out)
-        whole("min_users", self.min_users, way_out, least=2)
+            raise ParameterError("min_users must be given: how many users must share a concept, such as 10")
+        whole("min_users", self.min_users, "say how many users must share a concept, such as 10", least=2)
 
     def parameters(self) -> dict[str, Any]:
         """What was given."""
