@@ -55,7 +55,7 @@ def test_guarantee_as_json_without_data() -> None:
     assert set(told["proven"]) == {"kind", "unit", "neighbours", "epsilon", "delta", "k", "unprotected", "because"}
 
 
-def test_guarantee_loads_no_engine() -> None:
+def test_a_guarantee_or_dry_run_loads_no_engine(log: Path) -> None:
     code = (
         "import sys\nfrom querycloak.present.cli import app\nfrom querycloak.present.running import run\n"
         "run(lambda: app(standalone_mode=False))\n"
@@ -63,12 +63,14 @@ def test_guarantee_loads_no_engine() -> None:
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     for arguments in (
-        ["clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"],
-        ["sessions", "--epsilon", "8", "--delta", "1e-7"],
-        ["query-pool", "--epsilon", "8"],
-        ["k-anonymity", "--preset", "dma"],
+        ["guarantee", "clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"],
+        ["guarantee", "sessions", "--epsilon", "8", "--delta", "1e-7"],
+        ["guarantee", "query-pool", "--epsilon", "8"],
+        ["guarantee", "semantic", "--epsilon", "8", "--domain", "disease"],
+        ["guarantee", "k-anonymity", "--preset", "dma"],
+        ["release", "clicks", str(log), *BUDGET, "--dry-run"],
     ):
-        command = [sys.executable, "-c", code, "guarantee", *arguments]
+        command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stderr == "[]\n"
 
@@ -323,11 +325,11 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["release", "affinity"], "--min-users <int> How many users must have asked a query, or others like it."),
-        (["release", "affinity"], "--variant <str> default; the paper has no other."),
-        (["release", "k-anonymity"], "--variant <str> default; the paper has no other."),
-        (["guarantee", "generalize"], "--variant <str> default; the paper has no other."),
-        (["guarantee", "clicks"], "--variant <str> default, or paper: as published, to compare."),
+        (["release", "affinity"], "How many users must have asked a query, or others like it."),
+        (["release", "affinity"], "default; the paper has no other."),
+        (["release", "k-anonymity"], "default; the paper has no other."),
+        (["guarantee", "generalize"], "default; the paper has no other."),
+        (["guarantee", "clicks"], "default, or paper: as published, to compare."),
         (["guarantee", "optimal"], "--per-user N How many pairs one user may add to; 64 by default."),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],

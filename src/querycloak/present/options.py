@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
 LogFormat = Annotated[str | None, typer.Option(help="aol, excite, sogou, ubi or table; told by the log if not given.")]
-Columns = Annotated[str | None, typer.Option(help="Which columns of a table are ours: user=...,time=...,query=...[,rank=...,url=...].")]  # noqa: E501  # fmt: skip
+Columns = Annotated[str | None, typer.Option(help="Of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
 Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
 Since = Annotated[str | None, typer.Option(help="Leave out what is earlier (2006-03-01, or with a time).")]
 Until = Annotated[str | None, typer.Option(help="Leave out this time and what is later.")]

@@ -63,7 +63,8 @@ def show_dry_run(
             f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
             f"{step}"
         )
-    lines = [*guarantee_lines(method), "", f"charge: {charge}", f"log: {size:,} bytes", "nothing was read"]
+    payment = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
+    lines = [*guarantee_lines(method), "", *payment, f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

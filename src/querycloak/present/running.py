@@ -20,7 +20,8 @@ _signals: list[int] = []
 def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive Ctrl-C
+            signal.signal(number, _interrupt)
     code = run(command)
     # Whatever happens from here on is tear-down of libraries, which has no business on the terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
