@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,9 +15,7 @@ BLOCK = 4 << 20
 LONGEST_RECORD = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_FEED, _CARRIAGE_RETURN = 10, 13
-# A mark before a record and a carriage return behind it: a record that is skipped must be too long without them, for
-# the same record may be held, and then judged, where it begins at another place in what is read at once.
-_NOT_OF_THE_RECORD = len(_BYTE_ORDER_MARK) + 1
+_MARKS = re.compile(b"^(?:" + _BYTE_ORDER_MARK + b")+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -89,14 +88,16 @@ def read_blocks(file: LogFile, part: Part, *, numbered: bool = True) -> Iterator
 
 
 def _without_marks(data: bytes) -> bytes:
-    """Records without a byte order mark at their beginning.
+    """Records without byte order marks at their beginning.
 
     Files that were glued together have marks within; and were only the first record's taken away, how a record is
     read would depend on who comes before.
     """
     if _BYTE_ORDER_MARK[:1] not in data:  # one byte is found far faster than three
         return data
-    return data.removeprefix(_BYTE_ORDER_MARK).replace(b"\n" + _BYTE_ORDER_MARK, b"\n")
+    if data.startswith(_BYTE_ORDER_MARK) or b"\n" + _BYTE_ORDER_MARK in data:
+        return _MARKS.sub(b"", data)
+    return data
 
 
 def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
@@ -110,7 +111,9 @@ def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
             rest = piece[cut:]
             continue
         rest += piece
-        if len(rest) > LONGEST_RECORD + _NOT_OF_THE_RECORD:
+        # A record that is skipped must be too long without its marks and the carriage return that may follow, for the
+        # same record may be held, and then judged, where what is read at once begins at another place.
+        if len(rest) > LONGEST_RECORD + 1 and len(rest := _without_marks(rest)) > LONGEST_RECORD + 1:
             after, rest = _after_line_feed(stream, rest), b""
             yield b"", True
     if rest:

@@ -138,30 +138,32 @@ def _widest(records: Spans) -> NDArray[np.int8]:
 @njit(cache=True, nogil=True)
 def _measure(data, starts, ends, widest):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        at, end = starts[row], ends[row]
-        while at < end:
-            first = data[at]
-            if first < 0x80:
+        at = starts[row]
+        while at < ends[row]:
+            if data[at] < 0x80:
                 at += 1
                 continue
-            # Which second bytes a first one allows keeps out overlong forms, surrogates, and what lies beyond Unicode.
-            low, high, width = 0x80, 0xBF, 0
-            if 0xC2 <= first <= 0xDF:
-                width = 2
-            elif 0xE0 <= first <= 0xEF:
-                width = 3
-                low, high = 0xA0 if first == 0xE0 else low, 0x9F if first == 0xED else high
-            elif 0xF0 <= first <= 0xF4:
-                width = 4
-                low, high = 0x90 if first == 0xF0 else low, 0x8F if first == 0xF4 else high
-            if width == 0 or at + width > end or data[at + 1] < low or data[at + 1] > high:
-                widest[row] = 0
-                break
-            for i in range(at + 2, at + width):
-                if data[i] & 0xC0 != 0x80:
-                    width = 0
+            width = _width(data, at, ends[row])
             if width == 0:
                 widest[row] = 0
                 break
             widest[row] = max(widest[row], width)
             at += width
+
+
+@njit(cache=True, nogil=True)
+def _width(data, at, end):  # type: ignore[no-untyped-def]
+    """The bytes of the character beyond ASCII that begins here, 0 if none does."""
+    first = data[at]
+    width = 2 if 0xC2 <= first <= 0xDF else 3 if 0xE0 <= first <= 0xEF else 4 if 0xF0 <= first <= 0xF4 else 0
+    if width == 0 or at + width > end:
+        return 0
+    # Which second bytes a first one allows keeps out overlong forms, surrogates, and what lies beyond Unicode.
+    low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+    high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+    if data[at + 1] < low or data[at + 1] > high:
+        return 0
+    for i in range(at + 2, at + width):
+        if data[i] & 0xC0 != 0x80:
+            return 0
+    return width

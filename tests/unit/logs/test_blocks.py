@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ def records_of(found: list[Block]) -> Records:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    lines = [line.removeprefix(MARK) for line in data.split(b"\n")]
+    lines = [re.sub(b"^(" + MARK + b")+", b"", line) for line in data.split(b"\n")]
     return lines if lines[-1] else lines[:-1]
 
 
@@ -174,7 +175,7 @@ def test_rewriting_quoted_fields_leaves_the_block_as_it_was() -> None:
         (b"a\r\r\n", [b"a\r"]),
         (b"a\rb\n", [b"a\rb"]),  # a return by itself is no line end
         (MARK + b"a\n" + MARK + b"b", [b"a", b"b"]),  # whoever comes before, a mark is none of the record
-        (MARK + MARK + b"a\nb" + MARK + b"\n" + MARK, [MARK + b"a", b"b" + MARK]),
+        (MARK + MARK + b"a\nb" + MARK + b"\n" + MARK, [b"a", b"b" + MARK]),
         (b"a\0b\n\xff\n", [b"a\0b", b"\xff"]),
     ],
 )
