@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,14 +144,15 @@ def test_a_file_may_lack_the_columns_of_clicks_that_another_has() -> None:
     ],
 )
 def test_our_own_names_are_looked_for_in_each_object(held: dict[str, str] | None, found: str | None) -> None:
-    assert JsonColumns().value(held, "user", "absent") == found
+    assert JsonColumns().values([held], "user", "absent") == [found]
     assert JsonColumns().has(held, "user") is (found != "absent")
 
 
 def test_a_dotted_path_is_followed_in_each_object() -> None:
     columns = JsonColumns({**USUAL, "user": "client.id"})
-    assert [columns.value(held, "user") for held in ({"client": {"id": 1}}, {"client.id": 2}, {"client": 3}, {})] == [1, 2, None, None]  # noqa: E501  # fmt: skip
-    assert columns.value({"url": "a"}, "url") is None  # which the mapping does not name
+    objects: list[dict[str, Any] | None] = [{"client": {"id": 1}}, {"client.id": 2}, {"client": 3}, {}]
+    assert columns.values(objects, "user") == [1, 2, None, None]
+    assert columns.values([{"url": "a"}], "url") == [None]  # which the mapping does not name
 
 
 @pytest.mark.parametrize("mapping", [None, USUAL])

@@ -47,7 +47,10 @@ def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
         return missing
     if name in value:
         return value[name]
-    return next((held for key, held in value.items() if key.lower() == name), missing)
+    for key in value:  # many objects lack a url: lengths are compared first, for that is fast
+        if len(key) == len(name) and key.lower() == name:
+            return value[key]
+    return missing
 
 
 def as_text(value: Any) -> str | None:

@@ -157,15 +157,20 @@ class JsonColumns:
 
     mapping: Mapping[str, str] | None = None
 
-    def value(self, held: JsonObject | None, ours: str, missing: Any = None) -> Any:
-        """What an object holds in a column: by the mapping's dotted path, or under our own name in any case."""
+    def values(self, objects: Sequence[JsonObject | None], ours: str, missing: Any = None) -> list[Any]:
+        """What each object holds in a column: by the mapping's dotted path, or under our own name in any case."""
         if self.mapping is None:
-            return member_in_any_case(held, ours, missing)
-        return member(held, self.mapping[ours], missing) if ours in self.mapping else missing
+            return [
+                held[ours] if held and ours in held else member_in_any_case(held, ours, missing) for held in objects
+            ]
+        if ours not in self.mapping:
+            return [missing] * len(objects)
+        path = self.mapping[ours]
+        return [member(held, path, missing) for held in objects]
 
     def has(self, held: JsonObject | None, ours: str) -> bool:
         """Whether the object has the column, be it null."""
-        return self.value(held, ours, _ABSENT) is not _ABSENT
+        return self.values([held], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
         """Refuse a log none of whose first objects has all that a row needs; its keys are somebody's, and not told."""
@@ -195,7 +200,8 @@ class JsonLinesReader:
         """The block's rows, each with its code."""
         records = block.records()
         objects, undecodable = objects_of(records, self._encoding)
-        texts = {name: spans_of([as_text(self._columns.value(held, name)) for held in objects]) for name in COLUMNS}
+        values = {name: self._columns.values(objects, name, _ABSENT) for name in COLUMNS}
+        texts = {name: spans_of([as_text(value) for value in column]) for name, column in values.items()}
         columns = RawColumns(
             user=texts["user"],
             time=iso_or_epoch(texts["time"].trimmed()),
@@ -205,7 +211,7 @@ class JsonLinesReader:
         )
         not_objects = np.array([held is None for held in objects], np.bool_)
         # An empty query is nothing bad (L106); objects without one are, or a wrong mapping would pass for a log.
-        without_query = np.array([not self._columns.has(held, "query") for held in objects], np.bool_)
+        without_query = np.array([value is _ABSENT for value in values["query"]], np.bool_)
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
         rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query)
         contents = contents_of(records) if origin else None
