@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_same_rows_whatever_the_format(engine: Engine, tmp_path: Path, name: str) -> None:
     path = write(tmp_path / f"log.{name}", WRITERS[name](ROWS))
-    log = open_rows(engine, path, name)
+    log = open_rows(engine, path, name, encoding="utf-8" if name == "sogou" else None)
     assert rows_of(log) == sorted(EXPECTED[name], key=repr)
     assert log.accounting().by_code == {0: len(ROWS)}
 
@@ -53,10 +54,58 @@ def test_parquet_with_other_names_and_types(engine: Engine, tmp_path: Path) -> N
     assert rows_of(log) == sorted(KEPT, key=repr)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
-def test_sogou_encodings_are_told_apart(engine: Engine, tmp_path: Path, encoding: str) -> None:
-    path = write(tmp_path / "log.txt", WRITERS["sogou"](ROWS).encode(encoding))
-    assert rows_of(read(path, engine=engine)) == sorted(EXPECTED["sogou"], key=repr)
+def test_sogou_encodings_are_told_apart_line_by_line(engine: Engine, tmp_path: Path) -> None:
+    chosen_rows = [row for row in ROWS if "Ä" not in row[2]]  # which is Chinese in GB18030: --encoding helps
+    expected = sorted((row for row in EXPECTED["sogou"] if "ä" not in row[2]), key=repr)
+    lines = WRITERS["sogou"](chosen_rows).splitlines(keepends=True)
+    for encodings in (["utf-8"], ["utf-8-sig"], ["gb18030"], ["gb18030", "utf-8"], ["utf-8", "gb18030"]):
+        data = b"".join(line.encode(encodings[i % len(encodings)]) for i, line in enumerate(lines))
+        assert rows_of(read(write(tmp_path / "log.txt", data), engine=engine)) == expected
+
+
+def table(**columns: Any) -> pa.Table:
+    return pa.table({"user": ["1"], "time": ["1970-01-01 12:00:00"], "query": ["a"], **columns})
+
+
+@pytest.mark.parametrize("lacking", ["1", "2", "3"])
+def test_a_parquet_file_without_clicks_costs_the_others_none(engine: Engine, tmp_path: Path, lacking: str) -> None:
+    others = [name for name in "123" if name != lacking]
+    pq.write_table(table(), tmp_path / f"{lacking}.parquet")
+    pq.write_table(table(user=["2"], url=["b"], rank=[1]), tmp_path / f"{others[0]}.parquet")
+    pq.write_table(table(user=["3"]).rename_columns(["User", "TIME", "query"]).append_column("URL", [["c"]]), tmp_path / f"{others[1]}.parquet")  # noqa: E501  # fmt: skip
+    expected = [("1", "12:00:00", "a", None, None), ("2", "12:00:00", "a", 1, "b"), ("3", "12:00:00", "a", None, "c")]
+    assert rows_of(read(tmp_path, engine=engine)) == expected
+
+
+def test_parquet_texts_that_are_no_utf_8_cost_nobody_else_a_row(engine: Engine, tmp_path: Path) -> None:
+    queries = [b"\xff", "Ü".encode(), b"a"]
+    for kind in (pa.binary(), pa.dictionary(pa.int8(), pa.binary()), pa.string()):
+        held = pa.array(queries, pa.binary())
+        if kind == pa.string():  # written by somebody who did not check
+            held = pa.StringArray.from_buffers(3, held.buffers()[1], held.buffers()[2])
+        columns = {"user": ["1", "2", "3"], "time": ["1970-01-01 12:00:00"] * 3}
+        pq.write_table(pa.table({**columns, "query": held.cast(kind)}), tmp_path / "log.parquet")
+        log = read(tmp_path / "log.parquet", engine=engine)
+        assert [row[:3] for row in rows_of(log)] == [("2", "12:00:00", "ü"), ("3", "12:00:00", "a")]
+        assert log.accounting().set_aside == {"L104": 1}
+
+
+def test_json_keys_are_looked_for_in_each_object(engine: Engine, tmp_path: Path) -> None:
+    first = {"user": "1", "time": "1970-01-01 12:00:00", "query": "a"}
+    objects = [first, {**first, "URL": "b", "Rank": 2}, {"USER": 3, "Time": first["time"], "Query": "c", "url": "d"}]
+    objects += [{"user": "1", "time": first["time"], "q": "x"}, {**first, "query": None}]
+    text = "".join(json.dumps(held) + "\n" for held in objects)
+    log = read(write(tmp_path / "log.jsonl", text), log_format="table", engine=engine)
+    expected = [("1", "12:00:00", "a", 2, "b"), ("1", "12:00:00", "a", None, None), ("3", "12:00:00", "c", None, "d")]
+    assert rows_of(log) == expected
+    assert log.accounting().set_aside == {"L103": 1, "L106": 1}
+
+
+def test_json_columns_by_a_mapping_need_not_be_in_the_first_object(engine: Engine, tmp_path: Path) -> None:
+    text = '{"who": 1}\n{"who": 2, "when": 1700000000, "event": {"q": "a"}, "event.url": "b"}\n'
+    mapping = {"user": "who", "time": "when", "query": "event.q", "url": "event.url"}
+    log = read(write(tmp_path / "log.jsonl", text), columns=mapping, engine=engine)
+    assert [(row[0], row[2], row[4]) for row in rows_of(log)] == [("2", "a", "b")]
 
 
 def zstd(data: bytes) -> bytes:
@@ -134,6 +183,8 @@ def test_formats_that_do_not_fit(tmp_path: Path) -> None:
         read([write(tmp_path / "a.tsv", WRITERS["aol"](ROWS)), write(tmp_path / "e.tsv", WRITERS["excite"](ROWS))])
     with pytest.raises(UnknownFormat, match="UTF-16"):
         read(write(tmp_path / "u.tsv", WRITERS["aol"](ROWS).encode("utf-16")))
+    with pytest.raises(UnknownFormat, match="read Parquet, JSON lines and other text apart"):
+        read([write(tmp_path / "t.csv", "user,time,query\n"), write(tmp_path / "j.jsonl", WRITERS["jsonl"](ROWS))])
     with pytest.raises(UnknownFormat, match="is not text"):
         read(write(tmp_path / "b.tsv", bytes(range(256))))
 

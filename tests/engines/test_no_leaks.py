@@ -78,7 +78,8 @@ FAILURES: dict[str, tuple[list[str], str]] = {
     "unknown format": (["{prose}"], "format of LOG is not known"),
     "several formats": (["{folder}", "{excite}"], "several formats"),
     "no header": (["{headless}", "--columns", "user=a,time=b,query=c"], "its first line is no header"),
-    "missing column": (["{json}", "--columns", "user=a,time=b,query=c"], "no column 'a'"),
+    "missing column": (["{json}", "--columns", "user=a,time=b,query=c"], "has the columns 'a', 'b', 'c'"),
+    "wrong query": (["{wrong}", "--columns", "user=u,time=t,query=q"], "most of them L103"),
     "no memory": (["{big}", "--memory", "1MB", "--threads", "1"], "memory ran out"),
     "no room": (["{folder}", "--set-aside", "{folder}"], "cannot be written"),
     "bad list": (["{folder}", "--leave-out", "{cut}"], "--leave-out cannot be read"),
@@ -97,6 +98,8 @@ def test_failures_tell_nothing(folder: Path, tmp_path: Path, what: str) -> None:
         "excite": "SECRETUSER4417749\t970916105432\tsecret query of lilburn\n" * 3,
         "headless": "SECRETUSER4417749,2006-03-01 10:00:00,secret query of lilburn\n" * 3,
         "json": '{"SECRETUSER4417749": 1, "secret query of lilburn": 2}\n',
+        "wrong": '{"u": "SECRETUSER4417749", "t": "2006-03-01 10:00:00", "secret query of lilburn": 1}\n' * 30
+        + '{"u": 1, "t": 2, "q": "SECRETBAD"}\n',
         "big": data * 40,
     }
     places = {name: str(write(tmp_path / f"SECRETNAME-{name}.log", content)) for name, content in files.items()}

@@ -50,6 +50,11 @@ def test_data_flows_one_way(path: Path) -> None:
             assert ORDER.index(parts[1]) <= ORDER.index(own), f"{own} imports {name}"
 
 
+def test_the_page_on_architecture_lists_every_folder_in_order() -> None:
+    listed = re.findall(r"^\| `(\w+)(?:/|\.py)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    assert listed == ORDER
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_only_engines_know_the_engines(path: Path) -> None:
     known = {name.split(".")[0] for name in imports_of(path)} & {"duckdb", "pyspark"}

@@ -51,5 +51,6 @@ class Accounting:
             share = f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}"
             raise TooManyBadLines(
                 f"private: {share}; most of them {code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} "
-                f"may be: check the format, look at them with --set-aside FILE, or allow more with --max-bad"
+                f"may be: check --log-format and --columns, look at them with --set-aside FILE, or allow more with "
+                "--max-bad"
             )

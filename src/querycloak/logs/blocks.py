@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ BLOCK = 4 << 20
 LONGEST_RECORD = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_FEED, _CARRIAGE_RETURN = 10, 13
+_MARKS = re.compile(b"^(?:" + _BYTE_ORDER_MARK + b")+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -74,29 +76,44 @@ def read_blocks(file: LogFile, part: Part, *, numbered: bool = True) -> Iterator
             stream = _Window(stream, part.start, part.stop)
         line = 1 if numbered and part.start == 0 else 0
         position = stream.tell()
-        for data, overlong in _record_buffers(stream, mark=part.start == 0):
+        for data, overlong in _record_buffers(stream):
             before, position = position, stream.tell()
-            yield Block(part.file, data, line, position - before, overlong)
+            records = _without_marks(data)
+            if records or overlong:  # a mark alone at the end is no record
+                yield Block(part.file, records, line, position - before, overlong)
             if line:
                 line += 1 if overlong else data.count(b"\n")
     finally:
         stream.close()
 
 
-def _record_buffers(stream: ByteStream, *, mark: bool) -> Iterator[tuple[bytes, bool]]:
+def _without_marks(data: bytes) -> bytes:
+    """Records without byte order marks at their beginning.
+
+    Files that were glued together have marks within; and were only the first record's taken away, how a record is
+    read would depend on who comes before.
+    """
+    if _BYTE_ORDER_MARK[:1] not in data:  # one byte is found far faster than three
+        return data
+    if data.startswith(_BYTE_ORDER_MARK) or b"\n" + _BYTE_ORDER_MARK in data:
+        return _MARKS.sub(b"", data)
+    return data
+
+
+def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
     """Buffers that end with a record; (b"", True) stands for one record too long to be held."""
     rest, after = b"", b""
     while piece := after or stream.read(BLOCK):
         after = b""
-        if mark:
-            piece, mark = piece.removeprefix(_BYTE_ORDER_MARK), False
         cut = piece.rfind(b"\n") + 1
         if cut:
             yield b"".join((rest, memoryview(piece)[:cut])), False
             rest = piece[cut:]
             continue
         rest += piece
-        if len(rest) > LONGEST_RECORD:
+        # A record that is skipped must be too long without its marks and the carriage return that may follow, for the
+        # same record may be held, and then judged, where what is read at once begins at another place.
+        if len(rest) > LONGEST_RECORD + 1 and len(rest := _without_marks(rest)) > LONGEST_RECORD + 1:
             after, rest = _after_line_feed(stream, rest), b""
             yield b"", True
     if rest:

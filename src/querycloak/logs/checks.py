@@ -48,7 +48,7 @@ MEANINGS: dict[int, str] = {
     CLICK_WITHOUT_QUERY: "click without its query",
     UNREADABLE_RANK: "unreadable rank of a click",
     NOT_AN_OBJECT: "not a JSON object of a known kind",
-    CLICK_OF_ANOTHER: "click by another client than its query's",
+    CLICK_OF_ANOTHER: "click by another user than its query's",
     OUTSIDE_TIME_RANGE: "outside the time range chosen",
     OTHER_APPLICATION: "of an application not chosen",
     USER_LEFT_OUT: "of a user left out by choice",
@@ -115,7 +115,7 @@ def other_action(rows: Candidates) -> Mask:
 
 
 def wrong_fields(rows: Candidates) -> Mask:
-    """L103: more or fewer fields than the format has."""
+    """L103: more or fewer fields than the format has, or a JSON object without a query's key."""
     return rows.wrong_fields
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.words.forms import as_words, written_forms
+from querycloak.words.forms import written_forms
 from querycloak.words.lists import Lists
 from querycloak.words.spans import Spans
 from querycloak.words.stop_words import STOP_WORDS
@@ -97,11 +97,6 @@ class _Dictionary:
     @property
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
         return self.slots, self.numbers, self.data, self.starts
-
-
-def in_words(query: str) -> list[str]:
-    """The words of a normalised query, as the compiled code parts them."""
-    return as_words(query).split()
 
 
 # Compiled

@@ -10,6 +10,8 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.errors import ResourceError
+
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -38,6 +40,10 @@ class Spans:
         _, offsets_buffer, data_buffer = array.buffers()
         offsets = np.frombuffer(offsets_buffer, width)[array.offset : array.offset + len(array) + 1]
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.empty(0, np.uint8)
+        if offsets.max(initial=0) > np.iinfo(np.int32).max:  # cut short, they would show one text's bytes in another
+            raise ResourceError(
+                "more than 2 GiB of text came in one piece: is that a search log? If so, write it with shorter fields"
+            )
         starts, ends = offsets[:-1].astype(np.int32), offsets[1:].astype(np.int32)
         if array.null_count:
             missing = array.is_null().to_numpy(zero_copy_only=False)

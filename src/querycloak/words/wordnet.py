@@ -16,7 +16,6 @@ from querycloak.words.lists import Lists
 from querycloak.words.taxonomy import Taxonomy
 
 NAME = "WordNet 3.0 nouns"
-CITATION = "George A. Miller (1995). WordNet: a lexical database for English. Communications of the ACM 38(11), 39-41."
 TABLE = "data/wordnet-3.0-nouns.npz"
 LICENCE = "data/WORDNET-LICENSE"
 

@@ -48,6 +48,7 @@ def test_f_and_table_4_use_the_labels(figures: AffinityFigures) -> None:
     for curves in figures.figure_6.values():
         assert set(curves) == {"EQ", "AFF 0.9", "AFF 0.8"}
         assert all(0 <= value <= 1 for curve in curves.values() for value in curve)
+    assert figures.table_4
     for row in figures.table_4:
         assert max(row["EQ"], row["AFF 0.9"], row["AFF 0.8"]) >= 2
         assert row["AFF 0.9"] <= row["AFF 0.8"]

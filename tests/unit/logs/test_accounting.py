@@ -63,7 +63,7 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
         accounting.require()
     assert str(refusal.value) == (
         "private: 1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% "
-        "may be: check the format, look at them with --set-aside FILE, or allow more with --max-bad"
+        "may be: check --log-format and --columns, look at them with --set-aside FILE, or allow more with --max-bad"
     )
     accounting.require(0.07)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ PIECE = (
 )
 DATA = SHORT_LINES | st.lists(PIECE, max_size=15).map(b"".join)
 MARKED = st.tuples(st.sampled_from([b"", MARK]), DATA).map(b"".join)
-BLOCK = st.integers(3, 40)  # a byte order mark is looked for in the first block read: it must fit
+BLOCK = st.integers(1, 40)
 LONGEST = st.integers(1, 40)
 PART = st.integers(1, 8) | st.integers(1, 50)
 CELL = st.text('",\r\n aé', max_size=6)
@@ -64,7 +65,7 @@ def records_of(found: list[Block]) -> Records:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    lines = data.removeprefix(MARK).split(b"\n")
+    lines = [re.sub(b"^(" + MARK + b")+", b"", line) for line in data.split(b"\n")]
     return lines if lines[-1] else lines[:-1]
 
 
@@ -75,7 +76,7 @@ def without_return(line: bytes) -> bytes:
 def assert_same(found: Records, lines: list[bytes], longest: int) -> None:
     """All the records in their order, of which only overlong ones may be missing, each counted once."""
     kept = [
-        None if record is None and len(line) > longest else without_return(line)
+        None if record is None and len(without_return(line)) > longest else without_return(line)
         for record, line in zip(found, lines, strict=False)
     ]
     assert found == kept + [without_return(line) for line in lines[len(found) :]]
@@ -128,7 +129,7 @@ def test_the_first_part_numbers_its_records_from_one_and_others_do_not_count(
         assert {found.line for found in read_blocks(file, Part(0, 1))} <= {0}
 
 
-@given(DATA, BLOCK)
+@given(DATA.filter(lambda data: not data.endswith(MARK)), BLOCK)
 @settings(deadline=None)
 def test_the_sizes_of_blocks_add_up_to_the_file(path: Path, data: bytes, block: int) -> None:
     file = log_of(path, data)
@@ -173,7 +174,8 @@ def test_rewriting_quoted_fields_leaves_the_block_as_it_was() -> None:
         (b"a\n\nb", [b"a", b"", b"b"]),
         (b"a\r\r\n", [b"a\r"]),
         (b"a\rb\n", [b"a\rb"]),  # a return by itself is no line end
-        (MARK + b"a\n" + MARK + b"b", [b"a", MARK + b"b"]),  # only the first mark is one
+        (MARK + b"a\n" + MARK + b"b", [b"a", b"b"]),  # whoever comes before, a mark is none of the record
+        (MARK + MARK + b"a\nb" + MARK + b"\n" + MARK, [b"a", b"b" + MARK]),
         (b"a\0b\n\xff\n", [b"a\0b", b"\xff"]),
     ],
 )

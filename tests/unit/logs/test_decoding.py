@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from encodings.aliases import aliases
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.logs.decoding import checked_encoding, to_utf8
+from querycloak.logs.decoding import UTF8_OR_GB18030, checked_encoding, to_utf8
 from querycloak.words.spans import Spans
 from tests.unit.words.columns import spans_of, texts_of
 
@@ -87,6 +87,47 @@ def test_a_line_feed_that_a_codec_makes_does_not_begin_another_record() -> None:
     assert texts_of(decoded) == ["é\nx".encode(), b"y"]
 
 
+def chinese(record: bytes) -> bytes | None:
+    """The rule of `UTF8_OR_GB18030`, for one record."""
+    utf8, gb18030 = slow(record, "utf-8"), slow(record, "gb18030")
+    wide = utf8 is not None and any(len(character.encode()) > 2 for character in utf8.decode())
+    return utf8 if wide or gb18030 is None else gb18030
+
+
+@given(
+    st.lists(st.sampled_from(["utf-8", "gb18030"]).flatmap(records_in), max_size=4).map(lambda some: [*chain(*some)])
+)
+@settings(deadline=None, max_examples=300)
+def test_utf_8_and_gb18030_are_told_apart_record_by_record(written: list[bytes]) -> None:
+    expected = [chinese(record) for record in written]
+    decoded, undecodable = to_utf8(spans_of(written), UTF8_OR_GB18030)
+    assert texts_of(decoded) == [text or b"" for text in expected]
+    assert undecodable.tolist() == [text is None for text in expected]
+
+
+@pytest.mark.parametrize("text", ["天气预报", "小说", "同志小说", "图", "医院", "a", ""])
+def test_chinese_is_read_in_either_encoding_even_where_gb18030_makes_utf_8(text: str) -> None:
+    records = spans_of([text.encode("utf-8"), text.encode("gb18030")])
+    assert texts_of(to_utf8(records, UTF8_OR_GB18030)[0]) == [text.encode()] * 2
+
+
+@pytest.mark.parametrize("name", sorted(set(aliases.values())))
+@given(data=st.data())
+@settings(deadline=None, max_examples=5)
+def test_in_every_encoding_that_is_accepted_a_record_does_not_depend_on_its_neighbours(
+    name: str, data: st.DataObject
+) -> None:
+    try:
+        encoding = checked_encoding(name)
+    except ParameterError:
+        return
+    records = [*data.draw(records_in(encoding)), b"\\u0041~{%+AGE-\\", "é中あ가".encode(encoding, "ignore")]
+    alone = [to_utf8(spans_of([record]), encoding) for record in records]
+    decoded, undecodable = to_utf8(spans_of(records), encoding)
+    assert texts_of(decoded) == [texts_of(text)[0] for text, _ in alone]
+    assert undecodable.tolist() == [bool(mask[0]) for _, mask in alone]
+
+
 def test_a_record_of_gb18030_that_ends_within_a_character_does_not_spoil_the_next() -> None:
     records = spans_of([b"\xd6", "中国".encode("gb18030"), b"", b"\x84\x31\xa4"])
     decoded, undecodable = to_utf8(records, "gb18030")
@@ -124,7 +165,10 @@ def test_an_unknown_encoding_is_named_with_those_to_try(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["utf-16", "utf-16-le", "utf-32", "cp037", "punycode"])
+@pytest.mark.parametrize(
+    "name",
+    ["utf-16", "utf-16-le", "utf-32", "cp037", "punycode", "shift_jis_2004", "shift_jisx0213", "cp864", "hz"],
+)
 def test_an_encoding_in_which_lines_cannot_be_found_is_refused_with_the_way_out(name: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         checked_encoding(name)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import MissingColumn, ParameterError
-from querycloak.logs.formats.table import checked_mapping, looks_like_names, parse_mapping, resolve
+from querycloak.logs.formats.table import (
+    JsonColumns,
+    checked_mapping,
+    looks_like_names,
+    parse_mapping,
+    resolve,
+    resolve_each,
+)
 from querycloak.logs.schema import COLUMNS, REQUIRED
 
 OURS = st.sets(st.sampled_from(COLUMNS)).map(lambda some: sorted(some | set(REQUIRED)))
@@ -99,16 +108,61 @@ def test_a_mapping_to_names_that_are_there_stays_as_it_is() -> None:
     assert resolve(USUAL, ["what", "who", "when", "more"], "LOG") == USUAL
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_a_dotted_path_is_looked_for_by_its_first_step_in_nested_tables_only(nested: bool) -> None:
-    mapping = {**USUAL, "user": "client.id"}
-    names = ["client", "when", "what"]
-    if nested:
-        assert resolve(mapping, names, "LOG", nested=True) == mapping
-        return
+def test_a_dotted_path_is_a_name_like_any_other_where_tables_are_flat() -> None:
     with pytest.raises(MissingColumn) as refusal:
-        resolve(mapping, names, "LOG")
+        resolve({**USUAL, "user": "client.id"}, ["client", "when", "what"], "LOG")
     assert str(refusal.value) == "LOG has no column 'client.id'; existing columns: client, when, what"
+
+
+def test_each_file_is_resolved_by_its_own_names() -> None:
+    names = [["user", "time", "query"], ["Query", "url", "USER", "time"]]
+    first = {"user": "user", "time": "time", "query": "query"}
+    second = {"user": "USER", "time": "time", "query": "Query", "url": "url"}
+    assert resolve_each(None, names, ["1", "2"]) == [first, second]
+    assert resolve_each(None, names[::-1], ["1", "2"]) == [second, first]
+
+
+def test_a_file_may_lack_the_columns_of_clicks_that_another_has() -> None:
+    mapping = {**USUAL, "url": "where"}
+    names = [["who", "when", "what"], ["who", "when", "what", "where"]]
+    assert resolve_each(mapping, names, ["1", "2"]) == [USUAL, mapping]
+    with pytest.raises(MissingColumn, match=f"1 has no column 'where'; {HEADER}"):
+        resolve_each(mapping, names[:1], ["1"])
+    with pytest.raises(MissingColumn, match="2 has no column 'who'"):
+        resolve_each(mapping, [names[1], names[1][1:]], ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ({"user": "a", "USER": "b"}, "a"),
+        ({"USER": "b", "user": None}, None),
+        ({"User": "c", "query": "d"}, "c"),
+        ({"users": "a"}, "absent"),
+        ({}, "absent"),
+        (None, "absent"),
+    ],
+)
+def test_our_own_names_are_looked_for_in_each_object(held: dict[str, str] | None, found: str | None) -> None:
+    assert JsonColumns().values([held], "user", "absent") == [found]
+    assert JsonColumns().has(held, "user") is (found != "absent")
+
+
+def test_a_dotted_path_is_followed_in_each_object() -> None:
+    columns = JsonColumns({**USUAL, "user": "client.id"})
+    objects: list[dict[str, Any] | None] = [{"client": {"id": 1}}, {"client.id": 2}, {"client": 3}, {}]
+    assert columns.values(objects, "user") == [1, 2, None, None]
+    assert columns.values([{"url": "a"}], "url") == [None]  # which the mapping does not name
+
+
+@pytest.mark.parametrize("mapping", [None, USUAL])
+def test_objects_without_what_a_row_needs_are_refused_without_their_keys(mapping: dict[str, str] | None) -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        JsonColumns(mapping).require_in([{"user": 1, "anna_smith": 2}, None, {"who": 1, "time": 1}], "LOG")
+    names = "'who', 'when', 'what'" if mapping else "user, time, query"
+    assert str(refusal.value).startswith(f"none of the first objects of LOG has the columns {names}: say which")
+    assert "anna" not in str(refusal.value)
+    JsonColumns(mapping).require_in([{}, dict.fromkeys(["user", "time", "query", "who", "when", "what"])], "LOG")
 
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from querycloak.errors import ResourceError
 from querycloak.words.spans import Spans, number_array
 from tests.unit.words.columns import spans_of, texts_of
 
@@ -125,3 +126,11 @@ def test_numbers_are_null_where_not_present(values: list[int | None]) -> None:
 def test_empty_texts_can_be_made_from_nothing() -> None:
     assert Spans.empty(3).strings().to_pylist() == ["", "", ""]
     assert len(Spans.empty(0).strings()) == 0
+
+
+def test_more_text_than_positions_can_tell_is_refused_not_cut_short() -> None:
+    offsets, few = np.array([0, 1, 1 << 31], np.int64), np.frombuffer(b"ab", np.uint8)
+    data = pa.foreign_buffer(few.ctypes.data, 1 << 31, few)  # as if all of it were there
+    column = pa.LargeStringArray.from_buffers(2, pa.py_buffer(offsets), data)
+    with pytest.raises(ResourceError, match="more than 2 GiB of text came in one piece"):
+        Spans.of(column)

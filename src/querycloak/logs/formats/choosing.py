@@ -1,5 +1,7 @@
 """Which format a log is written in: named by its owner, or told by its first lines.
 
+Nothing else is told by them: how a row is read never depends on rows of others, or no bound per user would hold.
+
 Nothing here ever quotes a line: messages say what is accepted, not what was found.
 """
 
@@ -17,12 +19,13 @@ import pyarrow as pa
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.blocks import Part
 from querycloak.logs.choices import Choices
-from querycloak.logs.decoding import checked_encoding
+from querycloak.logs.decoding import UTF8_OR_GB18030, checked_encoding
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats import aol, excite, sogou, table
 from querycloak.logs.formats.delimited import DelimitedReader, Layout
 from querycloak.logs.formats.json_lines import parse_object
 from querycloak.logs.formats.ubi import UbiReader, is_ubi
+from querycloak.logs.schema import REQUIRED
 
 FORMATS = ("aol", "excite", "sogou", "ubi", "table")
 ACCEPTED = (
@@ -91,7 +94,7 @@ def choose_reader(
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
         raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
-    used = _sogou_encoding(heads) if names[0] == "sogou" and encoding is None else heads[0].encoding
+    used = UTF8_OR_GB18030 if names[0] == "sogou" and encoding is None else heads[0].encoding
     if names[0] == "table":
         return "table", _table_reader(files, heads, columns, used)
     return names[0], _READERS[names[0]](heads, used)
@@ -109,23 +112,8 @@ def _head(file: LogFile, encoding: str | None) -> Head:
     lines = data.split(b"\n")
     if len(lines) > 1:
         lines.pop()  # the last may be cut, or is what follows the last line feed
-    lines = [line.removesuffix(b"\r") for line in lines[:_LINES_LOOKED_AT]]
+    lines = [line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8) for line in lines[:_LINES_LOOKED_AT]]
     return Head(file.label, data, lines, checked_encoding(encoding) if encoding else "utf-8")
-
-
-def _sogou_encoding(heads: list[Head]) -> str:
-    """UTF-8 or GB18030, whichever decodes more of the lines beyond ASCII: a few odd lines must not decide for all."""
-    beyond = [line for head in heads for line in head.lines if not line.isascii()]
-    utf8 = sum(_decodes(line, "utf-8") for line in beyond)
-    return "utf-8" if 2 * utf8 >= len(beyond) else "gb18030"
-
-
-def _decodes(line: bytes, encoding: str) -> bool:
-    try:
-        line.decode(encoding)
-    except UnicodeError:
-        return False
-    return True
 
 
 def _sniff(head: Head) -> str:
@@ -162,7 +150,7 @@ def _is_aol(head: Head) -> bool:
 def _is_table(head: Head) -> bool:
     """A header with our own column names."""
     names = _first_fields(head, _separator(head))
-    return table.looks_like_names(names) and {"user", "time", "query"} <= {name.lower() for name in names}
+    return table.looks_like_names(names) and set(REQUIRED) <= {name.lower() for name in names}
 
 
 _SIGNS: dict[str, Callable[[Head], bool]] = {
@@ -175,13 +163,14 @@ _SIGNS: dict[str, Callable[[Head], bool]] = {
 
 
 def _is_our_json(head: Head) -> bool:
-    first = parse_object(head.lines[0])
-    return first is not None and {"user", "time", "query"} <= first.keys()
+    """Objects with our own column names."""
+    ours = table.JsonColumns()
+    return _share(head.lines, lambda line: all(ours.has(parse_object(line), name) for name in REQUIRED))
 
 
 def _aol_reader(heads: list[Head], encoding: str) -> Reader:
-    headers = {head.lines[0] for head in heads if head.lines[0].strip().lower() == _AOL_HEADER}
-    return DelimitedReader(aol.LAYOUT, encoding, next(iter(headers), None))
+    spelled = {head.lines[0] for head in heads if head.lines[0].strip().lower() == _AOL_HEADER}
+    return DelimitedReader(aol.LAYOUT, encoding, {"\t".join(aol.HEADER).encode(), *spelled})
 
 
 def _ubi_reader(_: list[Head], encoding: str) -> Reader:
@@ -197,16 +186,23 @@ _READERS: dict[str, Callable[[list[Head], str], Reader]] = {
 
 
 def _table_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
-    head = heads[0]
-    if any(other.is_parquet != head.is_parquet for other in heads):
-        raise UnknownFormat("the log's files are of several formats: read Parquet and text apart")
-    if head.is_parquet:
-        mappings = [table.resolve(columns, table.open_parquet(file).schema_arrow.names, file.label) for file in files]
-        return table.ParquetReader(mappings[0])
-    if head.lines[0].startswith(b"{"):
-        names = list((parse_object(head.lines[0]) or {}).keys())
-        return table.JsonLinesReader(table.resolve(columns, names, head.label, nested=True), encoding)
+    kinds = {(head.is_parquet, _is_json(head)) for head in heads}
+    if len(kinds) > 1:
+        raise UnknownFormat("the log's files are of several formats: read Parquet, JSON lines and other text apart")
+    is_parquet, is_json = kinds.pop()
+    if is_parquet:
+        names = [table.open_parquet(file).schema_arrow.names for file in files]
+        return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]))
+    if is_json:
+        found = table.JsonColumns(columns)
+        label = heads[0].label if len(heads) == 1 else "the log's files"
+        found.require_in((parse_object(line) for head in heads for line in head.lines), label)
+        return table.JsonLinesReader(found, encoding)
     return _csv_reader(heads, columns, encoding)
+
+
+def _is_json(head: Head) -> bool:
+    return _share(head.lines, lambda line: line.startswith(b"{"))
 
 
 def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
@@ -223,7 +219,7 @@ def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: 
         separator=separator,
         quotes=separator != b"\t",
     )
-    return DelimitedReader(layout, encoding, head.lines[0])
+    return DelimitedReader(layout, encoding, {head.lines[0]})
 
 
 def _separator(head: Head) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,13 +42,13 @@ class Layout:
 
 
 class DelimitedReader:
-    """Reads one layout; lines equal to the header are not rows, wherever they stand."""
+    """Reads one layout; lines equal to a header are not rows, wherever they stand."""
 
     schema = MARKED_ROWS
     divisible = True
 
-    def __init__(self, layout: Layout, encoding: str = "utf-8", header: bytes | None = None) -> None:
-        self._layout, self._encoding, self._header = layout, encoding, header
+    def __init__(self, layout: Layout, encoding: str = "utf-8", headers: Iterable[bytes] = ()) -> None:
+        self._layout, self._encoding, self._headers = layout, encoding, tuple(headers)
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The records of a part of a file."""
@@ -58,8 +58,8 @@ class DelimitedReader:
         """The block's rows, each with its code."""
         records, fields = self._split(block)
         lines = line_numbers(block, records)
-        if self._header is not None:
-            header = equal_to(records, self._header)
+        for text in self._headers:
+            header = equal_to(records, text)
             if header.any():
                 records, lines = records.where(~header), lines[~header]
                 fields = fields and fields.where(~header)

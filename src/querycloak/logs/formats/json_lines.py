@@ -31,14 +31,26 @@ def parse_object(line: bytes) -> JsonObject | None:
     return value if isinstance(value, dict) else None
 
 
-def member(value: Any, path: str) -> Any:
+def member(value: Any, path: str, missing: Any = None) -> Any:
     """What stands at a dotted path: a key of that whole name first, then step by step."""
     if not isinstance(value, dict):
-        return None
+        return missing
     if path in value:
         return value[path]
     first, _, rest = path.partition(".")
-    return member(value.get(first), rest) if rest else None
+    return member(value.get(first), rest, missing) if rest else missing
+
+
+def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
+    """What stands under a key: of that very name first, then of one that differs in case."""
+    if not isinstance(value, dict):
+        return missing
+    if name in value:
+        return value[name]
+    for key in value:  # many objects lack a url: lengths are compared first, for that is fast
+        if len(key) == len(name) and key.lower() == name:
+            return value[key]
+    return missing
 
 
 def as_text(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Sogou's log of 2008: time of day, user, [query], rank and click order, address. GB18030 or UTF-8.
+"""Sogou's log of 2008: time of day, user, [query], rank and click order, address. GB18030 or UTF-8, line by line.
 
 The log gives no date, so every time is on 1 January 1970.
 """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,18 @@ from querycloak.logs.addresses import shortened
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import Candidates, mark
 from querycloak.logs.choices import Choices
+from querycloak.logs.decoding import to_utf8
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
-from querycloak.logs.formats.json_lines import as_text, member, no_rows, objects_of, spans_of
+from querycloak.logs.formats.json_lines import (
+    JsonObject,
+    as_text,
+    member,
+    member_in_any_case,
+    no_rows,
+    objects_of,
+    spans_of,
+)
 from querycloak.logs.formats.rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
 from querycloak.logs.times import in_range, iso_or_epoch
@@ -60,9 +70,7 @@ def looks_like_names(names: Sequence[str]) -> bool:
     return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
 
-def resolve(
-    mapping: Mapping[str, str] | None, names: Sequence[str], label: str, *, nested: bool = False
-) -> dict[str, str]:
+def resolve(mapping: Mapping[str, str] | None, names: Sequence[str], label: str) -> dict[str, str]:
     """The mapping, checked against the names that are there; without one, our own names are looked for."""
     if mapping is None:
         by_lower = {name.lower(): name for name in names} | {name: name for name in names}
@@ -72,9 +80,29 @@ def resolve(
         if ours not in mapping:
             raise MissingColumn(f"{label} has no column {ours}: say which it is with --columns {ours}=...; {shown}")
     for theirs in mapping.values():
-        if theirs not in names and not (nested and theirs.partition(".")[0] in names):
+        if theirs not in names:
             raise MissingColumn(f"{label} has no column {theirs!r}; {shown}")
     return dict(mapping)
+
+
+def resolve_each(
+    mapping: Mapping[str, str] | None, names_of_files: Sequence[Sequence[str]], labels: Sequence[str]
+) -> list[dict[str, str]]:
+    """The mapping of each file by its own names: no file decides what is read of another.
+
+    A file may lack rank and url, which are empty there; a column named in the mapping must be somewhere.
+    """
+    if mapping is None:
+        return [resolve(None, names, label) for names, label in zip(names_of_files, labels, strict=True)]
+    somewhere = {name for names in names_of_files for name in names}
+    for ours, theirs in mapping.items():
+        if ours not in REQUIRED and theirs not in somewhere:
+            resolve(mapping, names_of_files[0], labels[0])
+    resolved = []
+    for names, label in zip(names_of_files, labels, strict=True):
+        there = {ours: theirs for ours, theirs in mapping.items() if ours in REQUIRED or theirs in names}
+        resolved.append(resolve(there, names, label))
+    return resolved
 
 
 @dataclass(frozen=True)
@@ -88,7 +116,13 @@ class RawColumns:
     url: Spans
 
     def candidates(
-        self, choices: Choices, undecodable: Mask, overlong: Mask, not_an_object: Mask, width: int
+        self,
+        choices: Choices,
+        undecodable: Mask,
+        overlong: Mask,
+        width: int,
+        not_an_object: Mask | None = None,
+        wrong_fields: Mask | None = None,
     ) -> Candidates:
         """Candidates for the log."""
         overlong = overlong | any_longer([self.user, self.query, self.url])
@@ -105,20 +139,58 @@ class RawColumns:
             choices=choices,
             undecodable=undecodable,
             overlong=overlong,
-            wrong_fields=no_rows(len(self.user)),
+            wrong_fields=no_rows(len(self.user)) if wrong_fields is None else wrong_fields,
             fields=np.full(len(self.user), width, np.int32),
             not_an_object=not_an_object,
         )
 
 
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class JsonColumns:
+    """Where our columns stand in an object, looked for in each object alone.
+
+    Keys differ from object to object, and whose object comes first must not decide what is read of the others.
+    """
+
+    mapping: Mapping[str, str] | None = None
+
+    def values(self, objects: Sequence[JsonObject | None], ours: str, missing: Any = None) -> list[Any]:
+        """What each object holds in a column: by the mapping's dotted path, or under our own name in any case."""
+        if self.mapping is None:
+            return [
+                held[ours] if held and ours in held else member_in_any_case(held, ours, missing) for held in objects
+            ]
+        if ours not in self.mapping:
+            return [missing] * len(objects)
+        path = self.mapping[ours]
+        return [member(held, path, missing) for held in objects]
+
+    def has(self, held: JsonObject | None, ours: str) -> bool:
+        """Whether the object has the column, be it null."""
+        return self.values([held], ours, _ABSENT)[0] is not _ABSENT
+
+    def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
+        """Refuse a log none of whose first objects has all that a row needs; its keys are somebody's, and not told."""
+        if any(all(self.has(held, ours) for ours in REQUIRED) for held in objects):
+            return
+        names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
+        raise MissingColumn(
+            f"none of the first objects of {label} has the columns {', '.join(names)}: say which they are with "
+            "--columns user=...,time=...,query=... (dotted paths such as event.query)"
+        )
+
+
 class JsonLinesReader:
-    """Reads objects, one a line, by dotted paths."""
+    """Reads objects, one a line."""
 
     schema = MARKED_ROWS
     divisible = True
 
-    def __init__(self, mapping: Mapping[str, str], encoding: str = "utf-8") -> None:
-        self._mapping, self._encoding = dict(mapping), encoding
+    def __init__(self, columns: JsonColumns, encoding: str = "utf-8") -> None:
+        self._columns, self._encoding = columns, encoding
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The lines of a part of a file."""
@@ -128,20 +200,20 @@ class JsonLinesReader:
         """The block's rows, each with its code."""
         records = block.records()
         objects, undecodable = objects_of(records, self._encoding)
-        texts = {
-            name: spans_of([as_text(member(value, path)) for value in objects]) for name, path in self._mapping.items()
-        }
-        nothing = Spans.empty(len(objects))
+        values = {name: self._columns.values(objects, name, _ABSENT) for name in COLUMNS}
+        texts = {name: spans_of([as_text(value) for value in column]) for name, column in values.items()}
         columns = RawColumns(
             user=texts["user"],
             time=iso_or_epoch(texts["time"].trimmed()),
             query=texts["query"],
-            rank=texts.get("rank", nothing),
-            url=texts.get("url", nothing),
+            rank=texts["rank"],
+            url=texts["url"],
         )
-        not_objects = np.array([value is None for value in objects], np.bool_)
+        not_objects = np.array([held is None for held in objects], np.bool_)
+        # An empty query is nothing bad (L106); objects without one are, or a wrong mapping would pass for a log.
+        without_query = np.array([value is _ABSENT for value in values["query"]], np.bool_)
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
-        rows = columns.candidates(choices, undecodable, too_long, not_objects, 1)
+        rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query)
         contents = contents_of(records) if origin else None
         return marked_batch(rows, mark(rows), block.file, line_numbers(block, records), contents)
 
@@ -157,20 +229,20 @@ class ParquetBlock:
 
 
 class ParquetReader:
-    """Reads Parquet by row groups."""
+    """Reads Parquet by row groups, each file by a mapping of its own."""
 
     schema = MARKED_ROWS
     divisible = False
 
-    def __init__(self, mapping: Mapping[str, str]) -> None:
-        self._mapping = dict(mapping)
+    def __init__(self, mappings: Sequence[Mapping[str, str]]) -> None:
+        self._mappings = [dict(mapping) for mapping in mappings]
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
         """The rows of a file in batches."""
         stream = open_parquet(file)
         line, rows = 1, max(stream.metadata.num_rows, 1)
         try:
-            for batch in stream.iter_batches(_BATCH_ROWS, columns=sorted(set(self._mapping.values()))):
+            for batch in stream.iter_batches(_BATCH_ROWS, columns=sorted(set(self._mappings[part.file].values()))):
                 yield ParquetBlock(part.file, batch, line, file.size * len(batch) // rows)
                 line += len(batch)
             return
@@ -180,36 +252,42 @@ class ParquetReader:
 
     def parse(self, block: ParquetBlock, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
-        count = len(block.columns)
-        columns = RawColumns(
-            user=self._texts(block, "user"),
-            time=self._times(block),
-            query=self._texts(block, "query"),
-            rank=self._texts(block, "rank"),
-            url=self._texts(block, "url"),
-        )
-        rows = columns.candidates(choices, no_rows(count), no_rows(count), no_rows(count), len(self._mapping))
+        count, width = len(block.columns), len(self._mappings[block.file])
+        texts, undecodable = {}, no_rows(count)
+        for name in ("user", "query", "rank", "url"):
+            texts[name], not_utf8 = self._texts(block, name)
+            undecodable |= not_utf8
+        columns = RawColumns(time=self._times(block), **texts)
+        rows = columns.candidates(choices, undecodable, no_rows(count), width)
         lines = np.arange(block.line, block.line + count)
         contents = pa.array([b""] * count, pa.binary()) if origin else None
         return marked_batch(rows, mark(rows), block.file, lines, contents)
 
-    def _texts(self, block: ParquetBlock, name: str) -> Spans:
-        if name not in self._mapping:
-            return Spans.empty(len(block.columns))
-        column = block.columns.column(self._mapping[name])
-        if pa.types.is_floating(column.type):  # whole numbers beside nulls, as pandas writes them
+    def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask]:
+        """A column's texts, and which of them are no UTF-8: nobody checks that when a file is written."""
+        mapping = self._mappings[block.file]
+        if name not in mapping:
+            return Spans.empty(len(block.columns)), no_rows(len(block.columns))
+        column = block.columns.column(mapping[name])
+        held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_floating(held):  # whole numbers beside nulls, as pandas writes them
             column = pc.cast(column, pa.int64(), safe=False)
-        return Spans.of(pc.cast(column, pa.large_string()))
+        text = pa.large_binary() if _is_binary(held) else pa.large_string()
+        return to_utf8(Spans.of(pc.cast(column, text)), "utf-8")
 
     def _times(self, block: ParquetBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]:
-        column = block.columns.column(self._mapping["time"])
+        column = block.columns.column(self._mappings[block.file]["time"])
         if not pa.types.is_timestamp(column.type) and not pa.types.is_date(column.type):
-            return iso_or_epoch(self._texts(block, "time").trimmed())
+            return iso_or_epoch(self._texts(block, "time")[0].trimmed())
         moments = pc.cast(
             pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64()
         )
         times = moments.fill_null(0).to_numpy(zero_copy_only=False)
         return times, moments.is_valid().to_numpy(zero_copy_only=False) & in_range(times)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def open_parquet(file: LogFile) -> pq.ParquetFile:

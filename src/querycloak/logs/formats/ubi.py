@@ -3,7 +3,7 @@
 Queries and events come mixed, as NDJSON, as bulk files with action lines, or as `index TAB json` lines.
 Lines are read one by one (`UbiReader`); what needs several of them is one relational step (`joined_rows`):
 
-- one privacy unit per client: its user id if it ever has one, everywhere;
+- one privacy unit per client: its least user id if it ever has one, for all that the client did;
 - one query per user and `query_id`, the earliest;
 - clicks join their own user's query by `query_id`, and take over its time and text.
 """
@@ -178,8 +178,8 @@ def _candidates(
 def joined_rows(documents: ir.Table, choices: Choices) -> ir.Table:
     """The marked rows of a log from its documents: one for each document, kept or set aside.
 
-    What becomes of a user's documents depends on that user's documents alone (and on whose a client is):
-    otherwise one person could move what others contribute, and no bound per user would hold.
+    What becomes of a user's documents depends on that user's documents alone: otherwise one person could move what
+    others contribute, and no bound per user would hold.
     """
     documents = _mark_users(_with_user(documents), choices)
     fine = documents.code == KEPT
@@ -189,14 +189,16 @@ def joined_rows(documents: ir.Table, choices: Choices) -> ir.Table:
 
 
 def _with_user(documents: ir.Table) -> ir.Table:
-    """Each document with its privacy unit: its account, else the account that its client ever has, else the client.
+    """Each document with its privacy unit: the least account that its client ever has, else the client.
 
-    Where several accounts share a client, what it did under none of them counts for the least of them.
+    A client is never shared out among units, so a unit is some clients, whole, and whose a client is follows from that
+    client's documents alone: adding or taking away a unit leaves all other clients, and whose they are, as they were.
+    A document without a client is its account's.
     """
     owned = documents.filter(documents.client.notnull() & documents.account.notnull())
     accounts = owned.group_by("client").agg(owner=owned.account.min())
     known = documents.left_join(accounts, "client").drop("client_right")
-    return known.mutate(user=ibis.coalesce(known.account, known.owner, known.client)).drop("owner")
+    return known.mutate(user=ibis.coalesce(known.owner, known.client, known.account)).drop("owner")
 
 
 def _mark_users(documents: ir.Table, choices: Choices) -> ir.Table:
