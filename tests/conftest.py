@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from querycloak.engines import Engine, connect
 
 FIXTURES = Path(__file__).parent / "fixtures"
+# No test fails because a machine is busy.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]

@@ -83,6 +83,12 @@ def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
     assert "above 1/5,000" in done.stderr
 
 
+def test_affinity_warns_of_words_that_few_users_know() -> None:
+    assert "--min-word-users 10 holds them back" in querycloak("guarantee", "affinity", "--min-users", "10").stderr
+    for words in ("10", "12"):
+        assert not querycloak("guarantee", "affinity", "--min-users", "10", "--min-word-users", words).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "heading"),
     [

@@ -109,7 +109,7 @@ def release(
     """Release a log: a folder with tables, card and datasheet."""
     from querycloak.present import releasing
 
-    for caution in method_options.warnings(method.proven(), population_size):
+    for caution in method_options.too_likely(method.proven(), population_size):
         say(caution)
     together = method_options.composed(method, 1, composing.at_delta) if composing.tightly else None
     book = charging.book()
@@ -128,6 +128,8 @@ def release(
     with reading.open(log, quiet=quiet or as_json) as opened:
         made = releasing.make_and_save(method, opened, folder, table_format, look, book, charging.population, together)
     releasing.show_release(method, made, as_json=as_json, quiet=quiet)
+    for caution in method_options.too_rare(method.parameters()) if not quiet else ():
+        say(caution)
 
 
 def tune(

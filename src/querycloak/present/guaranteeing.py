@@ -31,7 +31,7 @@ def show_guarantee(
     tightly: bool = False,
 ) -> None:
     """Print claimed beside proven; if asked, also what several such releases come to."""
-    cautions = warnings(method.proven(), population_size)
+    cautions = warnings(method, population_size)
     if as_json:
         shown = describe(method)
         if together is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import fields, replace
 from pathlib import Path
@@ -216,8 +216,24 @@ def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
     return replace(found, condition=one_step or ONE_RELEASE)
 
 
-def warnings(guarantee: Guarantee, population_size: int | None) -> list[str]:
+def warnings(method: Method, population_size: int | None) -> list[str]:
     """What should make somebody think twice."""
+    return [*too_likely(method.proven(), population_size), *too_rare(method.parameters())]
+
+
+def too_rare(parameters: Mapping[str, Any]) -> list[str]:
+    """Words of fewer users than a query needs, if they may come out."""
+    words, users = parameters.get("min_word_users"), parameters.get("min_users")
+    if words is None or users is None or words >= users:
+        return []
+    return [
+        f"words that only {words} users know come along with frequent ones, surnames among them; "
+        f"--min-word-users {users} holds them back"
+    ]
+
+
+def too_likely(guarantee: Guarantee, population_size: int | None) -> list[str]:
+    """A delta that will happen to somebody."""
     if population_size is None or guarantee.delta is None:
         return []
     if population_size < 1:
