@@ -71,7 +71,8 @@ def affinity_figures(
 ) -> AffinityFigures:
     """Compute every figure; `sensitive` has the columns user and query, `user` is the one of 5(b) and Table 4.
 
-    Without a user it is the one with the most sensitive queries. `max_neighbours` may bound the lists at some thetas.
+    Without a user it is the one with the most sensitive queries that somebody else protects.
+    `max_neighbours` may bound the lists at some thetas.
     """
     uses = uses_of(log)
     log.checked()
@@ -89,7 +90,8 @@ def affinity_figures(
             progress=lambda share: log.progress("comparing queries", share),
         )
     labels = _labels(expanded.queries, sensitive)
-    person = user or (_most_exposed(sensitive) if sensitive is not None else None)
+    shared = labels & (np.maximum.reduce(list(degrees.values())) >= 2)
+    person = user or (_most_exposed(sensitive, expanded.queries, shared) if sensitive is not None else None)
     theirs = _queries_of(log, uses, expanded.queries, person) if person is not None else np.zeros(0, np.int64)
     return AffinityFigures(
         ks=tuple(ks),
@@ -111,8 +113,10 @@ def _labels(queries: pa.ChunkedArray, sensitive: pa.Table | None) -> NDArray[np.
     return np.asarray(pc.is_in(queries, wanted).to_numpy())
 
 
-def _most_exposed(sensitive: pa.Table) -> str | None:
-    """The user with the most labelled queries; the least name among equals."""
+def _most_exposed(sensitive: pa.Table, queries: pa.ChunkedArray, shared: NDArray[np.bool_]) -> str | None:
+    """The user with the most labelled queries of degree 2 or more, if any has one; the least name among equals."""
+    some = sensitive.filter(pc.is_in(sensitive["query"].cast(pa.string()), queries.filter(pa.array(shared)).unique()))
+    sensitive = some if some.num_rows else sensitive
     if not sensitive.num_rows:
         return None
     counted = sensitive.group_by("user").aggregate([("query", "count_distinct")])

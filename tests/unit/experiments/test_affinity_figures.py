@@ -16,7 +16,7 @@ from querycloak.synthetic.writing import synthesize
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> AffinityFigures:
     path = tmp_path_factory.mktemp("figures") / "log.tsv"
-    synthesize(path, 400, workers=1)
+    synthesize(path, 1200, workers=1)
     sensitive = pq.read_table(Path(f"{path}.truth") / "sensitive.parquet")
     with read(path) as log:
         return affinity_figures(log, sensitive=sensitive, concept_users=4)
