@@ -86,7 +86,7 @@ def test_rows_read_are_kept_or_set_aside_on_spark(spark_engine: Engine, tmp_path
 def test_parts_of_a_file_that_spark_reads_lose_nothing(
     spark_engine: Engine, duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("querycloak.engines.spark.PART", 97)
+    monkeypatch.setattr("querycloak.engines.spark.PART", 970)
     path = write(tmp_path / "log.tsv", aol(ROWS * 20))
     split, whole = read(path, engine=spark_engine), read(path, engine=duckdb_engine)
     assert rows_of(split) == rows_of(whole)
