@@ -216,7 +216,7 @@ def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
     assert (both["releases"], both["sum"]["epsilon"]) == (12, 12.0)
     assert both["privacy_loss_distribution"]["epsilon"] == 3.441  # as test_composition.py has it
     shown = querycloak(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
-    assert "12 such: epsilon 12, delta 1.2e-05 by the sum." in shown
+    assert "12 such: epsilon 12, delta 1.199e-05 by the sum." in shown
     assert "at delta 0.0001" in shown
     assert "fixed beforehand" in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())

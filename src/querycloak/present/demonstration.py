@@ -14,6 +14,7 @@ from querycloak.logs.searchlog import read
 from querycloak.present.inspecting import show_profile
 from querycloak.present.synthesizing import making_progress
 from querycloak.present.terminal import console
+from querycloak.privacy.exact import shown_up
 from querycloak.synthetic.writing import synthesize
 
 _BEFORE = """\
@@ -109,4 +110,4 @@ def _promise(row: Compared) -> str:
     proven = row.method.proven()
     if proven.epsilon is None:
         return "none" if proven.k is None else f"k = {proven.k}"
-    return f"({proven.epsilon:g}, {proven.delta:.0e})" if proven.delta else f"({proven.epsilon:g}, 0)"
+    return f"({shown_up(proven.epsilon)}, {shown_up(proven.delta or 0.0)})"

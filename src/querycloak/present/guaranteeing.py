@@ -12,6 +12,7 @@ from querycloak.methods.method import Method, describe
 from querycloak.present.ledgers import composed_line
 from querycloak.present.method_options import warnings
 from querycloak.present.wording import as_typed
+from querycloak.privacy.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def show_guarantee(
         if together is not None:
             from querycloak.privacy.composition import ONE_STEP
 
-            text = f"{releases} such: epsilon {together.epsilon_sum:g}, delta {together.delta_sum:.3g} by the sum."
+            sums = (together.epsilon_sum, together.delta_sum)
+            text = "{} such: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
             text += "" if method.proven().covers_release else f" This {ONE_STEP}."
             text += f" {composed_line(together)}" if tightly else ""
             sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
@@ -66,8 +68,8 @@ def guarantee_lines(method: Method) -> list[str]:
         ("kind", lambda g: g.kind),
         ("unit", lambda g: g.unit),
         ("neighbours", lambda g: g.neighbours),
-        ("epsilon", lambda g: None if g.epsilon is None else f"{g.epsilon:g}"),
-        ("delta", lambda g: None if g.delta is None else f"{g.delta:.3g}"),
+        ("epsilon", lambda g: None if g.epsilon is None else shown_up(g.epsilon)),
+        ("delta", lambda g: None if g.delta is None else shown_up(g.delta)),
         ("k", lambda g: g.k),
     ):
         shown = [_cell(show, each) for each in (proven, claimed)]

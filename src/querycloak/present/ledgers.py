@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from querycloak.privacy.exact import shown_up
 from querycloak.privacy.ledger import Account, Charge
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def show_accounts(
     for account in accounts:
         (epsilon, delta), (left_epsilon, left_delta) = account.spent, account.left
         sys.stdout.write(
-            f"{account.population}: epsilon {float(epsilon):g} spent, {float(left_epsilon):g} left; "
-            f"delta {float(delta):.3g} spent, {float(left_delta):.3g} left\n"
+            f"{account.population}: epsilon {shown_up(float(epsilon))} spent, {float(left_epsilon):g} left; "
+            f"delta {shown_up(float(delta))} spent, {float(left_delta):.3g} left\n"
         )
         if account.coverage is not None:
             sys.stdout.write(_indented(f"the sum {account.coverage}"))
@@ -51,12 +52,12 @@ def _indented(text: str) -> str:
 
 
 def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
-    line = "  {:<16}  {:<11}  {:<14}  {:>8}  {:>8}  {}"
+    line = "  {:<16}  {:<11}  {:<14}  {:>8}  {:>9}  {}"
     yield line.format("made (UTC)", "method", "kind", "epsilon", "delta", "").rstrip()
     for charge in charges:
         # A rule that bounds nothing costs nothing, which is not the same as costing 0.
         counts = charge.guarantee.kind != "syntactic"
-        epsilon, delta = (f"{float(charge.epsilon):.5g}", f"{float(charge.delta):.3g}") if counts else ("-", "-")
+        epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
         made = charge.made[:16].replace("T", " ")
         yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
 
@@ -64,8 +65,8 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
 def composed_line(found: Composed) -> str:
     """What privacy-loss distributions say, in a sentence with its condition."""
     if not found.below_the_sum:
-        return f"By privacy-loss distributions: nothing below the sum at delta {found.delta:.3g}."
+        return f"By privacy-loss distributions: nothing below the sum at delta {shown_up(found.delta)}."
     return (
-        f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {found.delta:.3g} in all, "
-        f"where the sum is {found.epsilon_sum:g} at {found.delta_sum:.3g}; this {found.condition}."
+        f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {shown_up(found.delta)} in all, "
+        f"where the sum is {shown_up(found.epsilon_sum)} at {shown_up(found.delta_sum)}; this {found.condition}."
     )

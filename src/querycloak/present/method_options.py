@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.present.options import with_groups
+from querycloak.privacy.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
@@ -240,4 +241,6 @@ def too_likely(guarantee: Guarantee, population_size: int | None) -> list[str]:
         raise ParameterError(f"population_size must be at least 1; it is {population_size}")
     if guarantee.delta * population_size <= 1:
         return []
-    return [f"delta is {guarantee.delta:.3g}, above 1/{population_size:,}: somebody may well be given away entirely"]
+    return [
+        f"delta is {shown_up(guarantee.delta)}, above 1/{population_size:,}: somebody may well be given away entirely"
+    ]

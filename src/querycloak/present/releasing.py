@@ -13,6 +13,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method, check_budget, describe, is_prepaid
 from querycloak.present.guaranteeing import guarantee_lines
 from querycloak.present.method_options import check_named
+from querycloak.privacy.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -59,10 +60,8 @@ def show_dry_run(
         charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
     elif account is not None:
         step = "" if proven.covers_release else "; that is for one step only"
-        charge = (
-            f"epsilon {proven.epsilon or 0:g}, delta {proven.delta or 0:.3g} to {population}, which has enough left"
-            f"{step}"
-        )
+        price = "epsilon {}, delta {}".format(*map(shown_up, (proven.epsilon or 0.0, proven.delta or 0.0)))
+        charge = f"{price} to {population}, which has enough left{step}"
     payment = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
     lines = [*guarantee_lines(method), "", *payment, f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")

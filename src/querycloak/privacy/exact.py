@@ -7,7 +7,17 @@ from fractions import Fraction
 
 from querycloak.errors import EngineError
 
-__all__ = ["Bounds", "Chance", "exp_minus", "float_up", "four_digits_up", "rounded_down", "rounded_up", "stated"]
+__all__ = [
+    "Bounds",
+    "Chance",
+    "exp_minus",
+    "float_up",
+    "four_digits_up",
+    "rounded_down",
+    "rounded_up",
+    "shown_up",
+    "stated",
+]
 
 Bounds = tuple[int, int]
 """A lower bound and an upper one that is not reached, in units of 2^-bits."""
@@ -42,6 +52,11 @@ def four_digits_up(number: float | Fraction) -> float:
     # Decimal division is correctly rounded, whatever the digits of what it divides.
     context = Context(prec=4, rounding=ROUND_CEILING)
     return float(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+
+
+def shown_up(number: float) -> str:
+    """Return a part of a guarantee as people read it: four digits at most, and never less than it is."""
+    return f"{four_digits_up(number):.4g}"
 
 
 def float_up(exact: Fraction) -> float:

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from querycloak.privacy.exact import exp_minus, four_digits_up, stated
+from querycloak.privacy.exact import exp_minus, four_digits_up, shown_up, stated
 from querycloak.privacy.guarantee import Guarantee
 
 __all__ = ["belief_after", "caught_at_most", "explain", "group_delta"]
@@ -104,7 +104,7 @@ def _accidents(guarantee: Guarantee) -> list[str]:
     if delta == 0:
         return ["There is no exception to these limits (delta = 0)."]
     text = (
-        f"There is an exception (delta = {delta:.3g}, {_one_in(delta)}). The release is at least as safe as "
+        f"There is an exception (delta = {shown_up(delta)}, {_one_in(delta)}). The release is at least as safe as "
         "one that, with that probability, tells all about the person, and otherwise keeps to the limits "
         "above. When the exception happens, nothing limits what is learnt."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from querycloak.privacy.exact import shown_up
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.card import Contents, TableFile
@@ -128,7 +129,7 @@ def _composed(release: Release) -> list[str]:
     what = "release" if release.proven.covers_release else "step"
     return [
         f"Composed by privacy-loss distributions, the same {what} is also within epsilon {tighter['epsilon']:g} at "
-        f"delta {tighter['delta']:.3g}."
+        f"delta {shown_up(tighter['delta'])}."
     ]
 
 
@@ -147,7 +148,7 @@ def _cell(guarantee: Guarantee | None, name: str) -> str:
     value = getattr(guarantee, name) if guarantee is not None else None
     if value is None:
         return "-"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return shown_up(value) if isinstance(value, float) else str(value)
 
 
 def _unprotected(release: Release) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import EngineError, ParameterError
-from querycloak.privacy.exact import Chance, exp_minus, float_up, four_digits_up, rounded_up, stated
+from querycloak.privacy.exact import Chance, exp_minus, float_up, four_digits_up, rounded_up, shown_up, stated
 from querycloak.privacy.noise import Gaussian, Laplace, Noise
 from tests.unit.privacy.privacy_oracles import law
 
@@ -57,6 +57,13 @@ def test_four_digits_of_what_lies_just_above_four_digits() -> None:
     assert four_digits_up(3.484) == 3.484
     assert four_digits_up(0.1) == 0.1
     assert four_digits_up(9999.5) == 10000.0
+    assert [shown_up(number) for number in (0.0, 8.0, 9.9438e-06, 9999.5, 16 / 3)] == [
+        "0",
+        "8",
+        "9.944e-06",
+        "1e+04",
+        "5.334",
+    ]
     assert four_digits_up(stated(3.0) * Fraction(1001, 1000)) == 3.003  # 3 * 1.001 is 3.0029999999999997
 
 
