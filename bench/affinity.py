@@ -34,7 +34,7 @@ print(json.dumps({"pairs": int(product.nnz) - matrix.shape[0], "seconds": time.p
 
 def synthetic_log(folder: Path, rows: int) -> Path:
     """A log of about so many rows."""
-    from querycloak.synthetic.writing import synthesize
+    from querycloak.synthetic.log_writer import synthesize
 
     users = round(rows * USERS_PER_ROW)
     path = folder / f"synthetic-{users}.tsv"
@@ -48,9 +48,9 @@ def our_steps(path: str, _: str) -> Any:
     from querycloak.engines import connect
     from querycloak.errors import ResourceError
     from querycloak.logs.searchlog import read
-    from querycloak.methods.affinity.concepts import mine_concepts
     from querycloak.methods.affinity.degrees import Cores
     from querycloak.methods.affinity.expansion import expand
+    from querycloak.methods.affinity.ngram_concepts import mine_concepts
     from querycloak.methods.uses import sorted_uses, uses_of
 
     seconds: dict[str, float] = {}

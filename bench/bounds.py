@@ -15,9 +15,9 @@ def main(_: Path, rows: int, folder: Path) -> None:
     if rows > 1_000_000:
         return
     from querycloak.engines import connect
-    from querycloak.experiments.tuning import tunable, yields
+    from querycloak.experiments.bound_yields import tunable, yields
     from querycloak.logs.searchlog import read
-    from querycloak.methods.clicks import Clicks
+    from querycloak.methods.clicks.method import Clicks
 
     for name, path in _logs(folder).items():
         for epsilon, delta in BUDGETS:
@@ -42,8 +42,8 @@ def _logs(folder: Path) -> dict[str, Path]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    from querycloak.synthetic.log_writer import synthesize
     from querycloak.synthetic.presets import PRESETS
-    from querycloak.synthetic.writing import synthesize
 
     standard, single = folder / "standard.parquet", folder / "standard-first-clicks.parquet"
     if not standard.exists():

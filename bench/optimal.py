@@ -25,7 +25,7 @@ WHOLE = ("ours", "spe", "cp-sat", "scip", "highs-milp")
 
 def instance(pairs: int, users: int, seed: int = 1) -> Any:
     """Holdings of about so many pairs and users: a few popular pairs, many of two users, clicks as in AOL's log."""
-    from querycloak.methods.optimal.holdings import of_counts
+    from querycloak.methods.optimal.paper.holdings import of_counts
 
     random = np.random.default_rng(seed)
     activity = np.cumsum(random.lognormal(0, 1.1, users))
@@ -42,7 +42,7 @@ def instance(pairs: int, users: int, seed: int = 1) -> Any:
 def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[str, Any]:
     """One solver on one instance."""
     from querycloak.methods.optimal.objectives import objective
-    from querycloak.methods.optimal.packing import limit, packing
+    from querycloak.methods.optimal.paper.constraints import limit, packing
 
     held = instance(pairs, users)
     goal = objective(kind, held.totals)
@@ -67,7 +67,7 @@ def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[
 
 
 def _pdlp(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
-    from querycloak.methods.optimal.relaxation import relax
+    from querycloak.methods.optimal.paper.linear_relaxation import relax
 
     found = relax(rows, goal, whole=False)
     return {"value": found.value, "bound": found.bound}
@@ -134,8 +134,8 @@ def _highs_milp(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -
 
 def _ours(held: Any, *, kind: str, rows: Any = None, goal: Any = None, **_: Any) -> dict[str, Any]:
     from querycloak.methods.optimal.objectives import objective
-    from querycloak.methods.optimal.packing import limit, packing
-    from querycloak.methods.optimal.solving import solve
+    from querycloak.methods.optimal.paper.constraints import limit, packing
+    from querycloak.methods.optimal.paper.solver import solve
 
     goal = goal or objective(kind, held.totals)
     rows = rows or packing(held, limit(EPSILON, DELTA), goal)
@@ -151,14 +151,14 @@ def _ours(held: Any, *, kind: str, rows: Any = None, goal: Any = None, **_: Any)
 
 
 def _spe(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
-    from querycloak.methods.optimal.rounding import eliminate
+    from querycloak.methods.optimal.paper.whole_counts import eliminate
 
     counts = eliminate(rows)
     return {"value": int(goal.value(counts)), "bound": None, "holds": rows.holds(counts)}
 
 
 def _exact(_held: Any, *, rows: Any, goal: Any, seconds: float, solver: str, **_: Any) -> dict[str, Any]:
-    from querycloak.methods.optimal.exact import by_cp_sat, by_scip
+    from querycloak.experiments.exact_programs import by_cp_sat, by_scip
 
     found = (by_cp_sat if solver == "cp-sat" else by_scip)(rows, goal, seconds)
     return {"value": int(found.value), "bound": found.bound, "holds": rows.holds(found.counts)}

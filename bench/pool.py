@@ -24,10 +24,10 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 def main(_: Path, __: int, ___: Path) -> None:
     """One line of JSON; the size of the log does not matter here."""
-    from querycloak.methods.query_pool import quiet_threshold
-    from querycloak.privacy.histogram import release
-    from querycloak.privacy.noise import Laplace
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.methods.query_pool.method import quiet_threshold
+    from querycloak.privacy.chance.noise import Laplace
+    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.prices.histogram import release
 
     noise, randomness = Laplace(SCALE), Randomness()
 

@@ -20,8 +20,9 @@ def duckdb_counts(path: str, spill: str) -> Any:
 def our_release(path: str, spill: str) -> Any:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.methods import selecting, thresholded
-    from querycloak.methods.clicks import Clicks
+    from querycloak.methods.clicks.method import Clicks
+    from querycloak.methods.keys import partition_selection as selecting
+    from querycloak.methods.keys import thresholded
 
     drawn: list[thresholded.ReleasedKeys] = []
     release_keys = thresholded.release_keys
@@ -43,7 +44,7 @@ def our_rounds(path: str, spill: str) -> Any:
     """The default: scouting rounds, a decision, counts."""
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.methods.clicks import Clicks
+    from querycloak.methods.clicks.method import Clicks
 
     with (
         tempfile.TemporaryDirectory(dir=spill) as folder,

@@ -23,7 +23,7 @@ def main(path: Path, _: int, spill: Path) -> None:
 def _map(path: str, _: str) -> dict[str, Any]:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.words.concepts import ConceptFinder
+    from querycloak.words.query_concepts import ConceptFinder
     from querycloak.words.wordnet import wordnet
 
     started = time.perf_counter()
@@ -45,9 +45,9 @@ def _map(path: str, _: str) -> dict[str, Any]:
 def _draw(_: str, __: str) -> dict[str, Any]:
     import numpy as np
 
-    from querycloak.methods.semantic.drawing import draw_at
+    from querycloak.methods.semantic.replacement import draw_at
     from querycloak.methods.semantic.weights import SemanticWeights
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.privacy.chance.randomness import Randomness
     from querycloak.words.wordnet import wordnet
 
     nouns = wordnet()

@@ -21,8 +21,8 @@ def duckdb_counts(path: str, spill: str) -> Any:
 def our_counts(path: str, _: str) -> Any:
     """The same counts by our code, to see that both count the same."""
     from querycloak.engines import connect
-    from querycloak.logs.bounding import first_keys
     from querycloak.logs.searchlog import read
+    from querycloak.methods.keys.contribution_bounding import first_keys
 
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         method = _one_draw()
@@ -36,13 +36,13 @@ def one_draw(path: str, spill: str) -> Any:
 
 
 def default(path: str, spill: str) -> Any:
-    from querycloak.methods.sessions import Sessions
+    from querycloak.methods.sessions.method import Sessions
 
     return _released(path, spill, Sessions(epsilon=EPSILON, delta=DELTA))
 
 
 def _one_draw() -> Any:
-    from querycloak.methods.sessions import Sessions
+    from querycloak.methods.sessions.method import Sessions
 
     return Sessions(
         epsilon=EPSILON,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measuring import MEMORY, THREADS, Run, duckdb_connection, once
-from querycloak.synthetic.figures import AOL_USERS, FIGURES
+from querycloak.synthetic.aol_figures import AOL_USERS, FIGURES
 
 USERS_PER_ROW = AOL_USERS / 36_389_567
 
@@ -40,7 +40,7 @@ def _tell(users: int, made: Run, floor: Run) -> None:
 
 
 def _synth(path: str, _: str) -> int:
-    from querycloak.synthetic.writing import synthesize
+    from querycloak.synthetic.log_writer import synthesize
 
     Path(path).unlink(missing_ok=True)
     shutil.rmtree(f"{path}.truth", ignore_errors=True)
@@ -57,7 +57,7 @@ def _copy(path: str, spill: str) -> None:
 def _measure(path: str, _: str) -> dict[str, Any]:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.synthetic.figures import measure
+    from querycloak.synthetic.aol_figures import measure
 
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         return measure(log, Path(f"{path}.truth"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.csv
 
 from querycloak.engines import connect
-from querycloak.experiments.yields import TABLES, TRIED, Yield, yields
+from querycloak.experiments.selection_yields import TABLES, TRIED, Yield, yields
 from querycloak.logs.searchlog import read
 
 

@@ -7,40 +7,40 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.profile import Profile, profile
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.affinity.method import Affinity
-    from querycloak.methods.clicks import Clicks
+    from querycloak.methods.clicks.method import Clicks
     from querycloak.methods.generalize.method import Generalize
-    from querycloak.methods.k_anonymity import KAnonymity
+    from querycloak.methods.k_anonymity.method import KAnonymity
     from querycloak.methods.optimal.method import Optimal
-    from querycloak.methods.query_pool import QueryPool
-    from querycloak.methods.semantic.replacing import Semantic
-    from querycloak.methods.sessions import Sessions
+    from querycloak.methods.query_pool.method import QueryPool
+    from querycloak.methods.semantic.method import Semantic
+    from querycloak.methods.sessions.method import Sessions
+    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.guarantee import Guarantee
-    from querycloak.privacy.ledger import Ledger
     from querycloak.releases.loading import load
     from querycloak.releases.release import Release
-    from querycloak.synthetic.writing import synthesize
+    from querycloak.synthetic.log_writer import synthesize
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
     "Affinity": "querycloak.methods.affinity.method",
     "Choices": "querycloak.logs.choices",
-    "Clicks": "querycloak.methods.clicks",
+    "Clicks": "querycloak.methods.clicks.method",
     "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
-    "KAnonymity": "querycloak.methods.k_anonymity",
-    "Ledger": "querycloak.privacy.ledger",
+    "KAnonymity": "querycloak.methods.k_anonymity.method",
+    "Ledger": "querycloak.privacy.books.ledger",
     "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
-    "QueryPool": "querycloak.methods.query_pool",
+    "QueryPool": "querycloak.methods.query_pool.method",
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
-    "Sessions": "querycloak.methods.sessions",
-    "Semantic": "querycloak.methods.semantic.replacing",
+    "Sessions": "querycloak.methods.sessions.method",
+    "Semantic": "querycloak.methods.semantic.method",
     "connect": "querycloak.engines",
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
-    "synthesize": "querycloak.synthetic.writing",
+    "synthesize": "querycloak.synthetic.log_writer",
 }
 
 __all__ = [

@@ -10,14 +10,14 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.experiments.tuning import tunable, yields
+from querycloak.experiments.bound_yields import tunable, yields
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.bounds import BOUNDS
-from querycloak.methods.choosing import users_by_keys
-from querycloak.methods.clicks import Clicks
-from querycloak.methods.k_anonymity import KAnonymity
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.keys.auto_bound import BOUNDS
+from querycloak.methods.keys.auto_bound_draw import users_by_keys
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.chance.randomness import Randomness
 from tests.logs import Row, aol, write
 
 BUDGET: dict[str, Any] = {"epsilon": 8, "delta": 1e-6}

@@ -16,19 +16,19 @@ from querycloak.engines import Engine
 from querycloak.errors import BudgetRefused, ParameterError
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.method import Affinity
-from querycloak.methods.clicks import Clicks
+from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.generalize.method import Generalize
-from querycloak.methods.k_anonymity import KAnonymity
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.keys.thresholded import KeyCounts, least_likely_count, release_keys
 from querycloak.methods.method import Method, describe
 from querycloak.methods.optimal.method import Optimal
-from querycloak.methods.query_pool import QueryPool
-from querycloak.methods.semantic.replacing import Semantic
-from querycloak.methods.sessions import Sessions
-from querycloak.methods.thresholded import KeyCounts, least_likely_count, release_keys
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.chance.noise import Gaussian, Laplace
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.noise import Gaussian, Laplace
-from querycloak.privacy.randomness import Randomness
 from querycloak.releases.loading import load
 from querycloak.words.wordnet import wordnet
 from tests.conftest import FIXTURES
@@ -270,7 +270,7 @@ def test_hopeless_keys_pass_by_rank_without_being_fetched(engine: Engine, tmp_pa
 
 
 def test_ranks_follow_one_order_on_every_engine(engine: Engine, tmp_path: Path) -> None:
-    from querycloak.methods.thresholded import _keys_at
+    from querycloak.methods.keys.thresholded import _keys_at
 
     rows = [(f"u{i}", "12:00:00", f"own {i}", "1", "http://x/") for i in range(300)]
     log = read(write(tmp_path / "log.tsv", aol(rows)), engine=engine)

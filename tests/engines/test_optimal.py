@@ -14,14 +14,14 @@ from querycloak.audits.leaks import leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.optimal import associations
-from querycloak.methods.optimal.associations import bounded, draw_tables
-from querycloak.methods.optimal.budget import Budget
-from querycloak.methods.optimal.holdings import of_log
 from querycloak.methods.optimal.method import Optimal
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.noise import Gaussian
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.optimal.paper.holdings import of_log
+from querycloak.methods.optimal.synthetic import noisy_tables as associations
+from querycloak.methods.optimal.synthetic.budget import Budget
+from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.pair_measures import pair_measures
 from querycloak.utility.pair_values import output_of, values
 from tests.commands import querycloak

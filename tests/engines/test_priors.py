@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from querycloak.engines import Engine
-from querycloak.logs.bounding import first_keys
-from querycloak.methods.priors import MOST_POINTS, with_prior
-from querycloak.methods.weighing import _weighed
+from querycloak.methods.keys.contribution_bounding import first_keys
+from querycloak.methods.keys.public_priors import MOST_POINTS, with_prior
+from querycloak.methods.keys.weighted_selection import _weighed
 from querycloak.words.public_phrases import public_phrases
 
 # Two points for each word after the first, one for each that the list does not have, three for a digit, 8 at most.

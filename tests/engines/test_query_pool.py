@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods import public_keys
-from querycloak.methods.pooling import PaperPooling, Pooling
-from querycloak.methods.public_keys import PublicKeys, release_public
-from querycloak.methods.query_pool import QueryPool, quiet_threshold
-from querycloak.methods.thresholded import KeyCounts
-from querycloak.privacy.noise import Laplace
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.keys import public_keys
+from querycloak.methods.keys.public_keys import PublicKeys, release_public
+from querycloak.methods.keys.thresholded import KeyCounts
+from querycloak.methods.query_pool.count import PaperPooling, Pooling
+from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.randomness import Randomness
 from tests.logs import Row, aol, write
 
 KNOBS: dict[str, Any] = {"noise": 1.0, "threshold": 20}
@@ -340,7 +340,7 @@ def test_the_paper_claims_what_is_not_so() -> None:
 
 def test_the_built_in_pool_is_what_the_guarantee_takes_it_for() -> None:
     from querycloak.logs.choices import Choices
-    from querycloak.methods.public_lists import BUILT_IN_SIZE, PublicList, queries_of
+    from querycloak.methods.keys.public_lists import BUILT_IN_SIZE, PublicList, queries_of
     from querycloak.words.normalisation import normalise
     from querycloak.words.spans import Spans
 

@@ -18,14 +18,14 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.errors import BudgetRefused, InputError, ParameterError, ResourceError
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.semantic.drawing import Replacement, chosen_searches, coarse, rounded_scale
-from querycloak.methods.semantic.histories import Searches
-from querycloak.methods.semantic.rebuilding import plural
-from querycloak.methods.semantic.replacing import Semantic
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.semantic.paper import plural
+from querycloak.methods.semantic.replacement import Replacement, chosen_searches, coarse, rounded_scale
+from querycloak.methods.semantic.searches import Searches
+from querycloak.privacy.books.campaigns import Spending
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.randomness import Randomness
-from querycloak.privacy.spending import Spending
 from querycloak.words.topics import topic_concepts, topics_of
 from querycloak.words.wordnet import wordnet
 from tests.logs import Row, aol, write
@@ -159,7 +159,7 @@ def test_histograms_hold_noise_for_every_concept(duckdb_engine: Engine, tmp_path
 def test_histograms_too_large_to_be_of_use_are_refused(
     duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from querycloak.methods.semantic import histograms
+    from querycloak.methods.semantic import hbdp as histograms
 
     monkeypatch.setattr(histograms, "_MOST_CELLS", 100)
     method = Semantic(epsilon=40, domain="sport", criterion="hbdp", max_queries=5)
@@ -306,7 +306,7 @@ def test_one_charge_pays_for_so_many_queries_of_each_user(engine: Engine, tmp_pa
 def test_a_dry_run_says_that_it_is_paid_for(
     duckdb_engine: Engine, tmp_path: Path, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from querycloak.present.releasing import show_dry_run
+    from querycloak.present.commands.release import show_dry_run
 
     log = opened(duckdb_engine, tmp_path)
     for said in ("charge: epsilon 4, delta 0 to people", "charge: nothing: an earlier release has paid"):

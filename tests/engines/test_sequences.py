@@ -17,7 +17,7 @@ from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists
-from querycloak.methods.sessions import MOST_KEYS, Sessions, sensitivity
+from querycloak.methods.sessions.method import MOST_KEYS, Sessions, sensitivity
 from tests.logs import Row, aol, write
 
 GAP = 30 * 60
@@ -71,7 +71,7 @@ def expected(rows: list[Row], most_sessions: int, most_queries: int, *, paper: b
 
 def counted_by(method: Sessions, log: SearchLog) -> Keys:
     """What the method counts, by user."""
-    from querycloak.logs.bounding import first_keys
+    from querycloak.methods.keys.contribution_bounding import first_keys
 
     table = method.contributions(log)["sessions"]
     if method.variant == "default":

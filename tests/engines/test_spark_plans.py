@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
-from querycloak.logs.bounding import first_records, once_per_key
 from querycloak.logs.profile import profile
 from querycloak.logs.searchlog import read
-from querycloak.methods.pooling import Pooling
-from querycloak.methods.query_pool import QueryPool
-from querycloak.methods.sessions import Sessions
+from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+from querycloak.methods.query_pool.count import Pooling
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.sessions.method import Sessions
 from tests.conftest import FIXTURES
 from tests.logs import ROWS, aol, write
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.logs.bounding import first_records, once_per_key
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 from tests.logs import ROWS, Row, aol, write
 
 

@@ -1,4 +1,4 @@
-"""Weighted selection on both engines: lengths, independence of users, and what comes out (privacy/selection.md)."""
+"""Weighted selection on both engines: lengths, independence of users, what comes out (privacy/prices/selection.md)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
-from querycloak.methods.selecting import count
-from querycloak.methods.weighing import Weighing, _once_per_bucket, _weighed
-from querycloak.privacy.noise import Gaussian
-from querycloak.privacy.randomness import Randomness
-from querycloak.privacy.selection import plan_tables
-from querycloak.privacy.weighted import GRID, Scout, WeightedPlan
+from querycloak.methods.keys.partition_selection import count
+from querycloak.methods.keys.weighted_selection import Weighing, _once_per_bucket, _weighed
+from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.selection import plan_tables
+from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan
 
 KEY = ("query", "url")
 Held = list[tuple[str, str]]
@@ -91,7 +91,7 @@ def test_adding_a_user_changes_nobody_elses_weights(engine: Engine) -> None:
 
 
 def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("querycloak.methods.weighing.BUCKET_DIGITS", 1)
+    monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 1)
     held = [(user, f"key {key}") for user in ("a", "b") for key in range(60)]
     kept = engine.fetch(_once_per_bucket(table(engine, held), KEY)).to_pylist()
     assert max(Counter((row["user"], row["bucket"]) for row in kept).values()) == 1

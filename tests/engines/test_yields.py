@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from querycloak.engines import Engine
-from querycloak.experiments.yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
+from querycloak.experiments.selection_yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
 from querycloak.logs.searchlog import read
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance.randomness import Randomness
 from tests.logs import Row, aol, write
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from querycloak.methods.affinity.concepts import GRID, least_users, on_grid, pair_weights, triple_weights, word_weights
 from querycloak.methods.affinity.cosine import Index, neighbours_of
+from querycloak.methods.affinity.ngram_concepts import (
+    GRID,
+    least_users,
+    on_grid,
+    pair_weights,
+    triple_weights,
+    word_weights,
+)
 from tests.unit.affinity.oracles import rows
 
 # Section 3.2: the concepts of "nokia 2651 cell phone case" and their weights; "cell phone case" lacks nokia.

@@ -1,12 +1,12 @@
-"""Numbers that the papers print, or that were worked out apart from this code from privacy/histogram.md."""
+"""Numbers that the papers print, or that were worked out apart from this code from privacy/prices/histogram.md."""
 
 import pytest
 
-from querycloak.privacy.accounting import paper_guarantees, price
-from querycloak.privacy.calibration import calibrate
-from querycloak.privacy.deltas import histogram_delta, paper_claimed, paper_proven
+from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.guarantee import compose
-from querycloak.privacy.noise import Gaussian, Laplace
+from querycloak.privacy.prices.calibration import calibrate
+from querycloak.privacy.prices.deltas import histogram_delta, paper_claimed, paper_proven
+from querycloak.privacy.prices.one_draw import paper_guarantees, price
 
 
 def three_digits(number: float) -> str:

@@ -206,7 +206,7 @@ runpy.run_module("querycloak", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("module", ["querycloak.present.cli", "typer", "querycloak.methods.clicks", "numpy"])
+@pytest.mark.parametrize("module", ["querycloak.present.cli", "typer", "querycloak.methods.clicks.method", "numpy"])
 def test_interrupted_while_modules_are_imported(module: str) -> None:
     code = INTERRUPTED_AT_IMPORT.format(module=module)
     command = [sys.executable, "-c", code, "guarantee", "clicks", "--epsilon", "8", "--delta", "1e-6"]

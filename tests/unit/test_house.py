@@ -20,8 +20,8 @@ SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
-    "errors", "locked_folder", "privacy", "engines", "words", "logs", "synthetic", "releases", "methods", "utility",
-    "audits", "experiments", "present",
+    "errors", "fault", "locked_folder", "privacy", "engines", "words", "logs", "synthetic", "releases", "methods",
+    "utility", "audits", "experiments", "present",
 ]  # fmt: skip
 
 

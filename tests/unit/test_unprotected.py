@@ -12,16 +12,16 @@ import querycloak
 from querycloak import Affinity, Clicks, Generalize, KAnonymity, Optimal, QueryPool, Semantic, Sessions
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
-from querycloak.privacy.accounting import Plan
-from querycloak.privacy.noise import Gaussian, Laplace
-from querycloak.privacy.weighted import GRID
+from querycloak.privacy.chance.noise import Gaussian, Laplace
+from querycloak.privacy.prices.one_draw import Plan
+from querycloak.privacy.prices.weighted import GRID
 
 METHODS_FOLDER = Path(querycloak.__file__).parent / "methods"
 BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 2.25e-7}
 # Of each method as many values as it takes to see everything that its card can list.
 NOTES: dict[str, tuple[str, list[Method]]] = {
     "clicks": (
-        "clicks.md",
+        "clicks/clicks.md",
         [
             Clicks(**BUDGET),
             Clicks(**BUDGET, per_user="auto"),
@@ -30,7 +30,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         ],
     ),
     "sessions": (
-        "sessions.md",
+        "sessions/sessions.md",
         [
             Sessions(**BUDGET),
             Sessions(**BUDGET, per_user="auto"),
@@ -39,7 +39,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         ],
     ),
     "query-pool": (
-        "query_pool.md",
+        "query_pool/query_pool.md",
         [
             QueryPool(epsilon=1.0),
             QueryPool(epsilon=1.0, delta=1e-6, off_pool=True),
@@ -59,7 +59,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
     "affinity": ("affinity/affinity.md", [Affinity(min_users=10), Affinity(min_users=3, keep_time=True)]),
     "generalize": ("generalize/generalize.md", [Generalize(min_users=10)]),
     "k-anonymity": (
-        "k_anonymity.md",
+        "k_anonymity/k_anonymity.md",
         [*(KAnonymity(min_users=5, keys=keys) for keys in ("queries", "clicks", "log")), KAnonymity(preset="dma")],
     ),
 }

@@ -20,8 +20,8 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.degrees import Expansion, degrees_at, expand_log
 from querycloak.methods.affinity.method import DEFAULT_CONCEPT_USERS, Affinity
 from querycloak.methods.generalize.clusters import Tree
-from querycloak.methods.generalize.generalised import Generalised, generalise
-from querycloak.methods.generalize.matching import Matcher
+from querycloak.methods.generalize.count import Generalised, generalise
+from querycloak.methods.generalize.phrases import Matcher
 from querycloak.methods.uses import uses_of
 from querycloak.utility.query_measures import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, f_beta
 from querycloak.utility.query_values import (

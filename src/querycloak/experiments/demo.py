@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.method import Affinity
-from querycloak.methods.clicks import Clicks
+from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.generalize.method import Generalize
-from querycloak.methods.k_anonymity import KAnonymity
+from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
-from querycloak.methods.query_pool import QueryPool
-from querycloak.methods.semantic.replacing import Semantic
-from querycloak.methods.sessions import Sessions
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.sessions.method import Sessions
 from querycloak.releases.release import Release
 
 USERS = 5_000

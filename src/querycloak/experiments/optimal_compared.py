@@ -8,9 +8,9 @@ from typing import Any
 
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.optimal.holdings import of_log
 from querycloak.methods.optimal.method import Optimal
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.optimal.paper.holdings import of_log
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.pair_values import output_of, values
 
 BUDGETS = ((math.log(2.0), 0.5), (math.log(1.1), 0.1), (8.0, 1e-7))

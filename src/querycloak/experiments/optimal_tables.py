@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from querycloak.experiments.exact_programs import by_cp_sat, by_scip
 from querycloak.experiments.optimal_printed import (
     DELTAS,
     EXP_EPSILONS,
@@ -28,14 +29,13 @@ from querycloak.experiments.optimal_printed import (
     TABLE_7A,
     TABLE_7B,
 )
-from querycloak.methods.optimal.exact import by_cp_sat, by_scip
-from querycloak.methods.optimal.holdings import Holdings
+from querycloak.methods.optimal.drawn_rows import sample
 from querycloak.methods.optimal.objectives import objective
-from querycloak.methods.optimal.packing import UNIT, Limit, limit, packing
-from querycloak.methods.optimal.rounding import eliminate
-from querycloak.methods.optimal.sampling import sample
-from querycloak.methods.optimal.solving import Solution, largest_output, solve
-from querycloak.privacy.randomness import IntArray, Randomness
+from querycloak.methods.optimal.paper.constraints import UNIT, Limit, limit, packing
+from querycloak.methods.optimal.paper.holdings import Holdings
+from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve
+from querycloak.methods.optimal.paper.whole_counts import eliminate
+from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.utility.pair_values import diff_ratio
 
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.semantic.domains import Domains
-from querycloak.methods.semantic.drawing import Replacement, rounded_scale
-from querycloak.methods.semantic.histograms import noisy_cells
-from querycloak.methods.semantic.replacing import Semantic
-from querycloak.privacy.noise import Laplace
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.semantic.hbdp import noisy_cells
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.semantic.replacement import Replacement, rounded_scale
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.profile_values import closeness, on_topics, profile_loss, topic_profiles
-from querycloak.words.concepts import ConceptFinder
+from querycloak.words.query_concepts import ConceptFinder
 from querycloak.words.topics import FOUR, NINETEEN, topic_concepts, topics_of
 from querycloak.words.wordnet import wordnet
 

@@ -112,7 +112,7 @@ def _by_query(rows: ir.Table) -> ir.Table:
 
 def _coverage(log: SearchLog, by_query: ir.Table, searches: int, distinct: int) -> Coverage:
     """How much of the log has a concept: what semantic methods can work with."""
-    from querycloak.words.concepts import ConceptFinder
+    from querycloak.words.query_concepts import ConceptFinder
     from querycloak.words.wordnet import wordnet
 
     finder = ConceptFinder(wordnet())

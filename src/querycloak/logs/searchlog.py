@@ -14,13 +14,13 @@ import ibis.expr.types as ir
 from querycloak.engines import Engine, connect
 from querycloak.engines.engine import OnBytes
 from querycloak.errors import ParameterError
-from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.checks import KEPT
 from querycloak.logs.choices import Choices
 from querycloak.logs.files import find_files
 from querycloak.logs.formats import choose_reader
 from querycloak.logs.formats.ubi import joined_rows
 from querycloak.logs.instants import pause_before
+from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource

@@ -10,10 +10,10 @@ from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.accounts import Account
-    from querycloak.privacy.ledger import Ledger
-    from querycloak.privacy.mechanisms import Mechanism
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.privacy.books.accounts import Account
+    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.composing.draws import Mechanism
     from querycloak.releases.release import Release
 
 VARIANTS = ("default", "paper")
@@ -55,7 +55,7 @@ class Method(Protocol):
 
 def check_budget(method: Method, ledger: Ledger | None, population: str | None) -> Account | None:
     """The account that would pay, if any; raises what charging would raise, unless an earlier release has paid."""
-    from querycloak.releases.accounting import require_budget
+    from querycloak.privacy.books.payment import require_budget
 
     if ledger is not None and population is not None and is_prepaid(method, ledger, population):
         return ledger.show(population)[0]

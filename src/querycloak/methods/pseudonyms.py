@@ -8,7 +8,7 @@ import ibis
 import ibis.expr.types as ir
 
 from querycloak.logs.searchlog import SearchLog
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.releases.tables import Stream
 
 _SECRET_BYTES = 32

@@ -17,14 +17,20 @@ class Entry(NamedTuple):
 
 
 METHODS: dict[str, Entry] = {
-    "clicks": Entry("querycloak.methods.clicks", "Clicks", "Noisy counts of (query, url) pairs."),
-    "sessions": Entry("querycloak.methods.sessions", "Sessions", "Noisy counts of query sequences, and of clicks."),
-    "query-pool": Entry("querycloak.methods.query_pool", "QueryPool", "What people asked of a public list of queries."),
+    "clicks": Entry("querycloak.methods.clicks.method", "Clicks", "Noisy counts of (query, url) pairs."),
+    "sessions": Entry(
+        "querycloak.methods.sessions.method", "Sessions", "Noisy counts of query sequences, and of clicks."
+    ),
+    "query-pool": Entry(
+        "querycloak.methods.query_pool.method", "QueryPool", "What people asked of a public list of queries."
+    ),
     "optimal": Entry("querycloak.methods.optimal.method", "Optimal", "Made-up users in the log's own schema."),
-    "semantic": Entry("querycloak.methods.semantic.replacing", "Semantic", "Each query replaced by a similar one."),
+    "semantic": Entry("querycloak.methods.semantic.method", "Semantic", "Each query replaced by a similar one."),
     "affinity": Entry("querycloak.methods.affinity.method", "Affinity", "What k users asked, or something like it."),
     "generalize": Entry("querycloak.methods.generalize.method", "Generalize", "Concepts that k users asked for."),
-    "k-anonymity": Entry("querycloak.methods.k_anonymity", "KAnonymity", "What at least k users share; a baseline."),
+    "k-anonymity": Entry(
+        "querycloak.methods.k_anonymity.method", "KAnonymity", "What at least k users share; a baseline."
+    ),
 }
 
 

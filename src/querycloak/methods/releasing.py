@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method, check_budget, mechanisms_of
-from querycloak.privacy.ledger import Ledger
-from querycloak.privacy.randomness import Randomness
-from querycloak.releases import accounting
+from querycloak.privacy.books import payment as accounting
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.releases.release import Release, describe_log
 from querycloak.releases.tables import Table
 

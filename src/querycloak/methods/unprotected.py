@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from querycloak.privacy.accounting import Plan
-    from querycloak.privacy.selection import TablePlan
+    from querycloak.privacy.prices.one_draw import Plan
+    from querycloak.privacy.prices.selection import TablePlan
 
 ALWAYS = (
     "the parameters of the release",

@@ -16,11 +16,11 @@ from typer.core import TyperGroup
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.present.options import with_groups
-from querycloak.privacy.exact import shown_up
+from querycloak.privacy.chance.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
-    from querycloak.privacy.composition import Composed
+    from querycloak.privacy.composing.composition import Composed
     from querycloak.privacy.guarantee import Guarantee
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -199,9 +199,9 @@ def check_named(method: Method) -> None:
 def composed(method: Method, releases: int, at_delta: float | None) -> Composed:
     """What so many releases by this method come to, by sums and by privacy-loss distributions."""
     from querycloak.methods.method import mechanisms_of
-    from querycloak.privacy.composition import ONE_RELEASE, ONE_STEP, composed
-    from querycloak.privacy.exact import stated
-    from querycloak.privacy.mechanisms import losses_of
+    from querycloak.privacy.chance.exact import stated
+    from querycloak.privacy.composing.composition import ONE_RELEASE, ONE_STEP, composed
+    from querycloak.privacy.composing.draws import losses_of
     from querycloak.privacy.parameters import natural
 
     natural("releases", releases, "say how many releases there will be")

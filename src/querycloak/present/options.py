@@ -17,7 +17,7 @@ from querycloak.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.ledger import Ledger
+    from querycloak.privacy.books.ledger import Ledger
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
 LogFormat = Annotated[str | None, typer.Option(help="aol, excite, sogou, ubi or table; told by the log if not given.")]
@@ -123,7 +123,7 @@ class Charging:
         """The ledger to charge; a population without a file means the user's own ledger."""
         if self.ledger is None and self.population is None:
             return None
-        from querycloak.privacy.ledger import Ledger
+        from querycloak.privacy.books.ledger import Ledger
 
         return Ledger(self.ledger)
 

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from querycloak.privacy.exact import exp_minus, four_digits_up, shown_up, stated
+from querycloak.privacy.chance.exact import exp_minus, four_digits_up, shown_up, stated
 from querycloak.privacy.guarantee import Guarantee
 
 __all__ = ["belief_after", "caught_at_most", "explain", "group_delta"]

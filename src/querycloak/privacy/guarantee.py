@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.exact import rounded_up, stated
+from querycloak.privacy.chance.exact import rounded_up, stated
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
 __all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]

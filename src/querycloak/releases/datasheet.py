@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from querycloak.privacy.exact import shown_up
+from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.card import Contents, TableFile

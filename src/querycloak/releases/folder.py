@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.locked_folder import make_locked, remove_stale
-from querycloak.releases import fault
 
 PREFIX = ".querycloak-unfinished-"
 

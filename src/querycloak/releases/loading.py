@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.privacy.books.payment import Accounting
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases import parquet, tsv
-from querycloak.releases.accounting import Accounting
 from querycloak.releases.card import CARD, VERSION
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
+from querycloak.privacy.books.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.releases.accounting import NOT_ACCOUNTED, Accounting
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of

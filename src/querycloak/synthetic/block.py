@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from querycloak.synthetic.clicks import Rows, make_rows, urls_of
+from querycloak.synthetic.heavy_tails import Ints
 from querycloak.synthetic.people import DAY, START, People, make_people
 from querycloak.synthetic.planted import Planted, plant, with_planted
 from querycloak.synthetic.queries import Queries, Typist
-from querycloak.synthetic.sampling import Ints
-from querycloak.synthetic.sessions import AIMS, Sessions, make_sessions
-from querycloak.synthetic.wording import texts_of
+from querycloak.synthetic.result_pages import Rows, make_rows, urls_of
+from querycloak.synthetic.texts import texts_of
+from querycloak.synthetic.visits import AIMS, Sessions, make_sessions
 from querycloak.synthetic.world import TOPIC_NAMES, World
 
 PEOPLE = 2_000

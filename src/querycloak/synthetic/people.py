@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from querycloak.synthetic.sampling import Floats, Ints
+from querycloak.synthetic.heavy_tails import Floats, Ints
 from querycloak.synthetic.world import DISEASE, World
 
 DAY = 86_400

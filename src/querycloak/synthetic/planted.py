@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from querycloak.synthetic.heavy_tails import Ints
 from querycloak.synthetic.people import People
 from querycloak.synthetic.queries import Queries
-from querycloak.synthetic.sampling import Ints
-from querycloak.synthetic.sessions import Sessions
+from querycloak.synthetic.visits import Sessions
 from querycloak.synthetic.world import World
 
 # The share of people who type one.

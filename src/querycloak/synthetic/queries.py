@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from querycloak.synthetic.heavy_tails import Flags, Floats, Ints
 from querycloak.synthetic.people import FAVOURITES, People
-from querycloak.synthetic.sampling import Flags, Floats, Ints
-from querycloak.synthetic.sessions import (
+from querycloak.synthetic.visits import (
     EVERYDAY,
     MOST_QUERIES,
     ODD,

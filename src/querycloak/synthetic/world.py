@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.synthetic import vocabulary
-from querycloak.synthetic.sampling import Choice, Floats, Ints, below, falling, mixed, share_of
+from querycloak.synthetic.heavy_tails import Choice, Floats, Ints, below, falling, mixed, share_of
 from querycloak.words.wordnet import wordnet
 
 # Topics are subtrees of WordNet: label, sense, and how many people care (weights, ours).

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.methods.optimal.holdings import Holdings
-from querycloak.privacy.randomness import IntArray
+from querycloak.methods.optimal.paper.holdings import Holdings
+from querycloak.privacy.chance.randomness import IntArray
 from querycloak.utility.pair_measures import pair_measures
 
 FloatArray = NDArray[np.float64]

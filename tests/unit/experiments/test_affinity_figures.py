@@ -10,7 +10,7 @@ import pytest
 
 from querycloak.experiments.affinity_figures import AffinityFigures, affinity_figures
 from querycloak.logs.searchlog import read
-from querycloak.synthetic.writing import synthesize
+from querycloak.synthetic.log_writer import synthesize
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from querycloak.experiments.figures import main
-from querycloak.synthetic.writing import synthesize
+from querycloak.experiments.paper_figures import main
+from querycloak.synthetic.log_writer import synthesize
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from querycloak.experiments.optimal_compared import compare_variants
 from querycloak.experiments.optimal_printed import TABLE_4, TABLE_5, TABLE_6
 from querycloak.experiments.optimal_tables import OptimalTables
 from querycloak.logs.searchlog import read
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.pair_measures import pair_measures
 from tests.logs import aol, write
 from tests.unit.optimal.instances import random_holdings

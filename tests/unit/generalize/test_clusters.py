@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.methods.generalize.clusters import Tree, cut
-from querycloak.methods.generalize.matching import UNMATCHED, Matcher
+from querycloak.methods.generalize.phrases import UNMATCHED, Matcher
 from querycloak.words.spans import Spans
 from querycloak.words.wordnet import wordnet
 from tests.unit.affinity.oracles import rows

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError, TooManyBadLines
-from querycloak.logs.accounting import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
+from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 
 CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**12))
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.addresses import shortened
 from querycloak.logs.choices import KeepUrl
+from querycloak.logs.urls import shortened
 from tests.unit.words.columns import spans_of, texts_of
 
 LETTERS = "abcXYZ019.-~%é"

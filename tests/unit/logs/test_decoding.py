@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.logs.decoding import UTF8_OR_GB18030, checked_encoding, to_utf8
+from querycloak.logs.encodings import UTF8_OR_GB18030, checked_encoding, to_utf8
 from querycloak.words.spans import Spans
 from tests.unit.words.columns import spans_of, texts_of
 

@@ -12,17 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
-from querycloak.methods.optimal.exact import by_cp_sat, by_scip
-from querycloak.methods.optimal.holdings import Holdings
+from querycloak.experiments.exact_programs import by_cp_sat, by_scip
+from querycloak.methods.optimal.drawn_rows import named, sample
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
-from querycloak.methods.optimal.packing import UNIT, Limit, Packing, least_delta, limit, packing, weights
-from querycloak.methods.optimal.relaxation import relax
-from querycloak.methods.optimal.rounding import eliminate, exchange, fill, heaviest
-from querycloak.methods.optimal.sampling import named, sample
-from querycloak.methods.optimal.solving import Solution, largest_output, solve
-from querycloak.privacy.exact import exp_minus
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.optimal.paper.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
+from querycloak.methods.optimal.paper.holdings import Holdings
+from querycloak.methods.optimal.paper.linear_relaxation import relax
+from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve
+from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
+from querycloak.privacy.chance.exact import exp_minus
+from querycloak.privacy.chance.randomness import Randomness
 from tests.unit.optimal.instances import TOY, of_matrix, random_holdings, toy
 
 LOG2 = math.nextafter(math.log(2), 1)  # not below the logarithm

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.methods.optimal import synthesis
-from querycloak.methods.optimal.associations import NoisyTables
-from querycloak.methods.optimal.budget import Budget, joint_delta, plan_budget
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import free_objective
-from querycloak.methods.optimal.reconciling import allocate, apportion, fits, graphical, reconcile
-from querycloak.methods.optimal.synthesis import deal
-from querycloak.privacy.noise import Gaussian
-from querycloak.privacy.randomness import Randomness
+from querycloak.methods.optimal.synthetic import made_up_users as synthesis
+from querycloak.methods.optimal.synthetic.budget import Budget, joint_delta, plan_budget
+from querycloak.methods.optimal.synthetic.degree_sequences import allocate, apportion, fits, graphical, reconcile
+from querycloak.methods.optimal.synthetic.made_up_users import deal
+from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
+from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.chance.randomness import Randomness
 
 few = settings(max_examples=60, deadline=None)
 counts_of_pairs = st.lists(st.integers(-3, 30), min_size=1, max_size=12)

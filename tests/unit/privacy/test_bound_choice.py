@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.methods.bounds import BOUNDS, BoundChooser
-from querycloak.methods.clicks import Clicks
-from querycloak.privacy import bound_choice
-from querycloak.privacy.accounting import price
-from querycloak.privacy.bound_choice import choose_plan, qualities
-from querycloak.privacy.exact import rounded_down, stated
-from querycloak.privacy.noise import Gaussian, Laplace
-from querycloak.privacy.randomness import Randomness
-from querycloak.privacy.selection import TablePlan, plan_tables
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.keys.auto_bound import BOUNDS, BoundChooser
+from querycloak.privacy.chance.exact import rounded_down, stated
+from querycloak.privacy.chance.noise import Gaussian, Laplace
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices import bound_choice
+from querycloak.privacy.prices.bound_choice import choose_plan, qualities
+from querycloak.privacy.prices.one_draw import price
+from querycloak.privacy.prices.selection import TablePlan, plan_tables
 from tests.unit.privacy.privacy_oracles import surprising
 
 ONE_DRAW: list[TablePlan] = [price(Laplace(0.125), 2, 1), price(Laplace(0.5), 9, 4), price(Gaussian(3.9), 23, 32)]

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.accounting import paper_guarantees, price, public_keys_guarantee
-from querycloak.privacy.calibration import calibrate
-from querycloak.privacy.deltas import histogram_delta, laplace_delta, paper_claimed
-from querycloak.privacy.exact import stated
-from querycloak.privacy.noise import Gaussian, Laplace
+from querycloak.privacy.chance.exact import stated
+from querycloak.privacy.chance.noise import Gaussian, Laplace
+from querycloak.privacy.prices.calibration import calibrate
+from querycloak.privacy.prices.deltas import histogram_delta, laplace_delta, paper_claimed
+from querycloak.privacy.prices.one_draw import paper_guarantees, price, public_keys_guarantee
 
 epsilons = st.floats(min_value=0.05, max_value=20)
 deltas = st.floats(min_value=1e-12, max_value=1e-2)
@@ -207,7 +207,7 @@ def test_bad_knobs(arguments: dict[str, Any], message: str) -> None:
 
 def test_an_answer_needs_no_heavy_import() -> None:
     code = (
-        "import sys; from querycloak.privacy.calibration import calibrate;"
+        "import sys; from querycloak.privacy.prices.calibration import calibrate;"
         "from querycloak.privacy.explanation import explain;"
         "explain(calibrate(8, 2.25e-7, 32).guarantee());"
         "print([m for m in ('opendp', 'numba', 'pyarrow', 'ibis', 'numpy.random') if m in sys.modules])"

@@ -12,16 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.methods.clicks import Clicks
-from querycloak.privacy import loss_laws, losses
-from querycloak.privacy.accounting import price
-from querycloak.privacy.accounts import Account, Charge
-from querycloak.privacy.composition import composed
-from querycloak.privacy.exact import stated
-from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.hockeystick import hockey_stick
-from querycloak.privacy.losses import Losses
-from querycloak.privacy.mechanisms import (
+from querycloak.methods.clicks.method import Clicks
+from querycloak.privacy.books.accounts import Account, Charge
+from querycloak.privacy.chance.exact import stated
+from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.composing import loss_laws
+from querycloak.privacy.composing import privacy_loss as losses
+from querycloak.privacy.composing.composition import composed
+from querycloak.privacy.composing.draws import (
     Anything,
     GaussianRounds,
     Histogram,
@@ -30,9 +28,12 @@ from querycloak.privacy.mechanisms import (
     losses_of,
     mechanism_of,
 )
-from querycloak.privacy.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.selection import plan_tables, together
-from querycloak.privacy.weighted import WeightedPlan
+from querycloak.privacy.composing.privacy_loss import Losses
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.prices.hockey_stick import hockey_stick
+from querycloak.privacy.prices.one_draw import price
+from querycloak.privacy.prices.selection import plan_tables, together
+from querycloak.privacy.prices.weighted import WeightedPlan
 from tests.unit.privacy.privacy_oracles import divergence, one_key, one_key_two_draws, values_for
 
 NOISES: list[Noise] = [Laplace(0.5), Laplace(2.0), Laplace(10.0), Gaussian(0.6), Gaussian(1.4), Gaussian(3.9)]

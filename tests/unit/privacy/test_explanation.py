@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.privacy.accounting import price
-from querycloak.privacy.exact import stated
+from querycloak.privacy.chance.exact import stated
+from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.explanation import belief_after, caught_at_most, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.noise import Laplace
+from querycloak.privacy.prices.one_draw import price
 
 
 def guarantee(epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp") -> Guarantee:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.exact import Chance
-from querycloak.privacy.histogram import HistogramRelease, noisy_counts, release, release_groups
-from querycloak.privacy.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.randomness import IntArray, Randomness
+from querycloak.privacy.chance.exact import Chance
+from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.chance.randomness import IntArray, Randomness
+from querycloak.privacy.prices.histogram import HistogramRelease, noisy_counts, release, release_groups
 from tests.unit.privacy.privacy_oracles import surprising
 
 COUNTS = [1, 2, 2, 4, 7]

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import BudgetRefused, InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.privacy.books.ledger import Account, Charge, Ledger, default_path
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Account, Charge, Ledger, default_path
 
 DIGEST = "ab" * 32
 
@@ -281,7 +281,7 @@ SPENDER = """
 import sys
 from querycloak.errors import BudgetRefused
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.books.ledger import Ledger
 ledger = Ledger(sys.argv[1])
 promised = dict(kind="approximate-dp", unit="user", neighbours="add-remove-user", epsilon=0.7, delta=1e-8)
 guarantee = Guarantee(**promised, because="x")
@@ -460,7 +460,7 @@ def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 DYING = """
 import os, signal, sqlite3, sys
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.books.ledger import Ledger
 connect = sqlite3.connect
 def look(sql):
     if sql.startswith(sys.argv[2]):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import EngineError, ParameterError
-from querycloak.privacy.exact import Chance, exp_minus, float_up, four_digits_up, rounded_up, shown_up, stated
-from querycloak.privacy.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.chance.exact import Chance, exp_minus, float_up, four_digits_up, rounded_up, shown_up, stated
+from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
 from tests.unit.privacy.privacy_oracles import law
 
 scales = st.floats(min_value=0.05, max_value=20)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError, ResourceError
-from querycloak.privacy import randomness as module
-from querycloak.privacy.exact import Chance
-from querycloak.privacy.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance import randomness as module
+from querycloak.privacy.chance.exact import Chance
+from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.chance.randomness import Randomness
 from tests.unit.privacy.privacy_oracles import surprising
 
 Sources = [Randomness, lambda: Randomness(seed=20)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from querycloak.privacy.exact import Chance
-from querycloak.privacy.noise import Laplace
-from querycloak.privacy.randomness import MANY, Randomness
-from querycloak.privacy.rare_events import MOST_EXPECTED, RareEvents, share_out
+from querycloak.privacy.chance.exact import Chance
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.randomness import MANY, Randomness
+from querycloak.privacy.chance.rare_events import MOST_EXPECTED, RareEvents, share_out
 
 
 def exact_survival(n: int, p: Fraction, j: int) -> Fraction:

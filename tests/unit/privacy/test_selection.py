@@ -1,4 +1,4 @@
-"""Weighted selection: claims 1 to 4 of privacy/selection.md, by exact enumeration where logs are tiny enough."""
+"""Weighted selection: claims 1 to 4 of privacy/prices/selection.md, by exact enumeration where logs are tiny enough."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.composed_gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
-from querycloak.privacy.hockeystick import hockey_stick, tail_bounds
-from querycloak.privacy.mechanisms import GaussianRounds, mechanism_of
-from querycloak.privacy.noise import Gaussian
-from querycloak.privacy.randomness import Randomness
-from querycloak.privacy.selection import (
+from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.composing.draws import GaussianRounds, mechanism_of
+from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
+from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.prices.selection import (
     SELECTIONS,
     default_selection,
     parse_split,
@@ -27,7 +27,7 @@ from querycloak.privacy.selection import (
     plan_tables,
     together,
 )
-from querycloak.privacy.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
+from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
 
 BUDGETS = [(8.0, 2.25e-7), (1.0, 1e-6), (3.0, math.exp(-10)), (0.2, 1e-5), (30.0, 1e-9)]
 

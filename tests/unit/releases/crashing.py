@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from querycloak.privacy.ledger import Ledger
-from querycloak.releases import fault
-from querycloak.releases.accounting import charge
+from querycloak import fault
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.books.payment import charge
 from querycloak.releases.folder import check_target
 from tests.unit.releases.making import PROVEN, a_release
 

@@ -16,7 +16,7 @@ import pytest
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.releases.accounting import Accounting
+from querycloak.privacy.books.payment import Accounting
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.loading import load, load_card
 from querycloak.releases.release import Release, describe_log

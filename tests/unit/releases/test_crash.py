@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.books.ledger import Ledger
 from querycloak.releases.loading import load
-from querycloak.releases.reconciling import reconcile
+from querycloak.releases.unfinished import reconcile
 from tests.unit.releases.making import a_release
 
 ROOT = Path(__file__).parents[3]

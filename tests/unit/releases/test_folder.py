@@ -16,9 +16,9 @@ import pytest
 
 from querycloak.errors import EngineError, InputError, ParameterError, ResourceError
 from querycloak.locked_folder import remove_stale
-from querycloak.privacy.ledger import Ledger
+from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.books.payment import Accounting, charge
 from querycloak.releases import folder as folder_module
-from querycloak.releases.accounting import Accounting, charge
 from querycloak.releases.folder import Unfinished, check_target
 from querycloak.releases.loading import load
 from querycloak.releases.tables import Stream

@@ -20,7 +20,7 @@ from querycloak.experiments.semantic_figures import (
     profiled_users,
 )
 from querycloak.logs.searchlog import read
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.profile_measures import PROFILE_MEASURES
 from querycloak.utility.profile_values import (
     closeness,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
-from querycloak.privacy.randomness import IntArray, Randomness
+from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.words.taxonomy import Taxonomy
 from querycloak.words.taxonomy_table import Row, taxonomy_of
 from querycloak.words.wordnet import wordnet

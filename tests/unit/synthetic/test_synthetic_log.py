@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.releases import patterns
-from querycloak.synthetic import block, writing
-from querycloak.synthetic.figures import FIGURES, measure
+from querycloak.synthetic import block
+from querycloak.synthetic import log_writer as writing
+from querycloak.synthetic.aol_figures import FIGURES, measure
+from querycloak.synthetic.heavy_tails import Choice, falling
 from querycloak.synthetic.planted import KINDS
-from querycloak.synthetic.sampling import Choice, falling
-from querycloak.synthetic.wording import slipped
+from querycloak.synthetic.texts import slipped
 from querycloak.synthetic.world import TOPICS, world
 from querycloak.words.wordnet import wordnet
 from tests.commands import querycloak

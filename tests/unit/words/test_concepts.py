@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.words.concepts import ConceptFinder
 from querycloak.words.forms import as_words, written_forms
+from querycloak.words.query_concepts import ConceptFinder
 from querycloak.words.stop_words import STOP_WORDS
 from querycloak.words.taxonomy import Taxonomy
 from querycloak.words.taxonomy_table import taxonomy_of

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from querycloak.logs.addresses import shortened
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import LONGEST_FIELD, Candidates, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.decoding import to_utf8
+from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import Fields, first_words, integers, split, split_lines, without_brackets
 from querycloak.logs.files import LogFile
-from querycloak.logs.formats.rows import (
+from querycloak.logs.formats.marked_rows import (
     any_longer,
     contents_of,
     equal_to,
@@ -25,6 +24,7 @@ from querycloak.logs.formats.rows import (
 )
 from querycloak.logs.schema import MARKED_ROWS
 from querycloak.logs.times import TimeParser, iso_or_epoch
+from querycloak.logs.urls import shortened
 from querycloak.words.spans import Mask, Spans
 
 

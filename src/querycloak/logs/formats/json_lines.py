@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from querycloak.logs.decoding import to_utf8
+from querycloak.logs.encodings import to_utf8
 from querycloak.words.spans import Mask, Spans
 
 JsonObject = dict[str, Any]

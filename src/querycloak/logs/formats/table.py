@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from querycloak.errors import InputError, MissingColumn, ParameterError
-from querycloak.logs.addresses import shortened
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import Candidates, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.decoding import to_utf8
+from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import (
@@ -29,9 +28,10 @@ from querycloak.logs.formats.json_lines import (
     objects_of,
     spans_of,
 )
-from querycloak.logs.formats.rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
+from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
 from querycloak.logs.times import in_range, iso_or_epoch
+from querycloak.logs.urls import shortened
 from querycloak.words.spans import Mask, Spans
 
 SEPARATORS = (b"\t", b",", b";", b"|")

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.logs.addresses import shortened
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import (
     CLICK_OF_ANOTHER,
@@ -36,9 +35,10 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import JsonObject, as_text, member, no_rows, objects_of, spans_of
-from querycloak.logs.formats.rows import any_longer, contents_of, line_numbers, query_texts, with_origin
+from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.times import iso_or_epoch
+from querycloak.logs.urls import shortened
 from querycloak.words.spans import Mask, Spans, number_array
 
 QUERY, EVENT = 1, 2

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.affinity.concepts import Concepts, mine_concepts
 from querycloak.methods.affinity.cores import core_degrees
 from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
+from querycloak.methods.affinity.ngram_concepts import Concepts, mine_concepts
 from querycloak.methods.rows import Rows
 from querycloak.methods.uses import sorted_uses
 

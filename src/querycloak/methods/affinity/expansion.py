@@ -14,7 +14,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.affinity.concepts import Concepts
+from querycloak.methods.affinity.ngram_concepts import Concepts
 from querycloak.methods.distinct_queries import gather
 from querycloak.methods.rows import Rows, sorted_sets
 from querycloak.words.lexicon import find, grown, probe, spans_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from querycloak.errors import ParameterError
 from querycloak.methods.method import checked_choice
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
-from querycloak.privacy.exact import stated
+from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.affinity.explanation import Explained
-    from querycloak.privacy.ledger import Ledger
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.methods.affinity.neighbourhood import Explained
+    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.chance.randomness import Randomness
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
@@ -150,7 +150,7 @@ class Affinity:
 
     def explain(self, log: SearchLog, query: str) -> Explained:
         """What protects a query: private output."""
-        from querycloak.methods.affinity.explanation import explain
+        from querycloak.methods.affinity.neighbourhood import explain
 
         return explain(self, log, query)
 

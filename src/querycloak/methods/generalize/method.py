@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.ledger import Ledger
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.chance.randomness import Randomness
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
@@ -90,7 +90,7 @@ class Generalize:
         import numpy as np
         import pyarrow as pa
 
-        from querycloak.methods.generalize.generalised import generalise
+        from querycloak.methods.generalize.count import generalise
         from querycloak.words.wordnet import wordnet
 
         log.progress("matching queries", 0.0)

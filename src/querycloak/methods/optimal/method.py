@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import VARIANTS, checked_choice
-from querycloak.methods.optimal.budget import Budget, plan_budget
+from querycloak.methods.optimal.synthetic.budget import Budget, plan_budget
 from querycloak.methods.unprotected import ALWAYS, several_accounts
-from querycloak.privacy.exact import exp_minus, rounded_up, stated
+from querycloak.privacy.chance.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.optimal.associations import NoisyTables
-    from querycloak.methods.optimal.holdings import Holdings
-    from querycloak.methods.optimal.solving import Solution
-    from querycloak.privacy.ledger import Ledger
-    from querycloak.privacy.mechanisms import Mechanism
-    from querycloak.privacy.randomness import Randomness
+    from querycloak.methods.optimal.paper.holdings import Holdings
+    from querycloak.methods.optimal.paper.solver import Solution
+    from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
+    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.composing.draws import Mechanism
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
@@ -196,7 +196,7 @@ class Optimal:
 
     def _synthetic(self, log: SearchLog, randomness: Randomness) -> Callable[[], Mapping[str, Table]]:
         """Bound the log; what is returned draws the noisy tables, and reads the log no more after that."""
-        from querycloak.methods.optimal.associations import bounded, draw_tables
+        from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
 
         budget = self._planned()
         contributions = bounded(log, budget.per_user)
@@ -212,10 +212,10 @@ class Optimal:
         """The rows of synthetic users: post-processing of the noisy tables."""
         import numpy as np
 
+        from querycloak.methods.optimal.drawn_rows import log_table, named
         from querycloak.methods.optimal.objectives import free_objective
-        from querycloak.methods.optimal.reconciling import reconcile
-        from querycloak.methods.optimal.sampling import log_table, named
-        from querycloak.methods.optimal.synthesis import deal
+        from querycloak.methods.optimal.synthetic.degree_sequences import reconcile
+        from querycloak.methods.optimal.synthetic.made_up_users import deal
 
         query = tables.pairs["query"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         wanted = free_objective(
@@ -231,8 +231,8 @@ class Optimal:
 
     def _sampled(self, log: SearchLog, randomness: Randomness) -> tuple[Callable[[], Mapping[str, Table]], list[str]]:
         """Solve for the output counts; what is returned draws users for them."""
-        from querycloak.methods.optimal.holdings import of_log
-        from querycloak.methods.optimal.sampling import log_table, named, sample
+        from querycloak.methods.optimal.drawn_rows import log_table, named, sample
+        from querycloak.methods.optimal.paper.holdings import of_log
 
         held = of_log(log)
         solution = self.solve(held)
@@ -245,10 +245,10 @@ class Optimal:
 
     def solve(self, held: Holdings) -> Solution:
         """The output counts of the paper variant; they, and every error here, are private output."""
-        from querycloak.methods.optimal.holdings import PRIVATE
         from querycloak.methods.optimal.objectives import objective
-        from querycloak.methods.optimal.packing import least_delta, limit, packing
-        from querycloak.methods.optimal.solving import largest_output, solve
+        from querycloak.methods.optimal.paper.constraints import least_delta, limit, packing
+        from querycloak.methods.optimal.paper.holdings import PRIVATE
+        from querycloak.methods.optimal.paper.solver import largest_output, solve
 
         bound = limit(float(self.epsilon or 0), float(self.delta or 0))
         goal = objective(
@@ -273,7 +273,7 @@ class Optimal:
         return solve(rows, goal, begun=largest.counts)
 
     def _check_reached(self, largest: Solution) -> None:
-        from querycloak.methods.optimal.holdings import PRIVATE
+        from querycloak.methods.optimal.paper.holdings import PRIVATE
 
         if largest.value < (self.output_size or 0):
             raise InputError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.methods.semantic.domain_names import ALL, domain_labels, domain_numbers, domain_roots
-from querycloak.words.concepts import ConceptFinder, Mentions
+from querycloak.words.query_concepts import ConceptFinder, Mentions
 from querycloak.words.taxonomy import Taxonomy
 from querycloak.words.topics import OTHER
 

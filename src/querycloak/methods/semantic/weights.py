@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from querycloak.errors import EngineError
 from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
-from querycloak.privacy.randomness import Randomness
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.words.taxonomy import Taxonomy
 
 Weights = NDArray[np.int64]

@@ -1,0 +1,58 @@
+"""How much a method releases at each bound: for logs whose figures may be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from querycloak.errors import ParameterError
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.keys.auto_bound import AUTO, BOUNDS
+from querycloak.methods.method import Method
+
+
+class Tunable(Method, Protocol):
+    """A method that has a bound to tune."""
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Method:
+        """The same method at this bound."""
+        ...
+
+
+@dataclass(frozen=True)
+class Yield:
+    """What came out at one bound: rows, and the sum of their noisy counts (private, unless the log is public)."""
+
+    bound: int
+    parameters: dict[str, Any]
+    keys: int
+    volume: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As `tune --json` prints it."""
+        shown = {name: self.parameters.get(name) for name in ("selection", "noise", "threshold")}
+        return {"per_user": self.bound, **shown, "keys": self.keys, "volume": self.volume}
+
+
+def tunable(method: Method) -> Tunable:
+    """The method, if it has a bound that is still open."""
+    if not hasattr(method, "at_bound") or method.variant == "paper":
+        raise ParameterError(f"{method.name}, {method.variant} variant, has no bound to tune; clicks has one")
+    if getattr(method, "per_user", None) not in (None, AUTO):
+        raise ParameterError("tune tries every bound: leave --per-user out")
+    return cast(Tunable, method)
+
+
+def yields(method: Tunable, log: SearchLog) -> Iterator[Yield]:
+    """One release at each bound that the budget can pay; nothing is charged and nothing is kept."""
+    log.stage()
+    for bound in BOUNDS:
+        try:
+            bounded = method.at_bound(bound)
+        except ParameterError:
+            continue
+        release = bounded.release(log)
+        tables = [release.table(kind) for kind in release.tables]
+        volume = sum(int(sum(table["count"].to_pylist())) for table in tables)
+        yield Yield(bound, dict(release.parameters), sum(table.num_rows for table in tables), volume)

@@ -1,0 +1,1 @@
+"""Noisy counts of (query, url) pairs (proof: clicks.md)."""

@@ -1,0 +1,1 @@
+"""What at least k users share (what that means: k_anonymity.md)."""

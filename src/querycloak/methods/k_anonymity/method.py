@@ -1,0 +1,154 @@
+"""What at least k users share (what that means: k_anonymity.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from querycloak.errors import ParameterError
+from querycloak.methods.method import checked_choice
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import whole
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.releases.release import Release
+    from querycloak.releases.tables import Table
+
+KEYS = ("queries", "clicks", "log")
+PRESETS = ("dma",)
+DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
+_UNPROTECTED = (
+    *ALWAYS,
+    "exact numbers of users: whoever knows all users of a key but one learns about that one",
+    AGREED_ACCOUNTS,
+    TWO_RELEASES,
+)
+_UNPROTECTED_IN = {
+    "log": (
+        "which queries belong to one person: together they can name somebody, though each is shared by k users",
+        "how many rows each person has",
+    ),
+    "dma": ("device and country, by which the DMA's obligation counts and which our logs do not hold",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity:
+    """Release queries, pairs or rows whose query at least `min_users` users share."""
+
+    name: ClassVar[str] = "k-anonymity"
+
+    min_users: int | None = None
+    keys: str | None = None
+    preset: str | None = None
+    variant: str = "default"
+
+    def __post_init__(self) -> None:
+        checked_choice("variant", self.variant, ("default",))
+        if self.keys is not None:
+            checked_choice("keys", self.keys, KEYS)
+        if self.preset is not None:
+            checked_choice("preset", self.preset, PRESETS)
+            if self.min_users is not None or self.keys is not None:
+                raise ParameterError(f"preset {self.preset} sets min_users and keys itself; leave them out")
+            object.__setattr__(self, "min_users", DMA_QUERY_USERS)
+        elif self.min_users is None:
+            raise ParameterError("min_users must be given: how many users must share a key, such as 30")
+        if self.keys is None:
+            object.__setattr__(self, "keys", "clicks")
+        whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
+
+    @property
+    def _k(self) -> int:
+        return int(self.min_users or 0)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given."""
+        if self.preset:
+            return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
+        return {"keys": self.keys, "min_users": self.min_users}
+
+    def claimed(self) -> None:
+        """No paper stands behind it."""
+
+    def proven(self) -> Guarantee:
+        """A rule about the output; no bound on what it tells."""
+        return Guarantee(
+            kind="syntactic",
+            unit="user",
+            neighbours=None,
+            k=DMA_PAIR_USERS if self.preset else self._k,
+            unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
+            because=self._because(),
+        )
+
+    def _because(self) -> str:
+        if self.preset:
+            rule = (
+                f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out"
+            )
+        elif self.keys == "log":
+            rule = f"rows whose query has fewer than {self._k} users are left out, and urls that fewer clicked"
+        else:
+            rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self._k} users are left out"
+        return f"{rule} (k_anonymity.md)"
+
+    def release(
+        self,
+        log: SearchLog,
+        *,
+        ledger: Ledger | None = None,
+        population: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> Release:
+        """Count distinct users and filter."""
+        from querycloak.methods.releasing import Run
+
+        run = Run.begin(self, log, ledger, population, randomness)
+        log.checked()
+        return run.finish(lambda: self._tables(log, run.drawing), counts="exact")
+
+    def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
+        if self.preset:
+            queries = _shared(log.rows, ["query"], DMA_QUERY_USERS)
+            pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
+            return {
+                "queries": _sorted(log, queries, "query"),
+                "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
+            }
+        if self.keys == "queries":
+            return {"queries": _sorted(log, _shared(log.rows, ["query"], self._k), "query")}
+        if self.keys == "clicks":
+            return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self._k), "query", "url")}
+        return {"log": _pseudonymised(log, self._k, randomness)}
+
+
+def _shared(rows: ir.Table, key: list[str], least: int) -> ir.Table:
+    counted = rows.group_by(key).agg(count=rows.user.nunique())
+    return counted.filter(counted["count"] >= least)
+
+
+def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
+    from querycloak.methods.keys.thresholded import by_count
+
+    return by_count(log.engine.fetch(table.select(*key, "count")), key)
+
+
+def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
+    """Rows under names that only this release has."""
+    import ibis
+
+    from querycloak.methods.pseudonyms import streamed
+
+    rows = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
+    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
+    pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
+    shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")
+    kept = shared.mutate(url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")))
+    return streamed(log, kept, ["user", "query", "url"], randomness)

@@ -1,0 +1,1 @@
+"""What counts of keys share: contribution bounding, partition selection, thresholds, weights, public keys."""

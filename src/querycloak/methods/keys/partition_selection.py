@@ -1,0 +1,62 @@
+"""Which keys of a table come out, and with what counts: one way in for every selection, on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import ibis.expr.types as ir
+
+from querycloak.engines import Engine
+from querycloak.errors import ParameterError
+from querycloak.methods.keys.contribution_bounding import first_keys
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_keys
+from querycloak.methods.keys.weighted_selection import Weighing
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.one_draw import Plan
+from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.weighted import WeightedPlan
+
+
+class Counted(Protocol):
+    """A table's contributions, read and waiting in the engine for the first draw."""
+
+    def release(self, randomness: Randomness) -> ReleasedKeys:
+        """Draw; call it once, after the ledger was charged."""
+        ...
+
+
+def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan) -> Counted:
+    """Read the contributions: `user`, the key's columns (texts) and `earliest`, one row for each user and key.
+
+    They come whole, as `bounding.once_per_key` makes them without a bound: the plan says what of them counts.
+    """
+    if isinstance(plan, WeightedPlan):
+        return Weighing.of(engine, contributions, key, plan)
+    return count_records(engine, first_keys(contributions, key, plan.per_user), key, plan)
+
+
+def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> Counted:
+    """Read records that are bounded already and count 1 each, as the papers' variants have them."""
+    if not isinstance(plan, Plan):
+        raise ParameterError("records that are bounded already need a plan of one draw per key")
+    return _OneDraw(KeyCounts.of(engine, records, key), plan)
+
+
+def counts_of(plan: TablePlan) -> str:
+    """How a release's counts were made, in the words of `releases.release.COUNTS`."""
+    if isinstance(plan, WeightedPlan):
+        return "weighed"
+    return "one-draw" if plan.fresh is None else "fresh-draw"
+
+
+class _OneDraw:
+    """Every row counts 1; a threshold decides."""
+
+    def __init__(self, counts: KeyCounts, plan: Plan) -> None:
+        self._counts, self._plan = counts, plan
+
+    def release(self, randomness: Randomness) -> ReleasedKeys:
+        """Draw."""
+        plan = self._plan
+        return release_keys(self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh)

@@ -1,0 +1,38 @@
+"""What a key's text tells about its chances, from public knowledge alone: long queries, digits and rare words have few.
+
+How a user's keys are ordered or weighed may depend on their text: it costs no privacy (privacy/prices/selection.md).
+"""
+
+from __future__ import annotations
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.engines import Engine
+from querycloak.words.public_phrases import public_phrases
+
+MOST_POINTS = 8
+_WORD, _UNKNOWN_WORD, _DIGIT = 2, 1, 3
+
+
+def with_prior(engine: Engine, contributions: ir.Table, column: str) -> ir.Table:
+    """The contributions with a column `prior`, from 0 for texts that many people may share to 8 for hopeless ones."""
+    texts = contributions.select(text=contributions[column]).distinct()
+    # A sequence is one character for how many queries it has, then the queries, parted by U+001F (sessions.md).
+    plain = texts.text.substr(1).replace("\x1f", " ") if column == "queries" else texts.text
+    texts = texts.mutate(digits=plain.re_search("[0-9]"), plain=plain)
+    words = texts.select("text", "digits", word=texts.plain.split(" ").unnest())
+    told = words.left_join(engine.upload(_known_words()), "word")
+    counted = told.group_by(["text", "digits"]).agg(words=told.count(), unknown=told.known.isnull().sum())
+    points = (counted.words - 1) * _WORD + counted.unknown * _UNKNOWN_WORD + counted.digits.cast("int64") * _DIGIT
+    scored = counted.select(scored=counted.text, prior=ibis.least(points, MOST_POINTS).cast("int64"))
+    return contributions.inner_join(scored, contributions[column] == scored.scored).drop("scored")
+
+
+def _known_words() -> pa.Table:
+    phrases = public_phrases()
+    single = pc.invert(pc.match_substring(phrases["phrase"], " "))
+    words = phrases.filter(single).select(["phrase"]).rename_columns(["word"])
+    return words.append_column("known", pc.greater(pc.utf8_length(words["word"]), 0))

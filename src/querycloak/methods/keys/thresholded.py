@@ -1,0 +1,124 @@
+"""A thresholded histogram of keys that an engine counts: only what can come out is fetched.
+
+Keys that are likely to pass are fetched with their counts. Of the others only the number of keys of each count
+comes to this process; those few that are drawn to pass are then fetched by their rank in a fixed order, bucket by
+bucket, so that no engine has to number all keys (clicks.md, step 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.engines import Engine
+from querycloak.privacy.chance.noise import Noise
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.histogram import GroupRelease, release, release_groups
+
+# Keys of a count that passes with at least this chance are fetched: a public rule, it does not change the law.
+_LIKELY = 2.0**-10
+_BUCKET_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class KeyCounts:
+    """Keys with their counts, in an engine."""
+
+    engine: Engine
+    table: ir.Table
+    key: tuple[str, ...]
+
+    @classmethod
+    def of(cls, engine: Engine, contributions: ir.Table, key: Sequence[str]) -> KeyCounts:
+        """Count the contributions by key, once."""
+        counts = contributions.group_by(list(key)).agg(n=contributions.count())
+        return cls(engine, engine.stage(counts), tuple(key))
+
+
+@dataclass(frozen=True)
+class ReleasedKeys:
+    """Keys that came out with their noisy counts; `draws` is private output."""
+
+    table: pa.Table
+    draws: int
+
+
+def release_keys(
+    counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, *, fresh: Noise | None = None
+) -> ReleasedKeys:
+    """The keys whose noisy count exceeds the threshold, sorted by count and key."""
+    likely = least_likely_count(noise, threshold)
+    candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
+    candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
+    high = release(candidates["n"].to_numpy(), noise, threshold, randomness, fresh=fresh)
+    keys = candidates.select(counts.key).take(pa.array(high.key))
+    tables = [keys.append_column("count", pa.array(high.count))]
+    draws = high.draws
+    sizes = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
+    if sizes.num_rows:
+        sizes = sizes.sort_by("n")
+        low = release_groups(sizes["n"].to_numpy(), sizes["keys"].to_numpy(), noise, threshold, randomness, fresh=fresh)
+        tables.append(_fetch_by_rank(counts, sizes["n"].to_numpy(), low))
+        draws += low.draws
+    return ReleasedKeys(by_count(pa.concat_tables(tables), counts.key), draws)
+
+
+def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Largest count first, then by key: the order says nothing about the input."""
+    return table.sort_by([("count", "descending"), *((name, "ascending") for name in key)])
+
+
+def least_likely_count(noise: Noise, threshold: int) -> int:
+    """The smallest count that passes the threshold with a chance of at least 2^-10."""
+    low, high = 0, threshold + 1  # a count above the threshold passes with a chance of more than one half
+    while low < high:
+        middle = (low + high) // 2
+        if noise.tail(threshold + 1 - middle).up() >= _LIKELY:
+            high = middle
+        else:
+            low = middle + 1
+    return max(low, 1)
+
+
+def _sizes(table: ir.Table) -> ir.Table:
+    return table.group_by("n").agg(keys=table.count())
+
+
+def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease) -> pa.Table:
+    """The keys that stand at the ranks drawn, among those of their count in order of bucket and key."""
+    fetched = [
+        _keys_at(counts, int(values[group]), low.rank[low.group == group], low.count[low.group == group])
+        for group in np.unique(low.group)
+    ]
+    key_type = [pa.field(name, pa.string()) for name in counts.key]
+    return pa.concat_tables(fetched) if fetched else pa.schema([*key_type, pa.field("count", pa.int64())]).empty_table()
+
+
+def _keys_at(
+    counts: KeyCounts,
+    value: int,
+    ranks: NDArray[np.int64],
+    noisy: NDArray[np.int64],
+) -> pa.Table:
+    equal = counts.table.filter(counts.table.n == value)
+    # A digest spreads keys alike on every engine, so a seeded test sees one order on all of them.
+    joined = ibis.literal("\t").join([equal[name] for name in counts.key])
+    equal = equal.mutate(bucket=joined.hexdigest("md5").substr(0, _BUCKET_DIGITS))
+    buckets = counts.engine.fetch(equal.group_by("bucket").agg(keys=equal.count())).sort_by("bucket")
+    sizes = buckets["keys"].to_numpy()
+    ends = np.cumsum(sizes)
+    places = np.searchsorted(ends, ranks, side="right")
+    wanted = np.unique(places)
+    names = buckets["bucket"].take(pa.array(wanted)).to_pylist()
+    members = counts.engine.fetch(equal.filter(equal.bucket.isin(names)).select("bucket", *counts.key))
+    members = members.sort_by([("bucket", "ascending"), *((name, "ascending") for name in counts.key)])
+    # Where each wanted bucket begins among the members fetched, and how far the rank lies within its bucket.
+    begins = np.cumsum(sizes[wanted]) - sizes[wanted]
+    found = begins[np.searchsorted(wanted, places)] + ranks - (ends - sizes)[places]
+    return members.take(pa.array(found)).select(counts.key).append_column("count", pa.array(noisy))

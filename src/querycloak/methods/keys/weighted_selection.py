@@ -1,0 +1,121 @@
+"""Weighted selection on an engine: users share out weight among their keys, noise decides, what came out is counted.
+
+Every round is one grouping in the engine. Scouting rounds work on buckets of keys (the first digits of a digest), so
+that no more than 2^24 of them come to this process, whatever the size of the log (privacy/prices/selection.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from querycloak.engines import Engine
+from querycloak.methods.keys.contribution_bounding import first_keys
+from querycloak.methods.keys.public_priors import MOST_POINTS
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
+
+BUCKET_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What users hold, in the engine: user, key, its place in time and, for scouts, its bucket."""
+
+    engine: Engine
+    held: ir.Table
+    key: tuple[str, ...]
+    plan: WeightedPlan
+
+    @classmethod
+    def of(cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan) -> Weighing:
+        """Read the contributions, once."""
+        held = first_keys(contributions, key, plan.per_user)
+        if plan.scouts:
+            held = _once_per_bucket(held, key)
+        return cls(engine, engine.stage(held), tuple(key), plan)
+
+    def release(self, randomness: Randomness) -> ReleasedKeys:
+        """Scout, decide, count."""
+        weighed = _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
+        draws = 0
+        for scout in self.plan.scouts:
+            known, drawn = self._scouted(weighed, scout, randomness)
+            weighed = _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
+            draws += drawn
+        voted = weighed.filter(weighed.weight > 0)
+        weights = voted.group_by(list(self.key)).agg(n=voted.weight.sum().cast("int64"))
+        counts = KeyCounts(self.engine, self.engine.stage(weights), self.key)
+        chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness)
+        return ReleasedKeys(self._counted(chosen, randomness), draws + chosen.draws + chosen.table.num_rows)
+
+    def _scouted(self, weighed: ir.Table, scout: Scout, randomness: Randomness) -> tuple[pa.Table, int]:
+        """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
+        # What is known of a bucket is the same for all of its rows.
+        sums = weighed.group_by("bucket").agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
+        loads = self.engine.fetch(sums).sort_by("bucket")
+        noisy = loads["n"].to_numpy() + randomness.many(scout.noise, loads.num_rows)
+        passed = noisy > scout.floor
+        known = interest_of(loads["known"].to_numpy()[passed], noisy[passed], self.plan)
+        buckets = loads["bucket"].filter(pa.array(passed))
+        return pa.table({"bucket": buckets, "known": known}), loads.num_rows
+
+    def _counted(self, chosen: ReleasedKeys, randomness: Randomness) -> pa.Table:
+        """The chosen keys with fresh noisy counts of the users who hold them, each user's first so many."""
+        keys = chosen.table.select(self.key).sort_by([(name, "ascending") for name in self.key])
+        held = self.held.semi_join(self.engine.upload(keys), list(self.key))
+        held = first_keys(held, self.key, self.plan.counted_per_user)
+        found = self.engine.fetch(held.group_by(list(self.key)).agg(n=held.count()))
+        counts = keys.join(found, list(self.key), join_type="left outer")
+        counts = counts.sort_by([(name, "ascending") for name in self.key])
+        true = counts["n"].fill_null(0).to_numpy()
+        # A key that came out has somebody who asked for it: what noise makes less than one is one.
+        noisy = np.maximum(true + randomness.noise(self.plan.counting, true.size), 1)
+        return by_count(keys.append_column("count", pa.array(noisy)), self.key)
+
+
+def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:
+    """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
+    joined = ibis.literal("\t").join([held[name] for name in key])
+    bucketed = held.mutate(bucket=joined.hexdigest("md5").substr(0, BUCKET_DIGITS))
+    order = [bucketed[name] for name in ("earliest", *key)]
+    window = ibis.window(group_by=[bucketed.user, bucketed.bucket], order_by=order)
+    numbered = bucketed.mutate(place=ibis.row_number().over(window))
+    return numbered.filter(numbered.place == 0).drop("place")
+
+
+def _weighed(rows: ir.Table) -> ir.Table:
+    """Each row with its weight: GRID x interest / the length of the user's interests, rounded down, perhaps to 0.
+
+    Rows of weight 0 stay: a bucket that somebody holds draws noise, or one more user would decide whether it does.
+    """
+    rows = rows.mutate(interest=_interest(rows))
+    squares = (rows.interest * rows.interest).sum().over(ibis.window(group_by=rows.user)).cast("int64")
+    rows = rows.mutate(length=squares)
+    near = (rows.interest * GRID / rows.length.cast("float64").sqrt()).floor().cast("int64")
+    rows = rows.mutate(near=near)
+    # Floats may land on the next whole number: integers say whether they did.
+    above = rows.near * rows.near * rows.length > rows.interest * rows.interest * (GRID * GRID)
+    weighed = rows.mutate(weight=rows.near - above.cast("int64"))
+    return weighed.drop("near", "length", "interest")
+
+
+def _interest(rows: ir.Table) -> ir.Value:
+    """What the scouts found, or half as much for every two points of a key's prior."""
+    if "prior" not in rows.columns:
+        return rows.known
+    levels = [int(FULL_INTEREST / 2 ** (points / 2)) for points in range(MOST_POINTS + 1)]
+    cases = [(points, _long(level)) for points, level in enumerate(levels)]
+    level = rows.prior.cases(*cases, else_=_long(levels[-1]))
+    return ibis.greatest((rows.known * level).floordiv(_long(FULL_INTEREST)), _long(LEAST_INTEREST))
+
+
+def _long(number: int) -> ir.Value:
+    """A number of 64 bits: a bare literal gets the narrowest type that holds it, and products overflow that."""
+    return ibis.literal(number, "int32").cast("int64")

@@ -1,0 +1,1 @@
+"""The default of `optimal`: synthetic users from private associations (optimal.md, default variant)."""

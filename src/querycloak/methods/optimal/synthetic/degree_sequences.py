@@ -1,0 +1,122 @@
+"""Output counts and numbers of pairs per user that fit together, from noisy tables alone (optimal.md, default, 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from querycloak.methods.optimal.objectives import FloatArray, Objective
+from querycloak.privacy.chance.randomness import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """How often each pair comes out, and how many pairs each synthetic user holds: both have one sum."""
+
+    pairs: IntArray
+    users: IntArray
+
+
+def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees:
+    """Counts by the objective, and users to hold them; nothing if the noise left no user or no pair."""
+    histogram = np.maximum(sizes, 0)
+    people = int(histogram.sum())
+    most = np.clip(noisy, 0, people)
+    available = int(most.sum())
+    if available == 0:
+        return Degrees(np.zeros_like(noisy), np.zeros(0, dtype=np.int64))
+    total = available if objective.total is None else min(objective.total, available)
+    counts = allocate(objective, most, total)
+    # A smaller output has fewer users, not users with fewer pairs each: that keeps what a user is like.
+    people = min(total, max(int(counts.max()), -(-people * total // available)))
+    chosen = apportion(people, histogram.astype(np.float64), np.full(histogram.size, people))
+    wanted = np.repeat(np.arange(1, histogram.size + 1), chosen)[::-1]
+    return Degrees(counts, graphical(counts, _summing_to(total, wanted, int((counts > 0).sum()))))
+
+
+def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:
+    """The best counts of this total with no constraint but `most`: whole steps, the most gainful first.
+
+    Equal gains are shared out in proportion to `most`.
+    """
+    goal = np.maximum(objective.goal, 0.0)
+    ones = np.minimum(1, most)
+    marks = [ones, np.floor(goal).astype(np.int64), np.ceil(goal).astype(np.int64)]
+    edges = np.sort(np.stack([np.zeros_like(most), *(np.minimum(mark, most) for mark in marks), most]), axis=0)
+    counts = np.zeros_like(most)
+    gains = np.stack([_gain(objective, low) for low in edges[:-1]])
+    widths = np.diff(edges, axis=0)
+    for gain in np.unique(gains[widths > 0])[::-1]:
+        level = np.where(gains == gain, widths, 0).sum(axis=0)
+        counts += apportion(min(total - int(counts.sum()), int(level.sum())), most.astype(np.float64), level)
+    return counts
+
+
+def _gain(objective: Objective, count: IntArray) -> FloatArray:
+    towards = np.where(objective.goal >= 0, np.abs(count - objective.goal) - np.abs(count + 1 - objective.goal), 0.0)
+    # Rounded, so that equal gains are equal numbers.
+    gain: FloatArray = objective.size + objective.diversity * (count == 0) + objective.distance * towards
+    return np.round(gain, 12)
+
+
+def apportion(number: int, share: FloatArray, most: IntArray) -> IntArray:
+    """That many units in proportion to the shares, largest remainders first, none above its limit."""
+    given = np.zeros(most.size, dtype=np.int64)
+    share = np.maximum(share, 0.0)
+    while (left := min(number, int(most.sum())) - int(given.sum())) > 0:
+        room = most - given
+        weight = np.where(room > 0, share, 0.0)
+        if weight.sum() == 0:
+            weight = (room > 0).astype(np.float64)
+        wanted = np.minimum(left * weight / weight.sum(), room)
+        more = np.floor(wanted).astype(np.int64)
+        rest = left - int(more.sum())
+        # The largest remainders get one more each, where there is room.
+        order = np.argsort(more - wanted, kind="stable")
+        more[order[((room - more)[order] > 0) & (weight[order] > 0)][:rest]] += 1
+        given += more
+    return given
+
+
+def _summing_to(total: int, sizes: IntArray, most: int) -> IntArray:
+    """The sizes, none below one nor above `most`, moved in proportion until they sum to the total."""
+    above_one = apportion(total - sizes.size, (sizes - 1).astype(np.float64), np.full(sizes.size, most - 1))
+    return np.sort(1 + above_one)[::-1]
+
+
+def graphical(counts: IntArray, sizes: IntArray) -> IntArray:
+    """The sizes, made more even by as little as lets each count consist of different users (Gale and Ryser)."""
+    if fits(counts, sizes):
+        return sizes
+    # The most even sizes always fit; of caps, the highest that is low enough is found by halving.
+    low, high = int(sizes.sum()) // sizes.size, int(sizes.max())
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(counts, _evened(sizes, middle)) else (low, middle)
+    base, extra = divmod(int(sizes.sum()), sizes.size)
+    capped = _evened(sizes, low) if low > base else sizes
+    return capped if fits(counts, capped) else base + (np.arange(sizes.size) < extra).astype(np.int64)
+
+
+def fits(counts: IntArray, sizes: IntArray) -> bool:
+    """Gale and Ryser: the k largest users never need more than sum of min(count, k), for any k."""
+    above = np.bincount(counts, minlength=sizes.size + 1)
+    # How many counts are at least 1, 2, ...: what one more user can take.
+    at_least = counts.size - np.cumsum(above)[: sizes.size]
+    room = np.cumsum(at_least)
+    return bool((np.cumsum(np.sort(sizes)[::-1]) <= room).all() and int(counts.sum()) == int(sizes.sum()))
+
+
+def _evened(sizes: IntArray, cap: int) -> IntArray:
+    """The sizes with a cap, the smallest raised by what it took away."""
+    capped = np.sort(np.minimum(sizes, cap))
+    surplus = int(sizes.sum() - capped.sum())
+    # Raise the smallest to one level: how many of them, and how far.
+    cost = np.arange(1, capped.size + 1) * capped - np.cumsum(capped)
+    number = int(np.searchsorted(cost, surplus, side="right"))
+    raised = capped.copy()
+    base, extra = divmod(int(capped[:number].sum()) + surplus, number)
+    raised[:number] = base
+    raised[:extra] += 1
+    return np.sort(raised)[::-1]

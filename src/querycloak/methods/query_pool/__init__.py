@@ -1,0 +1,1 @@
+"""Noisy counts of the queries of a public pool (proof: query_pool.md)."""

@@ -1,0 +1,180 @@
+"""What the query pool asks an engine for, in the order of query_pool.md: queries, then transitions and clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.logs.instants import pause_before
+from querycloak.logs.searchlog import MINUTE, SearchLog
+from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+from querycloak.methods.keys.public_keys import PublicKeys, release_public
+from querycloak.methods.keys.public_lists import queries_of, urls_of
+from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
+from querycloak.methods.query_pool.method import quiet_threshold
+from querycloak.privacy.chance.randomness import Randomness
+
+if TYPE_CHECKING:
+    from querycloak.methods.query_pool.method import QueryPool
+
+QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
+_RARE = 5
+
+
+class Pooling:
+    """The default variant: each user is bounded first, by that user's rows and what was released already."""
+
+    def __init__(self, method: QueryPool, log: SearchLog) -> None:
+        self._method, self._engine, self._choices = method, log.engine, log.source.choices
+        self._pool = queries_of(method.lists["pool"], self._choices)
+        self._pool_table = self._engine.upload(pa.table({"query": self._pool}))
+        rows = log.rows if method.off_pool else log.rows.semi_join(self._pool_table, "query")
+        self._rows = self._engine.stage(rows)
+        self._counts = self._count(self.queries(), QUERY)
+
+    def _count(self, contributions: ir.Table, key: Sequence[str]) -> KeyCounts:
+        return KeyCounts.of(self._engine, contributions, key)
+
+    def queries(self) -> ir.Table:
+        """Each user's first queries, once each."""
+        return once_per_key(self._rows, QUERY, self._method.bounds["queries"])
+
+    def transitions(self, released: ir.Table) -> ir.Table:
+        """Each user's first transitions between released queries, once each: no other query of ours lies between."""
+        rows = self._rows
+        order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
+        pause = pause_before(rows, [rows.time, rows.query])
+        steps = rows.select("user", "time", query=rows.query.lag().over(order), next_query=rows.query, pause=pause)
+        steps = steps.filter(
+            (steps.query != steps.next_query) & (steps.pause <= self._method.gap_minutes * MINUTE)
+        ).select("user", "time", *TRANSITION)
+        return once_per_key(_between(steps, released), TRANSITION, self._method.bounds["transitions"])
+
+    def clicks(self, released: ir.Table, urls: ir.Table | None) -> ir.Table:
+        """Each user's first clicks of released queries, on public urls if there is a list, once each."""
+        clicked = self._rows.filter(self._rows.url.notnull()).semi_join(released, "query")
+        if urls is not None:
+            clicked = clicked.semi_join(urls, "url")
+        return once_per_key(clicked, CLICK, self._method.bounds["clicks"])
+
+    def tables(self, randomness: Randomness) -> dict[str, pa.Table]:
+        """Draw, table after table."""
+        method = self._method
+        queries = self._released_queries(randomness)
+        names = queries["query"].combine_chunks()
+        names = names.take(pa.compute.sort_indices(names))
+        released = self._engine.upload(pa.table({"query": names}))
+        tables = {"queries": queries}
+        if "clicks" in method.bounds:
+            tables["clicks"] = self._released_clicks(released, names, randomness)
+        if "transitions" in method.bounds:
+            pairs = PublicKeys({"query": names, "next_query": names}, different=True)
+            tables["transitions"] = self._released_pairs(self.transitions(released), pairs, "transitions", randomness)
+        return tables
+
+    def _released_queries(self, randomness: Randomness) -> pa.Table:
+        noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
+        public = PublicKeys({"query": self._pool})
+        if not self._method.off_pool:
+            return release_public(self._counts, public, noise, threshold, randomness)
+        found = self._counts.table
+        inside, outside = (
+            KeyCounts(self._engine, self._engine.stage(part), QUERY)
+            for part in (found.semi_join(self._pool_table, "query"), found.anti_join(self._pool_table, "query"))
+        )
+        parts = [
+            release_public(inside, public, noise, threshold, randomness),
+            release_keys(outside, noise, threshold, randomness).table,
+        ]
+        return by_count(pa.concat_tables(parts), QUERY)
+
+    def _released_clicks(self, released: ir.Table, names: pa.Array, randomness: Randomness) -> pa.Table:
+        method = self._method
+        if "urls" not in method.lists:
+            counts = self._count(self.clicks(released, None), CLICK)
+            return release_keys(counts, method.noises["clicks"], method.thresholds["clicks"], randomness).table
+        urls = urls_of(method.lists["urls"], self._choices)
+        clicked = self.clicks(released, self._engine.upload(pa.table({"url": urls})))
+        return self._released_pairs(clicked, PublicKeys({"query": names, "url": urls}), "clicks", randomness)
+
+    def _released_pairs(
+        self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness
+    ) -> pa.Table:
+        noise = self._method.noises[table]
+        counts = self._count(contributions, list(public.columns))
+        return release_public(counts, public, noise, quiet_threshold(noise, max(public.size, 1)), randomness)
+
+
+class PaperPooling:
+    """The paper's variant: filter by everybody's rows, then bound, then release whatever occurs."""
+
+    def __init__(self, method: QueryPool, log: SearchLog) -> None:
+        self._method, self._engine = method, log.engine
+        self._pool = queries_of(method.lists["pool"], log.source.choices)
+        rows = self._engine.stage(log.rows)
+        self._clean = self._engine.stage(rows.semi_join(cleaned_queries(rows), "query"))
+        self._counts = KeyCounts.of(self._engine, self.queries(), QUERY)
+
+    def queries(self) -> ir.Table:
+        """Each user's first searches among those that the filter left."""
+        searches = self._clean.select("user", "time", "query").distinct()
+        return first_records(searches, self._method.bounds["queries"])
+
+    def tables(self, randomness: Randomness) -> dict[str, pa.Table]:
+        """Draw, table after table."""
+        noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
+        pool = self._engine.upload(pa.table({"query": self._pool}))
+        found = self._counts.table
+        inside, outside = (
+            KeyCounts(self._engine, self._engine.stage(part), QUERY)
+            for part in (found.semi_join(pool, "query"), found.anti_join(pool, "query"))
+        )
+        parts = [
+            release_public(inside, PublicKeys({"query": self._pool}), noise, threshold, randomness),
+            release_keys(outside, noise, threshold, randomness).table,
+        ]
+        queries = by_count(pa.concat_tables(parts), QUERY)
+        released = self._engine.upload(queries.select(QUERY))
+        tables = {"queries": queries, "clicks": self._fuzzed(self._clicks(released), CLICK, "clicks", randomness)}
+        if "transitions" in self._method.bounds:
+            tables["transitions"] = self._fuzzed(self._transitions(released), TRANSITION, "transitions", randomness)
+        return tables
+
+    def _clicks(self, released: ir.Table) -> ir.Table:
+        clicked = self._clean.filter(self._clean.url.notnull())
+        return first_records(clicked, self._method.bounds["clicks"]).semi_join(released, "query")
+
+    def _transitions(self, released: ir.Table) -> ir.Table:
+        searches = self.queries()
+        order = ibis.window(group_by=searches.user, order_by=[searches.time, searches.query])
+        steps = searches.select("user", query=searches.query.lag().over(order), next_query=searches.query)
+        return _between(steps.filter(steps.query.notnull()), released)
+
+    def _fuzzed(self, records: ir.Table, key: Sequence[str], table: str, randomness: Randomness) -> pa.Table:
+        """Every key that occurs, with noise: what the paper publishes, and what makes it not private."""
+        counted = records.group_by(list(key)).agg(n=records.count())
+        found = self._engine.fetch(counted).sort_by([(name, "ascending") for name in key])
+        noisy = found["n"].to_numpy() + randomness.noise(self._method.noises[table], found.num_rows)
+        return by_count(found.select(key).append_column("count", pa.array(noisy)), key)
+
+
+def cleaned_queries(rows: ir.Table) -> ir.Table:
+    """The queries that the paper keeps: asked five times or more, without a term that only one user has."""
+    searches = rows.select("user", "time", "query").distinct()
+    asked = searches.group_by("query").agg(
+        times=searches.count(), first_user=searches.user.min(), last_user=searches.user.max()
+    )
+    terms = asked.select("query", "first_user", "last_user", term=asked.query.split(" ").unnest())
+    users = terms.group_by("term").agg(first=terms.first_user.min(), last=terms.last_user.max())
+    unique = users.filter(users["first"] == users["last"]).select("term")
+    with_unique = terms.semi_join(unique, "term").select("query").distinct()
+    return asked.filter(asked.times >= _RARE).anti_join(with_unique, "query").select("query")
+
+
+def _between(steps: ir.Table, released: ir.Table) -> ir.Table:
+    """The steps from one released query to another."""
+    return steps.semi_join(released, "query").semi_join(released.select(next_query=released.query), "next_query")

@@ -1,0 +1,83 @@
+"""HBDP, a baseline: noisy counts of every concept of a domain, for each user (semantic.md, claim 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.errors import ParameterError
+from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
+from querycloak.methods.semantic.searches import Searches
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.prices.histogram import release_groups
+from querycloak.releases.tables import Stream
+
+if TYPE_CHECKING:
+    from querycloak.methods.semantic.method import Semantic
+    from querycloak.privacy.chance.randomness import Randomness
+
+_MOST_CELLS = 200_000_000
+
+
+def check_size(domain: Domain, users: int) -> None:
+    """Refuse what would draw too much; call it before anything is charged."""
+    size = len(domain.taxonomy)
+    if size * users > _MOST_CELLS:
+        raise ParameterError(
+            "criterion hbdp draws noise for every concept and user, and half of that comes out as rows: too many for a "
+            f"domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
+        )
+
+
+def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, randomness: Randomness) -> Stream:
+    """Rows (user, query, count) for every noisy count above 0; most of them are noise, which is the point."""
+    size = len(domain.taxonomy)
+    cells = size * len(searches.users)
+    kept = chosen_searches(searches, searches.concepts < 0)
+    owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
+    concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])
+    noise = Laplace(rounded_scale(2 * int(method.max_queries or 0), float(method.epsilon or 0.0)))
+    found, counts = noisy_cells(owners * np.int64(size) + concepts, cells, noise, randomness)
+    return _rows(searches.users, domain, found // size, found % size, counts)
+
+
+def noisy_cells(
+    occupied: NDArray[np.int64], cells: int, noise: Laplace, randomness: Randomness
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The cells whose count plus noise exceeds 0, and that sum; empty cells are drawn by how many pass."""
+    keys, counts = np.unique(occupied, return_counts=True)
+    drawn = counts + randomness.noise(noise, len(keys))
+    passed = drawn > 0
+    sizes = np.array([cells - len(keys)])
+    empty = release_groups(np.zeros(1, np.int64)[sizes > 0], sizes[sizes > 0], noise, 0, randomness)
+    # The rank among empty cells becomes a cell: as many occupied ones as stand before it are skipped.
+    before = keys - np.arange(len(keys))
+    places = empty.rank + np.searchsorted(before, empty.rank, side="right")
+    found = np.concatenate([keys[passed], places])
+    order = np.argsort(found)
+    return found[order], np.concatenate([drawn[passed], empty.count])[order]
+
+
+def _rows(
+    users: pa.Array, domain: Domain, owners: NDArray[np.int64], concepts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Stream:
+    texts = [domain.taxonomy.shown(concept) for concept in range(len(domain.taxonomy))]
+    labels = sorted(set(texts))
+    number_of = {label: number for number, label in enumerate(labels)}
+    numbers = np.array([number_of[text] for text in texts])[concepts]
+    order = np.lexsort((numbers, owners, -counts))
+    schema = pa.schema([("user", pa.string()), ("query", pa.string()), ("count", pa.int64())])
+    shown = pa.array(labels, pa.string())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for first in range(0, max(len(order), 1), 1 << 16):
+            some = order[first : first + (1 << 16)]
+            columns = [users.take(pa.array(owners[some])), shown.take(pa.array(numbers[some])), pa.array(counts[some])]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return Stream(schema, batches)

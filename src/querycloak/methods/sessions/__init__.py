@@ -1,0 +1,1 @@
+"""Noisy counts of query sequences, and of clicks (proof: sessions.md)."""

@@ -1,0 +1,102 @@
+"""`querycloak guarantee`: what a method promises, before anything is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from querycloak.methods.method import Method, describe
+from querycloak.present.commands.ledger import composed_line
+from querycloak.present.method_options import warnings
+from querycloak.present.wording import as_typed
+from querycloak.privacy.chance.exact import shown_up
+from querycloak.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from querycloak.privacy.composing.composition import Composed
+
+_WIDTH = 80
+
+
+def show_guarantee(
+    method: Method,
+    *,
+    as_json: bool,
+    plain_words: bool,
+    population_size: int | None,
+    releases: int = 1,
+    together: Composed | None = None,
+    tightly: bool = False,
+) -> None:
+    """Print claimed beside proven; if asked, also what several such releases come to."""
+    cautions = warnings(method, population_size)
+    if as_json:
+        shown = describe(method)
+        if together is not None:
+            shown["composition"] = {"releases": releases, **together.to_json()}
+        json.dump(shown, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join(guarantee_lines(method)) + "\n")
+        if together is not None:
+            from querycloak.privacy.composing.composition import ONE_STEP
+
+            sums = (together.epsilon_sum, together.delta_sum)
+            text = "{} such: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
+            text += "" if method.proven().covers_release else f" This {ONE_STEP}."
+            text += f" {composed_line(together)}" if tightly else ""
+            sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
+        if plain_words:
+            from querycloak.privacy.explanation import explain
+
+            paragraphs = explain(method.proven()).split("\n")
+            sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
+    for caution in cautions:
+        sys.stderr.write(f"querycloak: {caution}\n")
+
+
+def guarantee_lines(method: Method) -> list[str]:
+    """Claimed and proven side by side, and what the proven one leaves out."""
+    claimed, proven = method.claimed(), method.proven()
+    heading = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    lines = [*title, "", f"{'':12}{'proven':<28}claimed"]
+    for label, show in (
+        ("kind", lambda g: g.kind),
+        ("unit", lambda g: g.unit),
+        ("neighbours", lambda g: g.neighbours),
+        ("epsilon", lambda g: None if g.epsilon is None else shown_up(g.epsilon)),
+        ("delta", lambda g: None if g.delta is None else shown_up(g.delta)),
+        ("k", lambda g: g.k),
+    ):
+        shown = [_cell(show, each) for each in (proven, claimed)]
+        if any(cell != "-" for cell in shown):
+            lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
+    said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
+    typed = [as_typed(text) for text in said]
+    return [*lines, "", *(line for text in typed for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+
+
+def shown_parameters(parameters: Mapping[str, Any]) -> str:
+    """Parameters for people: those that are set, under the names of options, numbers to six digits."""
+    return ", ".join(
+        name.replace("_", "-") + ("" if value is True else f" {_shown(value)}")
+        for name, value in parameters.items()
+        if value is not None and value is not False
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({shown_parameters(value)})"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_shown, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _cell(show: object, guarantee: Guarantee | None) -> str:
+    value = show(guarantee) if guarantee is not None and callable(show) else None
+    return "-" if value is None else str(value)

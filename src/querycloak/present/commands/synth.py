@@ -1,0 +1,111 @@
+"""`querycloak synth`: a log to try things on, and how close it is to AOL's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from querycloak.errors import CheckFailed, ParameterError
+from querycloak.privacy.parameters import natural
+from querycloak.synthetic.log_writer import OnUsers, Written, synthesize
+from querycloak.synthetic.presets import PRESETS
+
+
+def users_and_seed(users: int | None, seed: int | None, preset: str | None) -> tuple[int, int]:
+    """What was asked for: so many users, or a preset, which fixes both."""
+    if preset is None:
+        if users is None:
+            raise ParameterError("users must be given: how many people search, --users N, or --preset standard")
+        return users, 1 if seed is None else seed
+    if preset not in PRESETS:
+        raise ParameterError(f"preset must be one of {', '.join(PRESETS)}; it is {preset!r}")
+    if users is not None or seed is not None:
+        raise ParameterError(f"the preset {preset} fixes users and seed; leave --users and --seed out")
+    return PRESETS[preset].users, PRESETS[preset].seed
+
+
+def make_log(
+    out: Path, users: int, seed: int, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
+) -> None:
+    """Write the log, say so, and compare it with AOL's if asked to."""
+    if threads is not None:
+        natural("threads", threads, "leave it out to use all cores")
+    with making_progress(users, quiet=quiet or as_json) as on_users:
+        written = synthesize(out, users, seed=seed, truth=truth, workers=threads, on_users=on_users)
+    if not as_json and not quiet:
+        sys.stdout.write("\n".join(_told(written)) + "\n")
+    if check:
+        show_check(written, as_json=as_json)
+    elif as_json:
+        json.dump(_facts(written), sys.stdout)
+        sys.stdout.write("\n")
+
+
+def _facts(written: Written) -> dict[str, object]:
+    truth = None if written.truth is None else str(written.truth)
+    return {"log": str(written.log), "truth": truth, "users": written.users, "rows": written.rows}
+
+
+def _told(written: Written) -> list[str]:
+    lines = [f"{written.rows:,} rows of {written.users:,} invented users in {written.log}"]
+    if written.truth is not None:
+        lines.append(f"the truth about them in {written.truth}: sensitive queries, interests, sessions")
+    return lines
+
+
+def show_check(written: Written, *, as_json: bool) -> None:
+    """Each of AOL's figures beside what was made."""
+    from querycloak.logs.searchlog import read
+    from querycloak.synthetic.aol_figures import FIGURES, measure
+
+    with read(str(written.log)) as log:
+        values = measure(log, written.truth)
+    failed = []
+    lines = ["", f"{'':50}{'AOL':>6}{'made':>8}  held to"]
+    for figure in FIGURES:
+        if figure.name not in values:
+            continue
+        value = values[figure.name]
+        held = figure.holds(value) if figure.held_at(written.users) else None
+        failed += [figure.name] if held is False else []
+        lines.append(_line(figure.name, figure.aol, value, _held(figure.least, figure.most, held), figure.note))
+    if as_json:
+        json.dump({**_facts(written), "figures": values, "not held": failed}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.write("Without a range: depends on a log's size, and this one is not held to it.\n")
+    if failed:
+        raise CheckFailed(f"{len(failed)} of AOL's figures are not held{'' if as_json else ': those with an !'}")
+
+
+def _held(least: float | None, most: float | None, held: bool | None) -> str:
+    if held is None or least is None or most is None:
+        return ""
+    return f"{_number(least)}..{_number(most)}" + ("" if held else " !")
+
+
+def _line(name: str, aol: float, value: float, held: str, note: str) -> str:
+    return f"{name:50}{_number(aol):>6}{_number(value):>8}  {held or (note and f'({note})')}".rstrip()
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+@contextlib.contextmanager
+def making_progress(users: int, *, quiet: bool) -> Iterator[OnUsers | None]:
+    """A bar of users made, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("making users"), BarColumn(32), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=users)
+        yield lambda number: progress.advance(task, number)

@@ -1,0 +1,1 @@
+"""The one door to randomness, and numbers without rounding error."""

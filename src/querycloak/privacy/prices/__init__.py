@@ -1,0 +1,1 @@
+"""What noise, thresholds and selections cost: formulas without data, their proof notes beside them."""

@@ -1,0 +1,139 @@
+"""From a budget to noise and threshold, without data."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NoReturn
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.chance.exact import float_up, four_digits_up, stated
+from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
+from querycloak.privacy.parameters import number_above_zero, refuse, share
+from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
+from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.prices.one_draw import Plan, checked_bound, price
+
+__all__ = ["calibrate", "first_threshold"]
+
+LAWS = ("laplace", "gaussian")
+SIGMA_STEPS = 40
+"""How many steps of 0.1 % more sigma are tried for one unit less of threshold."""
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    per_user: int,
+    *,
+    law: str | None = None,
+    two_draws: bool = False,
+    deciding_share: float = 0.5,
+) -> Plan:
+    """Return noise and the smallest threshold for a budget; without a law, that of the smaller threshold.
+
+    Of two draws, Laplace gives the deciding one `deciding_share` of epsilon; Gaussian gives both one sigma.
+    """
+    epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1")
+    delta = share("delta", delta, "give a number such as 1e-7, far below one divided by the number of users")
+    per_user = checked_bound(per_user)
+    deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
+    if law not in (None, *LAWS):
+        refuse("law", f"one of {', '.join(LAWS)}", law, "or leave it out for the smaller threshold")
+    if law == "gaussian":
+        return _gaussian_plan(epsilon, delta, per_user, two_draws)
+    if law == "laplace":
+        return _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share)
+    return _smaller_threshold(
+        lambda: _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share),
+        lambda: _gaussian_plan(epsilon, delta, per_user, two_draws),
+    )
+
+
+def _smaller_threshold(*plans: Callable[[], Plan]) -> Plan:
+    """Return the plan of the smallest threshold, the first of equals; fail only if all fail."""
+    found: list[Plan] = []
+    failures: list[ParameterError] = []
+    for plan in plans:
+        try:
+            found.append(plan())
+        except ParameterError as failure:
+            failures.append(failure)
+    if not found:
+        raise failures[0]
+    return min(found, key=lambda plan: plan.threshold)
+
+
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> Plan:
+    part = stated(deciding_share) if two_draws else Fraction(1)
+    noise = _laplace_of(per_user / (stated(epsilon) * part))
+    fresh = _laplace_of(per_user / (stated(epsilon) * (1 - part))) if two_draws else None
+    threshold = first_threshold(lambda k: laplace_delta(noise, k, per_user) <= delta)
+    return price(noise, threshold, per_user, fresh=fresh)
+
+
+def _laplace_of(scale: Fraction) -> Laplace:
+    if scale > LARGEST_NOISE:
+        _refuse_drowning(f"Laplace noise of scale {float(scale):.3g}")
+    return Laplace(float_up(scale))
+
+
+def _refuse_drowning(noise: str) -> NoReturn:
+    raise ParameterError(
+        f"the budget must allow noise of at most {LARGEST_NOISE:,}, it needs {noise}; raise epsilon or "
+        "delta, or lower the number of keys per user"
+    )
+
+
+def first_threshold(fits: Callable[[int], bool]) -> int:
+    """Return the smallest K >= 0 that fits, for a rule that stays true once it is."""
+    high = 1
+    while not fits(high):
+        high *= 2
+    low = high // 2 if high > 1 else -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> Plan:
+    draws = 2 if two_draws else 1
+    least = _least_sigma(epsilon, delta, draws * per_user)
+    threshold = first_threshold(lambda k: _own_keys(least, k, per_user) <= delta)
+    while True:
+        for step in range(SIGMA_STEPS):
+            sigma = four_digits_up(stated(least) * Fraction(1000 + step, 1000))
+            if _own_keys(sigma, threshold, per_user) > delta:
+                break
+            noise = Gaussian(sigma)
+            reached = histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=delta)
+            if reached <= delta:
+                return Plan(noise, threshold, per_user, epsilon, reached, noise if two_draws else None)
+        threshold += 1
+
+
+def _own_keys(sigma: float, threshold: int, per_user: int) -> float:
+    return any_passes(tail_bounds(Gaussian(sigma), threshold)[1], per_user)
+
+
+def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
+    """Return the smallest sigma, to four digits, that keeps `changed` counts within the budget."""
+
+    def fits(sigma: float) -> bool:
+        return hockey_stick(Gaussian(sigma), changed, epsilon) <= delta
+
+    high = 1.0
+    while not fits(high):
+        high *= 2
+        if high > LARGEST_NOISE:
+            _refuse_drowning(f"Gaussian noise of sigma above {LARGEST_NOISE:,}")
+    low = high / 2
+    while fits(low):
+        low, high = low / 2, low
+    while high > low * 1.00005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    sigma = four_digits_up(high)
+    while not fits(sigma):
+        sigma = four_digits_up(stated(sigma) * Fraction(1001, 1000))
+    return sigma

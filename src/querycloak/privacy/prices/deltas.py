@@ -1,0 +1,81 @@
+"""What a thresholded noisy histogram costs: the formulas that histogram.md proves, rounded up."""
+
+import math
+
+from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+
+__all__ = ["any_passes", "histogram_delta", "laplace_delta", "paper_claimed", "paper_proven"]
+
+ROUNDING = 2.0**-48
+
+
+def any_passes(p: float, keys: int) -> float:
+    """Return 1-(1-p)^keys, rounded up: the chance that any of so many keys passes."""
+    if p >= 1:
+        return 1.0 if keys else 0.0
+    return min(1.0, -math.expm1(keys * math.log1p(-p)) * (1 + ROUNDING))
+
+
+def laplace_delta(noise: Laplace, threshold: int, per_user: int) -> float:
+    """Return delta at epsilon = per_user/scale (claim 2): the user's own keys are all that counts."""
+    return any_passes(tail_bounds(noise, threshold)[1], per_user)
+
+
+def histogram_delta(
+    noise: Noise, threshold: int, per_user: int, epsilon: float, *, draws: int = 1, most: float = 1.0
+) -> float:
+    """Return delta at any epsilon (claim 1); draws = 2 if published counts have fresh noise of the same law.
+
+    Once delta is seen to exceed `most`, any number above it may be returned.
+    """
+    p_low, p_high = tail_bounds(noise, threshold)
+    worst = max(hockey_stick(noise, draws * per_user, epsilon), any_passes(p_high, per_user))
+    if worst >= 1:
+        return 1.0
+    # H shrinks as own keys replace shared ones: one known value rules out most that come after it.
+    loss_high = -math.log1p(-p_high) * (1 + ROUNDING)
+    ceiling = 1.0
+    for own in range(1, per_user + 1):
+        if worst > most:
+            break
+        if any_passes(p_high, own) + ceiling <= worst:
+            continue
+        shared = draws * (per_user - own)
+        adding = _adding(noise, shared, own, (p_low, p_high), epsilon)
+        removing = hockey_stick(noise, shared, epsilon - own * loss_high)
+        worst = max(worst, adding, removing)
+        ceiling = hockey_stick(noise, shared, epsilon - per_user * loss_high)
+    return min(1.0, worst)
+
+
+def _adding(noise: Noise, shared: int, own: int, p: tuple[float, float], epsilon: float) -> float:
+    """Return A(own) of claim 1, each place taking the end of p that makes it larger."""
+    p_low, p_high = p
+    loss_low = -math.log1p(-p_low) * (1 - ROUNDING)
+    none_passes = min(1.0, math.exp(own * math.log1p(-p_low)) * (1 + ROUNDING))
+    rest = none_passes * hockey_stick(noise, shared, epsilon + own * loss_low)
+    return any_passes(p_high, own) + rest * (1 + ROUNDING)
+
+
+def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[float, float]:
+    """Return (epsilon, delta) as Zhang and Yang (ICTIR 2017) state them for A_Click and A_Session."""
+    # 1 + 1/(2 e^((K-1)/b) - 1) without overflow.
+    unseen = -math.log1p(-math.exp(-(threshold - 1) / scale) / 2) if threshold >= 1 else math.inf
+    log_alpha = max(1 / scale, unseen)
+    exponent = min((sensitivity - threshold) / scale, 700.0)
+    return sensitivity * (log_alpha + 1 / scale), sensitivity / 2 * math.exp(exponent)
+
+
+def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous: bool = False) -> float:
+    """Return the delta of the paper's variant at epsilon = 2 sensitivity/scale (claim 5).
+
+    Holds for sensitivity <= threshold.
+    """
+    if continuous:
+        all_on_one = math.exp((sensitivity - threshold) / noise.scale) / 2 * (1 + ROUNDING)
+        one = math.exp((1 - threshold) / noise.scale) / 2 * (1 + ROUNDING)
+    else:
+        all_on_one = tail_bounds(noise, threshold + 1 - sensitivity)[1]
+        one = tail_bounds(noise, threshold)[1]
+    return max(all_on_one, any_passes(one, sensitivity))

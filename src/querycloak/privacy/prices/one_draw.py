@@ -1,0 +1,166 @@
+"""From noise, threshold and bound to a guarantee: formulas without data."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.chance.exact import four_digits_up, rounded_up, stated
+from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.parameters import natural, number_above_zero, refuse, whole
+from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
+from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+
+__all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
+
+LARGEST_BOUND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Noise, threshold and bound of a histogram, and what they guarantee; `fresh` is for a second draw."""
+
+    noise: Noise
+    threshold: int
+    per_user: int
+    epsilon: float
+    delta: float
+    fresh: Noise | None = None
+
+    @property
+    def enough_users(self) -> int:
+        """How many users bring out a key that nobody else has, more likely than not."""
+        return self.threshold + 1
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee; the method adds what it leaves unprotected."""
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+
+    def _because(self) -> str:
+        draws = f"one draw of {_words(self.noise)} decides and is published"
+        if self.fresh is not None:
+            draws = f"one draw of {_words(self.noise)} decides, a fresh one of {_words(self.fresh)} is published"
+        return (
+            f"each user counts at most once per key, for at most {self.per_user} in all; {draws}; "
+            f"a key comes out above {self.threshold} (privacy/prices/histogram.md)"
+        )
+
+
+def price(
+    noise: Noise, threshold: int, per_user: int, *, fresh: Noise | None = None, epsilon: float | None = None
+) -> Plan:
+    """Return what a given noise and threshold guarantee.
+
+    Gaussian noise has a delta for every epsilon. Unless one is given, it is the smallest epsilon at which
+    delta is what the threshold alone makes it.
+    """
+    threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=0)
+    per_user = checked_bound(per_user)
+    if fresh is not None and type(fresh) is not type(noise):
+        refuse("fresh", "noise of the same law as the first", fresh, "take Laplace twice or Gaussian twice")
+    if epsilon is not None:
+        epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1, or leave it out")
+    if isinstance(noise, Laplace) and (fresh is None or isinstance(fresh, Laplace)):
+        plan = _laplace_price(noise, threshold, per_user, fresh, epsilon)
+    else:
+        plan = _gaussian_price(noise, threshold, per_user, fresh, epsilon)
+    _check_delta(plan.delta, threshold)
+    return plan
+
+
+def public_keys_guarantee(
+    noise: Noise, per_user: int, *, epsilon: float | None = None, unprotected: tuple[str, ...] = ()
+) -> Guarantee:
+    """Return the guarantee where every key is public and its zeros are noised too: Laplace is pure."""
+    per_user = checked_bound(per_user)
+    because = (
+        f"each user counts at most once per public key, for at most {per_user} in all; "
+        f"one draw of {_words(noise)} per key (privacy/prices/histogram.md)"
+    )
+    delta = None
+    if isinstance(noise, Laplace):
+        epsilon = rounded_up(per_user / Fraction(noise.scale))
+    else:
+        if epsilon is None:
+            refuse("epsilon", "given where noise is Gaussian", epsilon, "name the epsilon to state delta at")
+        epsilon = number_above_zero("epsilon", epsilon, "name the epsilon to state delta at")
+        delta = hockey_stick(noise, per_user, epsilon)
+    return user_guarantee(epsilon, delta, because, unprotected)
+
+
+def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[Guarantee, Guarantee]:
+    """Return what Zhang and Yang (ICTIR 2017) claim for A_Click or A_Session, and what is proven of it."""
+    threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=1)
+    sensitivity = checked_bound(sensitivity)
+    epsilon, delta = paper_claimed(noise.scale, threshold, sensitivity)
+    # A claimed delta below 1 also makes the sensitivity at most the threshold, as claim 5 needs.
+    _check_delta(delta, threshold)
+    claimed = user_guarantee(epsilon, delta, "as stated by Zhang and Yang, ICTIR 2017")
+    proven = user_guarantee(
+        rounded_up(2 * sensitivity / Fraction(noise.scale)),
+        paper_proven(noise, threshold, sensitivity),
+        because=f"each user adds at most {sensitivity} to all counts; one draw of {_words(noise)} decides, "
+        f"a fresh one is published; a key comes out above {threshold} (privacy/prices/histogram.md, claim 5)",
+    )
+    return claimed, proven
+
+
+def _words(noise: Noise) -> str:
+    if isinstance(noise, Laplace):
+        return f"integer Laplace noise of scale {noise.scale:.6g}"
+    return f"discrete Gaussian noise of sigma {noise.sigma:.6g}"
+
+
+def checked_bound(per_user: object) -> int:
+    """Return the number of keys that one user may add to, if it is one."""
+    return natural("per_user", per_user, "say how many keys one user may add to", most=LARGEST_BOUND)
+
+
+def _check_delta(delta: float, threshold: int) -> None:
+    if delta >= 1:
+        raise ParameterError(
+            f"threshold must be high enough for delta to stay below 1, got {threshold!r} with delta "
+            f"{delta:.3g}; raise the threshold or lower the noise"
+        )
+
+
+def _laplace_price(noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None) -> Plan:
+    exact = per_user / Fraction(noise.scale) + (per_user / Fraction(fresh.scale) if fresh else 0)
+    if epsilon is None or stated(epsilon) >= exact:
+        delta = laplace_delta(noise, threshold, per_user)
+        return Plan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh)
+    if fresh is not None and fresh != noise:
+        refuse("epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out")
+    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1)
+    return Plan(noise, threshold, per_user, epsilon, delta, fresh)
+
+
+def _gaussian_price(noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None) -> Plan:
+    if fresh is not None and fresh != noise:
+        refuse("fresh", f"the same noise as the first, {noise}", fresh, "two Gaussian draws share one sigma")
+    draws = 2 if fresh else 1
+    _check_delta(any_passes(tail_bounds(noise, threshold)[1], per_user), threshold)
+    if epsilon is None:
+        epsilon = _least_epsilon(noise, threshold, per_user, draws)
+    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=draws)
+    return Plan(noise, threshold, per_user, epsilon, delta, fresh)
+
+
+def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> float:
+    """Return the smallest epsilon, to four digits, at which noise adds nothing to the threshold's delta."""
+    least_delta = max(any_passes(tail_bounds(noise, threshold)[1], per_user), 1e-130)
+
+    def fits(epsilon: float) -> bool:
+        return histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=least_delta) <= least_delta
+
+    high = 1.0
+    while not fits(high):
+        high *= 2
+    low = high / 2
+    while low > 1e-9 and fits(low):
+        low, high = low / 2, low
+    while high > low * 1.00005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return four_digits_up(high)

@@ -1,0 +1,209 @@
+"""One budget for the tables of a release, and the plan by which each table's keys are chosen and counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.chance.exact import rounded_down, rounded_up, stated
+from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
+from querycloak.privacy.prices.calibration import LAWS, calibrate
+from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
+from querycloak.privacy.prices.one_draw import Plan
+from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
+
+__all__ = [
+    "PER_USER",
+    "PRIORS",
+    "SELECTIONS",
+    "TablePlan",
+    "TablePlans",
+    "checked_budget",
+    "default_selection",
+    "parse_split",
+    "plan_parameters",
+    "plan_tables",
+    "together",
+]
+
+PRIORS = ("public",)
+"""What may guide users in choosing among their keys."""
+SELECTIONS = (*LAWS, "weighted", "rounds")
+PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
+"""How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
+LEAST_DELTA = 1e-15
+"""Below this the slack of claim 1 would count."""
+COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
+"""How many of the keys that came out a user is counted for, where counting is a release of its own."""
+OWN_KEYS = Fraction(1, 2)
+"""Which part of delta is for keys of one user alone; the rest is for noise."""
+KEPT_BY_SCOUTS = 4
+"""Scouts leave about one key in so many to share weight with: seen on logs like AOL's, a guess for others."""
+TablePlan = Plan | WeightedPlan
+
+
+@dataclass(frozen=True)
+class TablePlans:
+    """A plan for each table, and what they guarantee together."""
+
+    plans: Mapping[str, TablePlan]
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plans", MappingProxyType(dict(self.plans)))
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee of all tables together."""
+        reasons = {name: plan.guarantee().because for name, plan in self.plans.items()}
+        because = "; ".join(f"{name}: {reason}" if len(reasons) > 1 else reason for name, reason in reasons.items())
+        return user_guarantee(self.epsilon, self.delta, because, unprotected)
+
+
+def plan_tables(
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    *,
+    selection: str | None = None,
+    split: Mapping[str, int] | None = None,
+    two_draws: bool = False,
+    priors: bool = False,
+) -> TablePlans:
+    """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
+
+    split: how many parts of the budget each table gets; equal parts if not given.
+    priors: whether users prefer keys by public knowledge.
+    """
+    epsilon, delta = checked_budget(epsilon, delta)
+    if selection not in (None, *SELECTIONS):
+        refuse("selection", f"one of {', '.join(SELECTIONS)}", selection, "or leave it out: a formula chooses")
+    parts = _parts(per_user, split)
+    if selection in ("weighted", "rounds"):
+        if delta < LEAST_DELTA:
+            refuse("delta", f"at least {LEAST_DELTA:g} for selection {selection}", delta, "take laplace or gaussian")
+        if two_draws:
+            raise ParameterError(f"selection {selection} counts with fresh noise anyway: leave two_draws out")
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
+    plans = {
+        name: calibrate(
+            rounded_down(stated(epsilon) * parts[name]),
+            rounded_down(stated(delta) * parts[name]),
+            bound,
+            law=selection,
+            two_draws=two_draws,
+        )
+        for name, bound in per_user.items()
+    }
+    spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
+    total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
+    return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
+
+
+def checked_budget(epsilon: object, delta: object) -> tuple[float, float]:
+    """Return a budget if it is one."""
+    return (
+        number_above_zero("epsilon", epsilon, "give a number such as 1"),
+        share("delta", delta, "give a number such as 1e-7, far below one divided by the number of users"),
+    )
+
+
+def _only(plans: Mapping[str, TablePlan]) -> TablePlan:
+    return next(iter(plans.values()))
+
+
+def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[str, Fraction]:
+    if split is not None and set(split) != set(tables):
+        refuse("split", f"a part for each of {', '.join(tables)}", dict(split), "such as clicks=1,sessions=2")
+    parts = {name: Fraction((split or {}).get(name, 1)) for name in tables}
+    return {name: part / sum(parts.values()) for name, part in parts.items()}
+
+
+def _weighted_tables(
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    parts: Mapping[str, Fraction],
+    selection: str,
+    *,
+    priors: bool,
+) -> TablePlans:
+    own = float(stated(delta) * OWN_KEYS)
+    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
+    shares = ROUNDS if selection == "rounds" else WEIGHTED
+    plans: dict[str, TablePlan] = {}
+    for name, bound in per_user.items():
+        part = float(parts[name]) * (1 - 1e-12)
+        counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
+        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta, priors=priors)
+        plans[name] = replace(plan, delta=together(epsilon, plan.cost()))
+    costs = [plan.cost() for plan in plans.values() if isinstance(plan, WeightedPlan)]
+    reached = together(epsilon, *costs)
+    if reached > delta:
+        raise ParameterError(f"delta must be reachable, {delta!r} was missed by rounding; this is a bug in querycloak")
+    return TablePlans(plans, epsilon, reached)
+
+
+def together(epsilon: float, *costs: Cost) -> float:
+    """Return the delta of tables that cost so much, rounded up (selection.md, claim 4)."""
+    squared = sum(cost.squared_loss for cost in costs) * (1 + 1e-12)
+    own = min(1.0, sum(cost.own_keys for cost in costs) * (1 + 1e-12))
+    if own >= 1:
+        return 1.0
+    loss = -math.log1p(-own) * (1 + 1e-12)
+    return min(1.0, max(own + gaussian_delta(squared, epsilon), gaussian_delta(squared, epsilon - loss)) * (1 + 1e-12))
+
+
+def default_selection(epsilon: float, delta: float, per_user: int | None, *, two_draws: bool = False) -> str | None:
+    """Return the selection that needs the fewest users for a key if each holds `per_user` keys: no data is used.
+
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold.
+    """
+    if two_draws:
+        return None
+    try:
+        plan = _only(plan_tables(epsilon, delta, {"keys": per_user or PER_USER["rounds"]}, selection="rounds").plans)
+    except ParameterError:
+        return None  # a budget too small for weights
+    if per_user is None:
+        return "rounds"
+    one_draw = calibrate(epsilon, delta, per_user)
+    weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
+    return "rounds" if plan.threshold < one_draw.threshold * weight else None
+
+
+def parse_split(text: str) -> dict[str, int]:
+    """Return the parts of a text such as clicks=1,sessions=2."""
+    parts: dict[str, int] = {}
+    for piece in text.split(","):
+        name, equals, number = piece.partition("=")
+        name = name.strip()
+        if not equals or not number.strip().isdecimal() or name in parts:
+            refuse("split", "tables with a whole number of parts each", text, "such as clicks=1,sessions=2")
+        parts[name] = whole("split", int(number), "give each table at least one part", least=1)
+    return parts
+
+
+def plan_parameters(plan: TablePlan) -> dict[str, Any]:
+    """Return what the card says of a plan."""
+    if isinstance(plan, WeightedPlan):
+        return plan.parameters()
+    return {
+        "selection": "laplace" if isinstance(plan.noise, Laplace) else "gaussian",
+        "noise": _size(plan.noise),
+        "threshold": plan.threshold,
+        "per_user": plan.per_user,
+        "two_draws": plan.fresh is not None,
+        "fresh_noise": plan.fresh and _size(plan.fresh),
+    }
+
+
+def _size(noise: Noise) -> float:
+    return noise.scale if isinstance(noise, Laplace) else noise.sigma

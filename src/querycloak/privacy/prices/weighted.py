@@ -1,0 +1,230 @@
+"""Weighted selection, in one round or several: the plan, its price, and the plan for a budget (proof: selection.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.chance.exact import four_digits_up
+from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
+from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.gaussian import noise_for, squared_loss
+from querycloak.privacy.prices.one_draw import checked_bound
+
+__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
+
+GRID = 256
+"""Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
+FULL_INTEREST = 1024
+"""How much a key counts that is not known to be heavy when a user shares out weight."""
+LEAST_INTEREST = 64
+"""How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
+ENOUGH = Fraction(7, 10)
+"""A key found this part of the threshold heavy needs no more weight: users give it less the heavier it is."""
+FLOAT_SLACK = 2.0**-40
+
+
+@dataclass(frozen=True)
+class Scout:
+    """A round whose noisy weights are looked at and never published: keys at or below `floor` are given up."""
+
+    noise: Gaussian
+    floor: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a table adds to a release: mu^2 of its Gaussian noise, and the chance that a key of one user passes."""
+
+    squared_loss: float
+    own_keys: float
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How mu^2 is divided: among the scouts, what counts keys, and the rest, which decides."""
+
+    scouts: tuple[tuple[float, float], ...]
+    """For each scout its share, and its floor in standard deviations of its noise."""
+    counting: float
+
+
+WEIGHTED = Shares((), 0.2)
+ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
+
+
+@dataclass(frozen=True)
+class WeightedPlan:
+    """Users give weight to keys, rounds of noise decide which come out, and what came out is counted anew."""
+
+    scouts: tuple[Scout, ...]
+    noise: Gaussian
+    threshold: int
+    per_user: int
+    counting: Gaussian
+    counted_per_user: int
+    epsilon: float
+    delta: float
+    priors: bool = False
+    """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
+
+    def cost(self) -> Cost:
+        """Return what this table adds to a release, rounded up (claims 2 and 3)."""
+        weighed = [scout.noise for scout in self.scouts] + [self.noise]
+        squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
+        squared += squared_loss(self.counting, self.counted_per_user)
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return Cost(squared * (1 + FLOAT_SLACK), own)
+
+    @property
+    def enough_users(self) -> int:
+        """How many users who have one key and no other give it weight beyond the threshold."""
+        return self.threshold // GRID + 1
+
+    @property
+    def equal_weights(self) -> bool:
+        """Whether a user's keys all have the same weight."""
+        return not self.scouts and not self.priors
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee of this table alone."""
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+
+    def _because(self) -> str:
+        rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(
+            self.scouts
+        )
+        return (
+            f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
+            f"a key comes out if its weight with Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
+            f"{self.threshold / GRID:.4g}; its count, of at most {self.counted_per_user} keys of a user, has noise of "
+            f"sigma {self.counting.sigma:.4g} (privacy/prices/selection.md)"
+        )
+
+    def _sigmas(self) -> str:
+        return " and ".join(f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says."""
+        return {
+            "selection": "rounds" if self.scouts else "weighted",
+            "noise": self.noise.sigma / GRID,
+            "threshold": self.threshold / GRID,
+            "per_user": self.per_user,
+            "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
+            "scout_floor": [scout.floor / GRID for scout in self.scouts],
+            "counting_noise": self.counting.sigma,
+            "counted_per_user": self.counted_per_user,
+        }
+
+
+def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
+    """Return how much keys count when users share out weight: all the same, but less what is heavy anyway."""
+    enough = int(plan.threshold * ENOUGH)
+    interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
+    return interest
+
+
+def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
+    """Return the most likely that any key of one user alone can pass, rounded up (claim 3).
+
+    equal: the user's keys have equal weights, GRID/sqrt(n) rounded down; else any weights of length GRID.
+    """
+    losses = _losses(noise, threshold)
+    if losses[-1] == math.inf:
+        return 1.0
+    if equal:
+        n = np.arange(1, per_user + 1)
+        weights = np.array([math.isqrt(GRID * GRID // number) for number in range(1, per_user + 1)])
+        most = float((n * losses[weights]).max())
+    else:
+        most = _most_of_any_weights(losses, per_user)
+    return min(1.0, -math.expm1(-most) * (1 + FLOAT_SLACK))
+
+
+def _losses(noise: Gaussian, threshold: int) -> NDArray[np.float64]:
+    """Return -ln(1-p) for keys of weight 0 to GRID that only one user has, rounded up."""
+    if threshold < GRID:
+        return np.full(GRID + 1, math.inf)
+    tails = _tails(noise.sigma)
+    needed = threshold + 1 - np.arange(GRID + 1)
+    passing = tails[np.minimum(needed, tails.size - 1)]
+    losses: NDArray[np.float64] = -np.log1p(-passing) * (1 + FLOAT_SLACK)
+    return losses
+
+
+@lru_cache(maxsize=16)
+def _tails(sigma: float) -> NDArray[np.float64]:
+    """Return upper bounds of Pr[Z >= m] for m = 0, 1, ... as far as they matter."""
+    # Beyond 14 sigma lies less than 1e-42 of the law; sums of 2^18 positive terms are good to 2^-34.
+    weights = np.exp(-0.5 * (np.arange(math.ceil(14 * sigma) + 2) / sigma) ** 2)
+    from_here = np.cumsum(weights[::-1])[::-1]
+    total = 2 * from_here[0] - 1
+    tails: NDArray[np.float64] = np.minimum((from_here / total + 1e-42) * (1 + 2.0**-30), 0.75)
+    return tails
+
+
+def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
+    """Return an upper bound on the sum of losses of at most so many weights of length GRID: Lagrange's."""
+    squares = (np.arange(GRID + 1) / GRID) ** 2
+    prices = np.concatenate([[0.0], losses[-1] * np.geomspace(2.0**-20, 2.0, 256)])
+    gains = (losses[None, :] - prices[:, None] * squares[None, :]).max(axis=1)
+    bounds = (prices + per_user * np.maximum(gains, 0)) * (1 + FLOAT_SLACK)
+    return float(bounds.min())
+
+
+def plan_weighted(
+    cost: Cost,
+    per_user: int,
+    counted_per_user: int,
+    shares: Shares,
+    epsilon: float,
+    delta: float,
+    *,
+    priors: bool = False,
+) -> WeightedPlan:
+    """Return the plan that spends so much; epsilon and delta are what it guarantees alone."""
+    per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
+    deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
+    scouts = tuple(_scout(cost.squared_loss * share, floor) for share, floor in shares.scouts)
+    noise = _noise(cost.squared_loss * deciding, GRID**2)
+    counting = _noise(cost.squared_loss * shares.counting, counted)
+    equal = not scouts and not priors
+    threshold = _least_threshold(noise, per_user, cost.own_keys, equal=equal)
+    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors)
+
+
+def _scout(squared: float, floor: float) -> Scout:
+    noise = _noise(squared, GRID**2)
+    return Scout(noise, round(floor * noise.sigma))
+
+
+def _noise(squared: float, squared_change: float) -> Gaussian:
+    sigma = four_digits_up(noise_for(squared, squared_change))
+    if sigma > LARGEST_NOISE:
+        raise ParameterError(
+            f"the budget must allow weights noise of sigma {LARGEST_NOISE // GRID} at most, it needs "
+            f"{sigma / GRID:.3g}; raise epsilon or delta, or take another selection"
+        )
+    return Gaussian(sigma)
+
+
+def _least_threshold(noise: Gaussian, per_user: int, most: float, *, equal: bool) -> int:
+    low, high = GRID, 2 * GRID
+    while own_keys(noise, high, per_user, equal=equal) > most:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if own_keys(noise, middle, per_user, equal=equal) > most:
+            low = middle
+        else:
+            high = middle
+    return high

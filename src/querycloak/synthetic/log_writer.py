@@ -1,0 +1,215 @@
+"""Write a synthetic log and the truth about it: block after block, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from querycloak.errors import ParameterError, ResourceError
+from querycloak.locked_folder import make_locked, remove_stale
+from querycloak.logs.files import TRUTH_ENDING
+from querycloak.synthetic.block import PEOPLE, Block, make_block
+from querycloak.synthetic.row_encoding import Encoding
+from querycloak.synthetic.world import world
+
+PREFIX = ".querycloak-synth-"
+TRUTH_TABLES = ("sensitive", "interests", "sessions")
+MOST_USERS = 100_000_000
+# Blocks beyond those being written; each holds some tens of megabytes.
+_AHEAD = 2
+
+OnUsers = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written where."""
+
+    log: Path
+    truth: Path | None
+    users: int
+    rows: int
+
+
+def synthesize(
+    out: str | os.PathLike[str],
+    users: int,
+    *,
+    seed: int = 1,
+    truth: bool = True,
+    workers: int | None = None,
+    on_users: OnUsers | None = None,
+) -> Written:
+    """Write a log of so many users; the ending of its name says in which format.
+
+    The same users and seed give the same bytes, however many workers there are.
+    """
+    target = Path(out)
+    encoding = Encoding.of(target)
+    _check_numbers(users, seed, workers)
+    folder = Path(f"{target}{TRUTH_ENDING}") if truth else None
+    parent = _check_places(target, folder)
+    with _disk_errors(parent):
+        remove_stale(parent, PREFIX)
+        growing, lock = make_locked(parent, PREFIX)
+    try:
+        with _disk_errors(parent):
+            rows = _write_blocks(growing, encoding, users, seed, workers, on_users, truth=truth)
+            # The log comes last: where it is, all is there.
+            if folder is not None:
+                os.rename(growing / "truth", folder)
+            os.rename(growing / "log", target)
+    finally:
+        shutil.rmtree(growing, ignore_errors=True)
+        os.close(lock)
+    return Written(target, folder, users, rows)
+
+
+def _check_numbers(users: object, seed: object, workers: object) -> None:
+    if not isinstance(users, int) or isinstance(users, bool) or not 1 <= users <= MOST_USERS:
+        raise ParameterError(f"users must be a whole number from 1 to {MOST_USERS:,}; it is {users!r}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ParameterError(f"seed must be a whole number, 0 or above; it is {seed!r}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ParameterError(f"workers must be a whole number above 0; it is {workers!r}")
+
+
+def _check_places(target: Path, truth: Path | None) -> Path:
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise ParameterError(
+            f"out must lie in a folder that exists, {str(parent)!r} does not; make it first, or name another"
+        )
+    for path in filter(None, (target, truth)):
+        if os.path.lexists(path):
+            raise ParameterError(f"out must not exist yet, {str(path)!r} does; name another, or remove it first")
+    return parent
+
+
+@contextmanager
+def _disk_errors(parent: Path) -> Iterator[None]:
+    """Say what the disk lacks; whatever else an error says stays inside."""
+    try:
+        yield
+        return
+    except OSError as error:
+        number = error.errno
+    reason = {
+        errno.ENOSPC: "no space is left there; free some, or name another place",
+        errno.EDQUOT: "your quota there is used up; free some, or name another place",
+        errno.EACCES: "you may not write there; name another place",
+        errno.EROFS: "it is read-only; name another place",
+    }.get(number or 0, os.strerror(number) if number else "the disk does not answer")
+    raise ResourceError(f"the log cannot be written into {str(parent)!r}: {reason}")
+
+
+def _write_blocks(
+    growing: Path,
+    encoding: Encoding,
+    users: int,
+    seed: int,
+    workers: int | None,
+    on_users: OnUsers | None,
+    *,
+    truth: bool,
+) -> int:
+    rows = 0
+    with ExitStack() as stack:
+        log = stack.enter_context(_LogFile(growing / "log", encoding))
+        tables = stack.enter_context(_TruthFiles(growing / "truth")) if truth else None
+        for block, encoded in _in_order(encoding, users, seed, workers or os.cpu_count() or 1):
+            log.write(encoded)
+            if tables is not None:
+                tables.write(block)
+            rows += block.rows.num_rows
+            if on_users is not None:
+                on_users(block.people)
+    return rows
+
+
+def _in_order(encoding: Encoding, users: int, seed: int, workers: int) -> Iterator[tuple[Block, bytes | pa.Table]]:
+    """The blocks in order, some of them made at the same time; never more in memory than a few."""
+    everything = world()
+
+    def make(number: int) -> tuple[Block, bytes | pa.Table]:
+        block = make_block(everything, seed, number, min(PEOPLE, users - number * PEOPLE))
+        return block, encoding.encoded(block.rows)
+
+    pending: deque[Future[tuple[Block, bytes | pa.Table]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for number in range(-(-users // PEOPLE)):
+                pending.append(pool.submit(make, number))
+                if len(pending) > workers + _AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+class _LogFile:
+    """The log's file, growing."""
+
+    def __init__(self, path: Path, encoding: Encoding) -> None:
+        self._path, self._encoding = path, encoding
+        self._parquet: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> _LogFile:
+        self._file = self._path.open("xb", buffering=1 << 20)
+        self._file.write(self._encoding.header)
+        return self
+
+    def write(self, encoded: bytes | pa.Table) -> None:
+        if isinstance(encoded, bytes):
+            self._file.write(encoded)
+            return
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(self._file, encoded.schema, compression="zstd")
+        self._parquet.write_table(encoded)
+
+    def __exit__(self, failure: Any, *_: Any) -> None:
+        try:
+            if failure is None:
+                if self._parquet is not None:
+                    self._parquet.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
+
+
+class _TruthFiles:
+    """The three tables of truth, growing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def __enter__(self) -> _TruthFiles:
+        self._folder.mkdir()
+        return self
+
+    def write(self, block: Block) -> None:
+        for name in TRUTH_TABLES:
+            table: pa.Table = getattr(block, name)
+            if name not in self._writers:
+                path = self._folder / f"{name}.parquet"
+                self._writers[name] = pq.ParquetWriter(path, table.schema, compression="zstd")
+            self._writers[name].write_table(table)
+
+    def __exit__(self, *_: Any) -> None:
+        for writer in self._writers.values():
+            writer.close()
