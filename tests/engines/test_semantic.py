@@ -306,7 +306,7 @@ def test_one_charge_pays_for_so_many_queries_of_each_user(engine: Engine, tmp_pa
 def test_a_dry_run_says_that_it_is_paid_for(
     duckdb_engine: Engine, tmp_path: Path, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from querycloak.present.commands.release import show_dry_run
+    from querycloak.present.commands.release_command import show_dry_run
 
     log = opened(duckdb_engine, tmp_path)
     for said in ("charge: epsilon 4, delta 0 to people", "charge: nothing: an earlier release has paid"):

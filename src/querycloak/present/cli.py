@@ -54,7 +54,7 @@ def inspect_log(
     quiet: options.Quiet = False,
 ) -> None:
     """Profile a log: rows, users, searches, clicks (private output)."""
-    from querycloak.present.commands.inspect import show_profile
+    from querycloak.present.commands.inspect_command import show_profile
 
     with reading.open(log, quiet=quiet or as_json) as opened:
         if set_aside is not None:
@@ -73,7 +73,7 @@ def guarantee(
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Show what a method guarantees, claimed beside proven."""
-    from querycloak.present.commands.guarantee import show_guarantee
+    from querycloak.present.commands.guarantee_command import show_guarantee
 
     method_options.check_named(method)
     tightly = composing.tightly
@@ -107,7 +107,7 @@ def release(
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Release a log: a folder with tables, card and datasheet."""
-    from querycloak.present.commands import release as releasing
+    from querycloak.present.commands import release_command as releasing
 
     for caution in method_options.too_likely(method.proven(), population_size):
         say(caution)
@@ -117,7 +117,7 @@ def release(
         releasing.show_dry_run(method, log, book, charging.population, as_json=as_json)
         return
     if explain_query is not None:
-        from querycloak.present.commands.explain_query import show_explanation
+        from querycloak.present.commands.explain_query_command import show_explanation
 
         with reading.open(log, quiet=quiet or as_json) as opened:
             explained = method.explain(opened, explain_query)  # type: ignore[attr-defined]  # or it has no such option
@@ -150,7 +150,7 @@ def tune(
     if not log:
         raise ParameterError("log must be given: a public or synthetic log to try bounds on, --log LOG")
     from querycloak.experiments.bound_yields import tunable
-    from querycloak.present.commands.tune import show_yields
+    from querycloak.present.commands.tune_command import show_yields
 
     bounded = tunable(method)
     with reading.open(log, quiet=quiet or as_json) as opened:
@@ -179,7 +179,7 @@ def ledger_set(
     ledger: LedgerFile = None,
 ) -> None:
     """Set what may be spent on a population in all."""
-    from querycloak.present.commands.ledger import show_accounts
+    from querycloak.present.commands.ledger_command import show_accounts
     from querycloak.privacy.books.ledger import Ledger
 
     show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)])
@@ -197,7 +197,7 @@ def ledger_show(
     as_json: options.Json = False,
 ) -> None:
     """Show budgets, and every charge with what became of it."""
-    from querycloak.present.commands.ledger import show_accounts
+    from querycloak.present.commands.ledger_command import show_accounts
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.releases.unfinished import reconcile
 
@@ -224,7 +224,7 @@ def synth(
     """Make a synthetic log like a real one, with the truth known."""
     if out is None:
         raise ParameterError("out must be given: the file to write, --out FILE")
-    from querycloak.present.commands.synth import make_log, users_and_seed
+    from querycloak.present.commands.synth_command import make_log, users_and_seed
 
     number, chosen = users_and_seed(users, seed, preset)
     make_log(out, number, chosen, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
@@ -237,7 +237,7 @@ def demo(
     quiet: options.Quiet = False,
 ) -> None:
     """Show the main job: release a synthetic log in every way."""
-    from querycloak.present.commands.demo import show_demo
+    from querycloak.present.commands.demo_command import show_demo
 
     show_demo(users, out, quiet=quiet)
 

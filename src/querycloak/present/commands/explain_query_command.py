@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from querycloak.present.commands.inspect import PRIVATE
+from querycloak.present.commands.inspect_command import PRIVATE
 
 if TYPE_CHECKING:
     from querycloak.methods.affinity.neighbourhood import Explained

@@ -11,8 +11,8 @@ from pathlib import Path
 from querycloak.errors import ParameterError
 from querycloak.experiments.demo import DELTA, EPSILON, FEW, USERS, Compared, compare
 from querycloak.logs.searchlog import read
-from querycloak.present.commands.inspect import show_profile
-from querycloak.present.commands.synth import making_progress
+from querycloak.present.commands.inspect_command import show_profile
+from querycloak.present.commands.synth_command import making_progress
 from querycloak.present.terminal import console
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.synthetic.log_writer import synthesize

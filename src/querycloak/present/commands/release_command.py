@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method, check_budget, describe, is_prepaid
-from querycloak.present.commands.guarantee import guarantee_lines
+from querycloak.present.commands.guarantee_command import guarantee_lines
 from querycloak.present.method_options import check_named
 from querycloak.privacy.chance.exact import shown_up
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Method, describe
-from querycloak.present.commands.ledger import composed_line
+from querycloak.present.commands.ledger_command import composed_line
 from querycloak.present.method_options import warnings
 from querycloak.present.wording import as_typed
 from querycloak.privacy.chance.exact import shown_up
