@@ -9,6 +9,7 @@ QuerycloakError
 ├── ResourceError         the machine lacks something: disk, memory, a package  exit 2
 ├── BudgetRefused         the ledger does not allow the spending                exit 3
 ├── CheckFailed           an audit or a check found what it looked for          exit 4
+├── OrderError            a method does not count, pay, draw in this order      exit 1
 └── EngineError           an engine failed in a way nobody foresaw: our bug     exit 1
 
 Messages name the culprit, the rule and the way out. They never quote what a log holds, nor the name of
@@ -21,6 +22,7 @@ __all__ = [
     "EngineError",
     "InputError",
     "MissingColumn",
+    "OrderError",
     "ParameterError",
     "QuerycloakError",
     "ResourceError",
@@ -75,6 +77,10 @@ class CheckFailed(QuerycloakError):
     """An audit or a check found what it looked for."""
 
     exit_code = 4
+
+
+class OrderError(QuerycloakError):
+    """A method does not keep to the order of a release (count, pay, draw): a bug of the method."""
 
 
 class EngineError(QuerycloakError):

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError, QuerycloakError, ResourceError
+from querycloak.privacy import order
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.chance.randomness import secret_key
 from querycloak.privacy.guarantee import Guarantee
 
 __all__ = ["Campaign", "Spending"]
@@ -62,11 +63,12 @@ class Spending:
 
     def campaign(self, population: str, guarantee: Guarantee, queries: int, charge: Callable[[], int]) -> Campaign:
         """The campaign of these terms, charged now if there is none; concurrent first runs charge once."""
+        order.check_may_pay()
         with self._open("BEGIN IMMEDIATE") as connection:
             found = self._found(connection, population, guarantee, queries)
             if found is not None:
                 return found
-            made = Campaign(charge(), bytes(Randomness().below(256, 32).tolist()).hex(), queries)
+            made = Campaign(charge(), secret_key(), queries)
             row = (made.charge, population, _terms(guarantee), queries, made.key)
             connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
             return made
@@ -88,6 +90,7 @@ class Spending:
 
     def spend(self, campaign: Campaign, users: list[str], asked: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many queries of each user may be drawn; they are spent, on the disk, when this returns."""
+        order.check_may_pay()
         with self._open("BEGIN IMMEDIATE") as connection:
             connection.execute("CREATE TEMP TABLE asked (place INTEGER PRIMARY KEY, user TEXT NOT NULL)")
             connection.executemany("INSERT INTO asked VALUES (?, ?)", enumerate(users))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.privacy import order
 from querycloak.privacy.books.accounts import Account, Charge, how_to_set
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, share
@@ -75,6 +76,7 @@ class Ledger:
 
     def charge(self, population: str, guarantee: Guarantee, *, method: str, parameters: Mapping[str, Any]) -> Charge:
         """Spend: when this returns, the charge is on the disk, and only then may anything be drawn."""
+        order.check_may_pay()
         _check_name(population)
         written, made = _json(parameters), datetime.now(UTC).isoformat(timespec="seconds")
         with self._open("BEGIN IMMEDIATE") as connection:

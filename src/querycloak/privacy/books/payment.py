@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
 
 from querycloak import fault
-from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.errors import OrderError, ParameterError, QuerycloakError
+from querycloak.privacy import order
 from querycloak.privacy.books.ledger import Account, Ledger
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Counted = TypeVar("Counted")
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,139 @@ class Accounting:
 
 
 NOT_ACCOUNTED = Accounting()
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a release costs, and what the ledger notes of it.
+
+    campaign: how many queries of each user one charge pays for, in one release or in several; None if the charge pays
+    for one release alone.
+    """
+
+    method: str
+    guarantee: Guarantee
+    parameters: Mapping[str, Any]
+    campaign: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.campaign is not None:
+            natural("campaign", self.campaign, "say how many queries of each user are paid for")
+
+
+class CountedByUser(ABC):
+    """What was counted, where each user pays for their own queries: what a campaign needs to know of it."""
+
+    @abstractmethod
+    def asked(self, key: str) -> tuple[list[str], NDArray[np.int64]]:
+        """The users, each under a hash with this key, and how many queries of each are asked for."""
+
+    @abstractmethod
+    def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Self:
+        """The same, to be drawn with no more queries of each user than this; names are those of `asked`."""
+
+
+@dataclass(frozen=True)
+class Paid(Generic[Counted]):
+    """A release that is paid for: the charge, and what may be drawn from."""
+
+    accounting: Accounting
+    counted: Counted
+
+
+class Payment(ABC):
+    """How one release is paid for. It can be paid once."""
+
+    def __init__(self) -> None:
+        self._used = False
+
+    @abstractmethod
+    def check(self) -> Account | None:
+        """The account that would pay, if any; raises what paying would raise, and writes nothing."""
+
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether an earlier release has paid for this one."""
+        return False
+
+    @final
+    def pay(self, counted: Counted) -> Paid[Counted]:
+        """Pay for what was counted, before anything is drawn."""
+        order.check_may_pay()
+        if self._used:
+            raise OrderError("a release must be paid once, and this one has been: this is a bug in the method")
+        self._used = True
+        return self._pay(counted)
+
+    @abstractmethod
+    def _pay(self, counted: Counted) -> Paid[Counted]: ...
+
+
+class NobodyPays(Payment):
+    """There is no ledger: the card will say so."""
+
+    def check(self) -> None:
+        """Nothing is refused."""
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        return Paid(NOT_ACCOUNTED, counted)
+
+
+class ChargePayment(Payment):
+    """One charge for one release."""
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill) -> None:
+        super().__init__()
+        self._ledger, self._population, self._bill = ledger, population, bill
+
+    def check(self) -> Account:
+        """The account, which has enough left."""
+        return self._ledger.check(self._population, self._bill.guarantee)
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        return Paid(Accounting(self._population, self._charge(), self._ledger), counted)
+
+    def _charge(self) -> int:
+        bill = self._bill
+        with fault.around("charge"):
+            made = self._ledger.charge(self._population, bill.guarantee, method=bill.method, parameters=bill.parameters)
+        return made.id
+
+
+class CampaignPayment(ChargePayment):
+    """One charge for all releases of a campaign; then each user pays, query by query."""
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill, queries: int) -> None:
+        super().__init__(ledger, population, bill)
+        from querycloak.privacy.books.campaigns import Spending
+
+        self._spending, self._queries = Spending(ledger), queries
+
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether an earlier release has begun this campaign."""
+        return self._spending.has_campaign(self._population, self._bill.guarantee, self._queries)
+
+    def check(self) -> Account:
+        """The account, which has enough left or has paid before."""
+        return self._ledger.show(self._population)[0] if self.is_prepaid else super().check()
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        if not isinstance(counted, CountedByUser):
+            raise OrderError("a campaign must be told each user's queries (CountedByUser): this is a bug in the method")
+        campaign = self._spending.campaign(self._population, self._bill.guarantee, self._queries, self._charge)
+        names, numbers = counted.asked(campaign.key)
+        allowed = self._spending.spend(campaign, names, numbers)
+        accounting = Accounting(self._population, campaign.charge, self._ledger)
+        return Paid(accounting, counted.allowing(campaign.key, names, allowed))
+
+
+def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
+    """How a release with this bill is paid for: by nobody, by a charge, or by a campaign."""
+    paying = payer(ledger, population)
+    if paying is None:
+        return NobodyPays()
+    return ChargePayment(*paying, bill) if bill.campaign is None else CampaignPayment(*paying, bill, bill.campaign)
 
 
 def payer(ledger: Ledger | None, population: str | None) -> tuple[Ledger, str] | None:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
+from querycloak.privacy import order
 from querycloak.privacy.chance.exact import Bounds, Chance, exp_minus
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.chance.rare_events import RareEvents, share_out
 from querycloak.privacy.parameters import refuse, whole
 
-__all__ = ["IntArray", "Randomness"]
+__all__ = ["IntArray", "Randomness", "secret_key"]
 
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -31,6 +32,7 @@ WORD = 64
 MANY = 1 << 24
 """Events from which on they are no longer decided one by one, if they are unlikely."""
 MOST_HAPPENING = 1 << 22
+SECRET_BYTES = 32
 
 
 class Survival(Hashable, Protocol):
@@ -42,7 +44,10 @@ class Survival(Hashable, Protocol):
 
 
 class Randomness:
-    """Exact random draws; with a seed, repeatable and therefore not private."""
+    """Exact random draws; with a seed, repeatable and therefore not private.
+
+    Every public method refuses to draw, however little it is asked for, before a release is paid (privacy/order.py).
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         self.private = seed is None
@@ -53,6 +58,7 @@ class Randomness:
 
     def noise(self, noise: Noise, size: int) -> IntArray:
         """Return independent draws of the noise."""
+        order.check_may_draw()
         if not self.private:
             return self._own_noise(noise, size)
         draws = np.empty(size, dtype=np.int64)
@@ -64,6 +70,7 @@ class Randomness:
 
     def many(self, noise: Noise, size: int) -> IntArray:
         """Return independent draws of the noise by inversion: as exact as OpenDP's, and fast enough for millions."""
+        order.check_may_draw()
         draws = np.empty(size, dtype=np.int64)
         for start in range(0, size, DRAWS_AT_ONCE):
             count = min(DRAWS_AT_ONCE, size - start)
@@ -84,6 +91,7 @@ class Randomness:
 
     def at_least(self, noise: Noise, start: int, size: int) -> IntArray:
         """Return independent draws of Z given Z >= start, for start >= 0, by exact inversion."""
+        order.check_may_draw()
         return self._inverted(noise, start, size)
 
     def _inverted(self, noise: Survival, start: int, size: int) -> IntArray:
@@ -110,6 +118,7 @@ class Randomness:
 
     def binomial(self, n: int, chance: Chance) -> int:
         """Return how many of n independent events of that chance happen, reading about 2n random bits or fewer."""
+        order.check_may_draw()
         if chance.floor(0) >= 1:
             return n
         if n > MANY and n * chance.up() < MOST_HAPPENING:
@@ -135,6 +144,7 @@ class Randomness:
 
     def bernoulli(self, chance: Chance) -> bool:
         """Return whether an event of that chance happens."""
+        order.check_may_draw()
         return self.binomial(1, chance) == 1
 
     def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
@@ -142,6 +152,7 @@ class Randomness:
 
         Drawn uniformly, accepted with chance e^-exponent, else drawn again (bound_choice.md).
         """
+        order.check_may_draw()
         if not exponents or min(exponents) != 0:
             refuse("exponents", "at least one, the smallest of them 0", "others", "subtract the smallest first")
         while True:
@@ -151,6 +162,7 @@ class Randomness:
 
     def below(self, bound: int, size: int) -> IntArray:
         """Return independent uniform integers from 0 to bound - 1."""
+        order.check_may_draw()
         whole("bound", bound, "a draw needs at least one outcome", least=1, most=2**63)
         shift = np.uint64(WORD - max(1, (bound - 1).bit_length()))
         drawn = np.empty(0, dtype=np.int64)
@@ -162,6 +174,7 @@ class Randomness:
 
     def below_each(self, bounds: IntArray) -> IntArray:
         """Return independent uniform integers, each from 0 to its own bound - 1."""
+        order.check_may_draw()
         if bounds.size and int(bounds.min()) < 1:
             refuse("bounds", "at least 1 each", "one below", "a draw needs at least one outcome")
         # The least 2^n - 1 that covers each bound: a word under that mask is kept if it is below the bound.
@@ -179,6 +192,7 @@ class Randomness:
 
     def choose(self, n: int, k: int) -> IntArray:
         """Return k different integers below n in ascending order, every such set equally likely."""
+        order.check_may_draw()
         if not 0 <= k <= n:
             # Both may be private: group sizes of a histogram.
             refuse("k", "from 0 to n", "a number outside", "choose no more than there are")
@@ -208,6 +222,15 @@ class Randomness:
         if rest:
             ones += (self._bytes(1)[0] & (1 << rest) - 1).bit_count()
         return ones
+
+
+def secret_key() -> str:
+    """Return 256 random bits, in hexadecimal: a key that names are hashed with, and that is never published.
+
+    It comes from the operating system also where a release is seeded, and may be made while a release is paid.
+    """
+    order.check_may_make_secrets()
+    return os.urandom(SECRET_BYTES).hex()
 
 
 def _exp_minus(exponent: Fraction) -> Chance:
