@@ -1,0 +1,30 @@
+"""The tasks by name, in the order in which they are shown; a task's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from querycloak.errors import ParameterError
+from querycloak.utility.task import Task
+
+
+class Entry(NamedTuple):
+    """Where a task lives."""
+
+    module: str
+    class_name: str
+
+
+TASKS: dict[str, Entry] = {}
+
+
+def tasks_named(names: Sequence[str] | None = None) -> list[Task]:
+    """The tasks of these names, all if none is given."""
+    unknown = [name for name in names or () if name not in TASKS]
+    if unknown:
+        raise ParameterError(f"there is no task {unknown[0]!r}; there are {', '.join(TASKS)}")
+    return [
+        getattr(import_module(entry.module), entry.class_name)() for entry in map(TASKS.get, names or TASKS) if entry
+    ]
