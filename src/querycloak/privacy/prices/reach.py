@@ -1,0 +1,155 @@
+"""How far a count may be off and how many users a key needs, from noise and thresholds alone (proof: reach.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.chance.noise import Noise
+from querycloak.privacy.parameters import natural, refuse, whole
+from querycloak.privacy.prices.hockey_stick import tail_bounds
+
+__all__ = ["LIKELY", "Range", "Route", "Stage", "at_least", "margin", "rows_of_nobody", "rows_of_one_user", "within"]
+
+LIKELY = Fraction(95, 100)
+"""The probability that margins and `users95` speak of."""
+MOST_USERS = 1 << 40
+_ROUNDING = 2.0**-50
+"""More than the rounding errors of a product of a few floats."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number of users or counts: from the best case to the worst, which are the same where nothing decides it."""
+
+    low: int
+    high: int
+
+    def to_json(self) -> int | list[int]:
+        """As a number where it is one, else as the list of its two ends."""
+        return self.low if self.low == self.high else [self.low, self.high]
+
+    @classmethod
+    def from_json(cls, value: object) -> Range:
+        """The range that `to_json` wrote."""
+        low, high = value if isinstance(value, list) and len(value) == 2 else (value, value)
+        least = whole("range", low, "as it was written", least=0)
+        return cls(least, whole("range", high, "as it was written", least=least))
+
+    @classmethod
+    def over(cls, ranges: Iterable[Range]) -> Range:
+        """From the least of several to the most."""
+        listed = list(ranges)
+        return cls(min(each.low for each in listed), max(each.high for each in listed))
+
+    def __str__(self) -> str:
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
+
+
+class Stage(NamedTuple):
+    """One draw that a key must pass: its total with this noise must exceed the threshold."""
+
+    noise: Noise
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a key comes out: its users' weights, added up, must pass every stage; a count is published then.
+
+    most, least: what one user adds to a key's total, in the best case and in the worst.
+    fresh: the noise of the published count; None where the last stage's draw is published itself.
+    """
+
+    stages: tuple[Stage, ...]
+    most: int = 1
+    least: int = 1
+    fresh: Noise | None = None
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ParameterError("stages must hold at least one draw; a rule without noise needs no route")
+        natural("least", self.least, "say what one user adds at least")
+        whole("most", self.most, "say what one user adds at most", least=self.least)
+
+    def users(self, probability: Fraction) -> Range:
+        """How many users a key needs to come out with this probability (claim 2)."""
+        return Range(self._users(self.most, probability), self._users(self.least, probability))
+
+    def _users(self, weight: int, probability: Fraction) -> int:
+        if not 0 < probability < 1:
+            refuse("probability", "above 0 and below 1", probability, "such as 1/2")
+        return _first(lambda users: Fraction(self.comes_out(users * weight)) >= probability)
+
+    def comes_out(self, total: int) -> float:
+        """The chance that a key of this total passes every stage, rounded down."""
+        chance = 1.0
+        for stage in self.stages:
+            chance *= at_least(stage.noise, stage.threshold + 1 - total)[0]
+        return chance * (1 - _ROUNDING)
+
+    @property
+    def margin(self) -> int:
+        """How far the noise may carry a published count, up or down, with probability 95 % (claim 1)."""
+        return margin(self.stages[-1].noise if self.fresh is None else self.fresh)
+
+    def hits(self, users: int, error: int) -> float:
+        """The chance, rounded down, that a key of so many users comes out and its count is off by `error` at most.
+
+        Of the numbers that users may add it takes the least (claim 3).
+        """
+        total = users * self.least
+        if self.fresh is not None:
+            return self.comes_out(total) * within(self.fresh, error) * (1 - _ROUNDING)
+        last = self.stages[-1]
+        earlier = Route(self.stages[:-1], self.most, self.least).comes_out(total) if len(self.stages) > 1 else 1.0
+        lowest = max(-error, last.threshold + 1 - total)
+        between = at_least(last.noise, lowest)[0] - at_least(last.noise, error + 1)[1]
+        return max(0.0, earlier * between * (1 - _ROUNDING) - _ROUNDING)
+
+
+def at_least(noise: Noise, m: int) -> tuple[float, float]:
+    """Bounds of Pr[Z >= m] for any m, as floats."""
+    if m >= 0:
+        return tail_bounds(noise, m)
+    low, high = tail_bounds(noise, 1 - m)
+    return max(0.0, (1 - high) * (1 - _ROUNDING)), min(1.0, (1 - low) * (1 + _ROUNDING))
+
+
+def within(noise: Noise, error: int) -> float:
+    """Pr[|Z| <= error], rounded down."""
+    return max(0.0, (1 - 2 * at_least(noise, error + 1)[1]) * (1 - _ROUNDING))
+
+
+def margin(noise: Noise, probability: Fraction = LIKELY) -> int:
+    """The least m for which Pr[|Z| <= m] is at least this probability (claim 1)."""
+    most = (1 - probability) / 2
+    return _first(lambda m: Fraction(at_least(noise, m + 1)[1]) <= most, least=0)
+
+
+def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
+    """How many of so many public keys are expected to come out although nobody asked for them: at most (claim 4)."""
+    return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
+
+
+def rows_of_one_user(noise: Noise, threshold: int, per_user: int) -> float:
+    """How many rows that one user alone has are expected to come out for each user: at most (claim 5)."""
+    return per_user * at_least(noise, threshold)[1] * (1 + _ROUNDING)
+
+
+def _first(holds: Callable[[int], bool], least: int = 1) -> int:
+    """The smallest number from `least` on for which it holds, for a rule that stays true once it is."""
+    if holds(least):
+        return least
+    low, high = least, max(2, 2 * least)
+    while not holds(high):
+        low, high = high, 2 * high
+        if high > MOST_USERS:
+            raise ParameterError("no number of users brings a key out with this noise; lower the threshold")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
