@@ -52,6 +52,11 @@ class Subject(Protocol):
         ...
 
     @property
+    def method(self) -> tuple[str, str]:
+        """The method's name and variant, from the card; (`original`, `default`) for the original."""
+        ...
+
+    @property
     def parameters(self) -> Mapping[str, Any]:
         """The method's parameters, from the card; empty for the original."""
         ...
