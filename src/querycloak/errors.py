@@ -4,7 +4,7 @@ QuerycloakError
 ├── InputError            the log or a file given cannot be used                exit 2
 │   ├── UnknownFormat       no format, or more than one, fits the log
 │   ├── MissingColumn       a column mapping names what is not there
-│   └── TooManyBadLines     more lines were set aside than --max-bad allows
+│   └── TooManyBadLines     more lines were set aside than the owner allows
 ├── ParameterError        a parameter breaks its rule                           exit 2
 ├── ResourceError         the machine lacks something: disk, memory, a package  exit 2
 ├── BudgetRefused         the ledger does not allow the spending                exit 3
@@ -13,8 +13,13 @@ QuerycloakError
 └── EngineError           an engine failed in a way nobody foresaw: our bug     exit 1
 
 Messages name the culprit, the rule and the way out. They never quote what a log holds, nor the name of
-a file found in one: both may name a person.
+a file found in one: both may name a person. A message that names parameters is a `Sentence`: its text in
+Python has their names, the command line writes them as options. A plain text is said as it stands.
 """
+
+from __future__ import annotations
+
+from querycloak.sentence import Sentence
 
 __all__ = [
     "BudgetRefused",
@@ -36,6 +41,13 @@ class QuerycloakError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str | Sentence = "") -> None:
+        super().__init__(message)
+        self.sentence = message if isinstance(message, Sentence) else Sentence("{text}", text=message)
+
+    def __str__(self) -> str:
+        return str(self.sentence)
+
 
 class InputError(QuerycloakError):
     """The log, or a file given beside it, cannot be used."""
@@ -56,9 +68,28 @@ class TooManyBadLines(InputError):
 
 
 class ParameterError(QuerycloakError):
-    """A parameter breaks its rule."""
+    """A parameter breaks its rule, or several do not go together.
+
+    If it is about one parameter: its name, the rule that it breaks, the value received and the way out. A value that is
+    no plain one (a text, a number) is kept as Python writes it.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self,
+        message: str | Sentence = "",
+        *,
+        parameter: str | None = None,
+        rule: str | Sentence = "",
+        value: object = None,
+        way_out: str | Sentence = "",
+    ) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.rule = rule
+        self.value = value if isinstance(value, str | int | float | None) else repr(value)
+        self.way_out = way_out
 
 
 class ResourceError(QuerycloakError):

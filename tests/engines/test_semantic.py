@@ -415,7 +415,7 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "epsilon must be a finite number above 0, got None"),
+        ({}, "epsilon must be given, a finite number above 0"),
         ({"epsilon": 0}, "epsilon must be a finite number above 0, got 0"),
         ({"epsilon": 2000}, "epsilon must be at most 1,000"),
         ({"epsilon": 1, "criterion": "best"}, "criterion must be one of sqc1, sqc2, nsqc, hbdp; it is 'best'"),

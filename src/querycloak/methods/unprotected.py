@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ALWAYS = (
     "the parameters of the release",
-    "that the log was read at all: not more than --max-bad of its rows were bad, and its format was recognised",
+    "that the log was read at all: its format was recognised, and no more of its rows were bad than its owner allows",
 )
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TWO_RELEASES = "the difference between two releases of one log"

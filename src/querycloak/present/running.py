@@ -44,14 +44,14 @@ def run(command: Callable[[], object]) -> int:
 
 
 def _ended_by(error: BaseException) -> int:
-    from querycloak.present.wording import as_typed, misuse
+    from querycloak.present.error_line import error_line, misuse
 
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 0
     if _signals:  # libraries turn an interrupt into errors of their own
         return interrupted()
     if isinstance(error, QuerycloakError):
-        say(as_typed(str(error)))
+        say(error_line(error))
         return error.exit_code
     misused = misuse(error)
     if misused is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from querycloak.methods.registry import METHODS
 from querycloak.present.method_options import OPTIONS
 from querycloak.present.options import Reading
 
@@ -42,22 +41,3 @@ def _all_options(words: str) -> str:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def misuse(error: BaseException) -> str | None:
-    """What to say if the parser could make nothing of what was typed."""
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return f"{error}\n"
-    tell = getattr(error, "format_message", None)
-    return None if tell is None else f"querycloak: {_foreign_option(error) or f'{tell()} (see --help)'}\n"
-
-
-def _foreign_option(error: BaseException) -> str | None:
-    """What to say of an option that only other methods have."""
-    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if context is None or context.info_name not in METHODS or not isinstance(name, str):
-        return None
-    if name.removeprefix("--").replace("-", "_") not in OPTIONS:
-        return None
-    method, command = context.info_name, context.parent.info_name
-    return f"{name} does not go with {method}; querycloak {command} {method} --help shows what does"

@@ -1,20 +1,31 @@
 """Checks of single parameters; each error names the parameter, the rule, the value and the way out."""
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
+from querycloak.sentence import Parameter, Sentence
 
-__all__ = ["natural", "number_above_zero", "refuse", "share", "whole"]
-
-
-def refuse(name: str, rule: str, value: object, way_out: str) -> NoReturn:
-    """Raise the one form of error that a bad parameter gets."""
-    raise ParameterError(f"{name} must be {rule}, got {value!r}; {way_out}")
+__all__ = ["natural", "number_above_zero", "one_of", "refuse", "share", "whole"]
 
 
-def number_above_zero(name: str, value: object, way_out: str, *, most: float = math.inf) -> float:
+def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
+    """Raise the one form of error that a bad parameter gets; None is a value that was not given."""
+    form = "{name} must be given, {rule}" if value is None else "{name} must be {rule}, got {value!r}"
+    said = Sentence(f"{form}; {{way_out}}", name=Parameter(name), rule=rule, value=value, way_out=way_out)
+    raise ParameterError(said, parameter=name, rule=rule, value=value, way_out=way_out)
+
+
+def one_of(name: str, value: object, accepted: Iterable[str], way_out: str | Sentence = "choose one of these") -> None:
+    """Refuse a value that is none of those accepted."""
+    listed = tuple(accepted)
+    if value not in listed:
+        refuse(name, f"one of {', '.join(listed)}", value, way_out)
+
+
+def number_above_zero(name: str, value: object, way_out: str | Sentence, *, most: float = math.inf) -> float:
     """Return value as a float if it is a finite real number above zero and at most `most`."""
     number = _finite(name, value, "a finite number above 0", way_out)
     if number <= 0:
@@ -24,7 +35,7 @@ def number_above_zero(name: str, value: object, way_out: str, *, most: float = m
     return number
 
 
-def share(name: str, value: object, way_out: str) -> float:
+def share(name: str, value: object, way_out: str | Sentence) -> float:
     """Return value as a float if it lies strictly between 0 and 1."""
     rule = "a number above 0 and below 1"
     number = _finite(name, value, rule, way_out)
@@ -33,7 +44,7 @@ def share(name: str, value: object, way_out: str) -> float:
     return number
 
 
-def whole(name: str, value: object, way_out: str, *, least: int, most: int = 2**53) -> int:
+def whole(name: str, value: object, way_out: str | Sentence, *, least: int, most: int = 2**53) -> int:
     """Return value as an int if it is an integer from least to most."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         refuse(name, "a whole number", value, way_out)
@@ -43,12 +54,12 @@ def whole(name: str, value: object, way_out: str, *, least: int, most: int = 2**
     return int(value)
 
 
-def natural(name: str, value: object, way_out: str, *, most: int = 2**53) -> int:
+def natural(name: str, value: object, way_out: str | Sentence, *, most: int = 2**53) -> int:
     """Return value as an int if it is an integer of at least 1."""
     return whole(name, value, way_out, least=1, most=most)
 
 
-def _finite(name: str, value: object, rule: str, way_out: str) -> float:
+def _finite(name: str, value: object, rule: str | Sentence, way_out: str | Sentence) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         refuse(name, rule, value, way_out)
     try:

@@ -114,7 +114,7 @@ def test_public_keys() -> None:
     approximate = public_keys_guarantee(Gaussian(3.9), 32, epsilon=8)
     assert approximate.kind == "approximate-dp"
     assert approximate.delta == pytest.approx(1.84e-7, rel=5e-3)  # histogram.md, claim 3: here the noise decides delta
-    with pytest.raises(ParameterError, match="epsilon must be given where noise is Gaussian, got None"):
+    with pytest.raises(ParameterError, match="epsilon must be given, a number where noise is Gaussian"):
         public_keys_guarantee(Gaussian(3.9), 32)
 
 
@@ -155,13 +155,13 @@ def test_what_the_paper_can_claim_is_within_our_proof(scale: float, threshold: i
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, True, "8", None])
 def test_bad_epsilon(epsilon: Any) -> None:
-    with pytest.raises(ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"):
+    with pytest.raises(ParameterError, match=r"epsilon must be .*a finite number above 0.*; give a number"):
         calibrate(epsilon, 1e-7, 1)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 2, math.nan, math.inf, True, "x", None])
 def test_bad_delta(delta: Any) -> None:
-    with pytest.raises(ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"):
+    with pytest.raises(ParameterError, match=r"delta must be .*a number above 0 and below 1.*; give a number"):
         calibrate(1, delta, 1)
 
 

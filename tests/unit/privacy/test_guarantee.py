@@ -60,13 +60,13 @@ def test_json_round_trip(epsilon: float, delta: float, unprotected: list[str]) -
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, True, "1", None, 10**400])
 def test_bad_epsilon(epsilon: object) -> None:
-    with pytest.raises(ParameterError, match=r"epsilon must be a finite number above 0, got .*; give a number"):
+    with pytest.raises(ParameterError, match=r"epsilon must be .*a finite number above 0.*; give a number"):
         approximate(epsilon)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1e-9, 1.5, math.nan, math.inf, True, "1e-7", None])
 def test_bad_delta(delta: object) -> None:
-    with pytest.raises(ParameterError, match=r"delta must be a number above 0 and below 1, got .*; give a number"):
+    with pytest.raises(ParameterError, match=r"delta must be .*a number above 0 and below 1.*; give a number"):
         approximate(1.0, delta)
 
 
@@ -75,7 +75,7 @@ def test_bad_delta(delta: object) -> None:
     [
         ({"kind": "dp"}, r"kind must be one of pure-dp, approximate-dp, .*, got 'dp'; choose"),
         ({"unit": "session"}, r"unit must be one of user, query, got 'session'"),
-        ({"neighbours": None}, r"neighbours must be one of add-remove-user, replace-query, got None"),
+        ({"neighbours": None}, r"neighbours must be given, one of add-remove-user, replace-query"),
         ({"because": " "}, r"because must be a text, got ' '; say"),
         ({"unprotected": "all"}, r"unprotected must be a list of texts, got 'all'"),
         ({"unprotected": 5}, r"unprotected must be a list of texts, got 5"),

@@ -155,13 +155,13 @@ def test_a_limit_can_change_and_what_is_spent_stays(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), True, None])
 def test_limits_must_be_limits(ledger: Ledger, epsilon: Any) -> None:
-    with pytest.raises(ParameterError, match="epsilon must be a finite number above 0"):
+    with pytest.raises(ParameterError, match=r"epsilon must be .*a finite number above 0"):
         ledger.set_limit("shop", epsilon, 1e-6)
 
 
 @pytest.mark.parametrize("delta", [1, -1e-9, float("nan"), True, None])
 def test_limits_of_delta_too(ledger: Ledger, delta: Any) -> None:
-    with pytest.raises(ParameterError, match="delta must be a number above 0 and below 1"):
+    with pytest.raises(ParameterError, match=r"delta must be .*a number above 0 and below 1"):
         ledger.set_limit("shop", 8, delta)
 
 
@@ -173,7 +173,7 @@ def test_populations_have_printable_names(ledger: Ledger, name: Any) -> None:
         lambda: spend(ledger, promise(), name),
     ]
     for call in calls:
-        with pytest.raises(ParameterError, match="population must be a name of 1 to 100 printable characters"):
+        with pytest.raises(ParameterError, match=r"population must be .*a name of 1 to 100 printable characters"):
             call()
 
 

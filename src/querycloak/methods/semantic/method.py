@@ -157,7 +157,7 @@ class Semantic:
     def _unprotected(self) -> tuple[str, ...]:
         found = [*_UNPROTECTED]
         if self.criterion != "hbdp":
-            found.append("how many queries each user has" + (", up to max_queries" if self.max_queries else ""))
+            found.append("how many queries each user has" + (f", up to {self.max_queries}" if self.max_queries else ""))
         if self._several_domains:
             found.append("the domain of each query: its topic, or that it has none of these")
         if self.repeats == "reuse":
@@ -176,7 +176,8 @@ class Semantic:
     def _because(self) -> str:
         if self.criterion == "hbdp":
             return (
-                "replacing a user's queries moves counts by 2 max_queries in all, noise is scaled to that (semantic.md)"
+                f"replacing a user's queries moves counts by twice {self.max_queries} in all, noise is scaled to that "
+                "(semantic.md)"
             )
         each = "each query is drawn with a loss of at most epsilon"
         if self.budget_per == "user":

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from querycloak.methods.method import Method, describe
 from querycloak.present.commands.ledger_command import composed_line
 from querycloak.present.method_options import warnings
-from querycloak.present.wording import as_typed
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 
@@ -76,8 +75,7 @@ def guarantee_lines(method: Method) -> list[str]:
         if any(cell != "-" for cell in shown):
             lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
     said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
-    typed = [as_typed(text) for text in said]
-    return [*lines, "", *(line for text in typed for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+    return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
 
 
 def shown_parameters(parameters: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ def public_keys_guarantee(
         epsilon = rounded_up(per_user / Fraction(noise.scale))
     else:
         if epsilon is None:
-            refuse("epsilon", "given where noise is Gaussian", epsilon, "name the epsilon to state delta at")
+            refuse("epsilon", "a number where noise is Gaussian", epsilon, "name the epsilon to state delta at")
         epsilon = number_above_zero("epsilon", epsilon, "name the epsilon to state delta at")
         delta = hockey_stick(noise, per_user, epsilon)
     return user_guarantee(epsilon, delta, because, unprotected)

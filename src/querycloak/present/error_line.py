@@ -1,0 +1,60 @@
+"""What somebody at a terminal reads of an error: one line, with options where Python has parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from querycloak.errors import QuerycloakError
+from querycloak.methods.registry import METHODS
+from querycloak.sentence import Action, Parameter
+
+
+def error_line(error: QuerycloakError) -> str:
+    """What the error says, in words that can be typed."""
+    if isinstance(error.args[0], str):  # until all of them are sentences
+        from querycloak.present.wording import as_typed
+
+        return as_typed(str(error))
+    return error.sentence.said(_as_typed)
+
+
+def misuse(error: BaseException) -> str | None:
+    """What to say if the parser could make nothing of what was typed."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return f"{error}\n"
+    tell = getattr(error, "format_message", None)
+    return None if tell is None else f"querycloak: {_foreign_option(error) or f'{tell()} (see --help)'}\n"
+
+
+def _as_typed(piece: Parameter | Action) -> str:
+    if isinstance(piece, Action):
+        return piece.as_typed()
+    return piece.as_option() if Parameter(piece.name).as_option() in options() else str(piece)
+
+
+def _foreign_option(error: BaseException) -> str | None:
+    """What to say of an option that only other methods have."""
+    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if context is None or context.info_name not in METHODS or name not in options():
+        return None
+    method, command = context.info_name, context.parent.info_name
+    return f"{name} does not go with {method}; querycloak {command} {method} --help shows what does"
+
+
+@cache
+def options() -> frozenset[str]:
+    """Every option of every command."""
+    from typer.main import get_command
+
+    from querycloak.present.cli import app
+
+    return frozenset(_options_of(get_command(app)))
+
+
+def _options_of(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        yield from parameter.opts
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _options_of(command.get_command(None, name))
