@@ -10,6 +10,7 @@ from itertools import combinations
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -89,6 +90,35 @@ def _escaped(text: ir.StringValue) -> ir.StringValue:
 def once_per_sequence(sequences: ir.Table) -> ir.Table:
     """Each user's sequences once, at their earliest."""
     return sequences.group_by(["user", "queries"]).agg(earliest=sequences.earliest.min())
+
+
+def later_queries(sessions: ir.Table, *, escape: bool) -> ir.Table:
+    """user and queries, once each: two different queries of one session, in this order, with others between or not.
+
+    `sessions` are searches with the number of their session; `queries` is a text as `subsequences` writes it.
+    """
+    grouped = sessions.group_by(["user", "session", "query"])
+    # Some place of one query lies before some place of another if its first lies before the other's last.
+    places = grouped.agg(first=sessions.number.min(), last=sessions.number.max())
+    later = places.select("user", "session", later=places.query, last=places["last"])
+    both = places.drop("last").inner_join(later, ["user", "session"])
+    both = both.filter((both["first"] < both["last"]) & (both.query != both.later))
+    texts = [_escaped(text) if escape else text for text in (both.query, both.later)]
+    return both.select("user", queries=_joined(2, texts)).distinct()
+
+
+def as_texts(lists: pa.Array, *, escape: bool) -> pa.Array:
+    """The lists of queries as the texts that `subsequences` writes."""
+    whole = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    queries = whole.flatten()
+    for char, written in _ESCAPED.items() if escape else ():
+        queries = pc.replace_substring(queries, char, written)
+    lengths = pc.list_value_length(whole)
+    ends = np.cumsum(lengths.to_numpy(zero_copy_only=False))
+    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, queries), _BETWEEN)
+    digits = pa.array([chr(ord("0") + length) for length in range((pc.max(lengths).as_py() or 0) + 1)], pa.string())
+    return pc.binary_join_element_wise(digits.take(lengths), joined, "")
 
 
 def as_lists(texts: pa.Array) -> pa.ListArray:
