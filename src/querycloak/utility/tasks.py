@@ -17,7 +17,9 @@ class Entry(NamedTuple):
     class_name: str
 
 
-TASKS: dict[str, Entry] = {}
+TASKS: dict[str, Entry] = {
+    "counts": Entry("querycloak.utility.counts", "Counts"),
+}
 
 
 def tasks_named(names: Sequence[str] | None = None) -> list[Task]:
