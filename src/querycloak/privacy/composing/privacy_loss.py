@@ -12,6 +12,7 @@ import numpy as np
 from querycloak.privacy.chance.exact import rounded_up, stated
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Laplace, Noise
 from querycloak.privacy.composing.loss_laws import Law, law_of_losses, normal_law, proxy_variance
+from querycloak.privacy.prices.bisection import bisected
 from querycloak.privacy.prices.hockey_stick import ROUNDING, FloatArray, gain
 
 __all__ = ["Losses"]
@@ -79,10 +80,7 @@ class Losses:
             return None
         if self.delta_at(low) <= delta:
             return low
-        while high - low > 1e-6 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta_at(middle) <= delta else (middle, high)
-        return high
+        return bisected(lambda epsilon: self.delta_at(epsilon) <= delta, low, high, precision=1e-6)[1]
 
     @cached_property
     def _law(self) -> Law:

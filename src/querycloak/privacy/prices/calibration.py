@@ -1,6 +1,5 @@
 """From a budget to noise and threshold, without data."""
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn
@@ -9,6 +8,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import float_up, four_digits_up, stated
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import number_above_zero, refuse, share
+from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.one_draw import Plan, checked_bound, price
@@ -85,15 +85,8 @@ def _refuse_drowning(noise: str) -> NoReturn:
 
 
 def first_threshold(fits: Callable[[int], bool]) -> int:
-    """Return the smallest K >= 0 that fits, for a rule that stays true once it is."""
-    high = 1
-    while not fits(high):
-        high *= 2
-    low = high // 2 if high > 1 else -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    """Return the smallest threshold K >= 0 that fits."""
+    return smallest_integer(fits)
 
 
 def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> Plan:
@@ -120,20 +113,11 @@ def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
     """Return the smallest sigma, to four digits, that keeps `changed` counts within the budget."""
 
     def fits(sigma: float) -> bool:
+        if sigma > LARGEST_NOISE:
+            _refuse_drowning(f"Gaussian noise of sigma above {LARGEST_NOISE:,}")
         return hockey_stick(Gaussian(sigma), changed, epsilon) <= delta
 
-    high = 1.0
-    while not fits(high):
-        high *= 2
-        if high > LARGEST_NOISE:
-            _refuse_drowning(f"Gaussian noise of sigma above {LARGEST_NOISE:,}")
-    low = high / 2
-    while fits(low):
-        low, high = low / 2, low
-    while high > low * 1.00005:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    sigma = four_digits_up(high)
+    sigma = four_digits_up(smallest_number(fits, ratio=FOUR_DIGITS))
     while not fits(sigma):
         sigma = four_digits_up(stated(sigma) * Fraction(1001, 1000))
     return sigma

@@ -7,6 +7,7 @@ import math
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.prices.bisection import bisected
 
 __all__ = ["SMOOTHING", "gaussian_delta", "largest_loss", "noise_for", "squared_loss"]
 
@@ -15,6 +16,8 @@ SMOOTHING = 3.0
 SLACK = 1e-18
 """More than the factors of claim 1 add to delta for five million counts."""
 ROUNDING = 2.0**-44
+LEAST_LOSS = 1e-12
+"""A mu^2 below this is no loss: there is no budget to spend."""
 
 
 def squared_loss(noise: Gaussian, squared_change: float) -> float:
@@ -52,17 +55,16 @@ def _tail(x: float) -> float:
 
 def largest_loss(epsilon: float, delta: float) -> float:
     """Return the largest mu^2, to seven digits, that keeps within the budget."""
+
+    def exceeds(squared: float) -> bool:
+        return gaussian_delta(squared, epsilon) > delta
+
     low, high = 0.0, 1.0
-    while gaussian_delta(high, epsilon) <= delta:
+    while not exceeds(high):
         low, high = high, high * 2
-    while high - low > 1e-7 * high:
-        middle = (low + high) / 2
-        if gaussian_delta(middle, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-        if high < 1e-12:
-            raise ParameterError(
-                f"delta must be above {SLACK:g} for composed Gaussian noise, got {delta!r}; raise it, or epsilon"
-            )
+    low, high = bisected(exceeds, low, high, precision=1e-7, floor=LEAST_LOSS)
+    if high < LEAST_LOSS:
+        raise ParameterError(
+            f"delta must be above {SLACK:g} for composed Gaussian noise, got {delta!r}; raise it, or epsilon"
+        )
     return low

@@ -1,6 +1,5 @@
 """From noise, threshold and bound to a guarantee: formulas without data."""
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,12 +8,15 @@ from querycloak.privacy.chance.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, whole
+from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 
 __all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
 
 LARGEST_BOUND = 1_000_000
+LEAST_EPSILON = 1e-9
+"""Nobody needs an epsilon below this."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +156,4 @@ def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> f
     def fits(epsilon: float) -> bool:
         return histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=least_delta) <= least_delta
 
-    high = 1.0
-    while not fits(high):
-        high *= 2
-    low = high / 2
-    while low > 1e-9 and fits(low):
-        low, high = low / 2, low
-    while high > low * 1.00005:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return four_digits_up(high)
+    return four_digits_up(smallest_number(fits, ratio=FOUR_DIGITS, floor=LEAST_EPSILON))

@@ -16,6 +16,7 @@ from querycloak.privacy.chance.exact import four_digits_up
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.chance.randomness import IntArray
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
 from querycloak.privacy.prices.one_draw import checked_bound
 
@@ -198,7 +199,9 @@ def plan_weighted(
     noise = _noise(cost.squared_loss * deciding, GRID**2)
     counting = _noise(cost.squared_loss * shares.counting, counted)
     equal = not scouts and not priors
-    threshold = _least_threshold(noise, per_user, cost.own_keys, equal=equal)
+    threshold = smallest_integer(
+        lambda t: own_keys(noise, t, per_user, equal=equal) <= cost.own_keys, above=GRID, first=2 * GRID
+    )
     return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors)
 
 
@@ -215,16 +218,3 @@ def _noise(squared: float, squared_change: float) -> Gaussian:
             f"{sigma / GRID:.3g}; raise epsilon or delta, or take another selection"
         )
     return Gaussian(sigma)
-
-
-def _least_threshold(noise: Gaussian, per_user: int, most: float, *, equal: bool) -> int:
-    low, high = GRID, 2 * GRID
-    while own_keys(noise, high, per_user, equal=equal) > most:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if own_keys(noise, middle, per_user, equal=equal) > most:
-            low = middle
-        else:
-            high = middle
-    return high

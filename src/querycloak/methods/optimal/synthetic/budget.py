@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import four_digits_up
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
+from querycloak.privacy.prices.bisection import largest_number, smallest_integer
 from querycloak.privacy.prices.deltas import any_passes
 from querycloak.privacy.prices.hockey_stick import tail_bounds, zcdp_delta
 
@@ -56,7 +56,7 @@ class Budget:
 def plan_budget(epsilon: float, delta: float, per_user: int, linked_per_user: int) -> Budget:
     """The least noise, in fixed proportions, whose three tables stay within (epsilon, delta) together."""
     linked = min(per_user, linked_per_user)
-    rho = _largest(lambda loss: zcdp_delta(loss, epsilon) <= delta * _NOISE_SHARE)
+    rho = largest_number(lambda loss: zcdp_delta(loss, epsilon) <= delta * _NOISE_SHARE, ratio=1.0001)
     while True:
         budget = _with_loss(rho, epsilon, delta, per_user, linked)
         reached = joint_delta(budget)
@@ -113,25 +113,5 @@ def _noise(changed: int, rho: float) -> Gaussian:
 
 
 def _threshold(noise: Gaussian, keys: int, most: float) -> int:
-    """The smallest K at which keys of one user alone come out with at most this chance."""
-    low, high = 0, 1
-    while any_passes(tail_bounds(noise, high)[1], keys) > most:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if any_passes(tail_bounds(noise, middle)[1], keys) > most else (low, middle)
-    return high
-
-
-def _largest(fits: Callable[[float], bool]) -> float:
-    """The largest number that fits, to a few digits, for a rule that stays false once it is."""
-    high = 1.0
-    while fits(high):
-        high *= 2
-    low = high / 2
-    while not fits(low):
-        low, high = low / 2, low
-    while high > low * 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    """The smallest K above 0 at which keys of one user alone come out with at most this chance."""
+    return smallest_integer(lambda threshold: any_passes(tail_bounds(noise, threshold)[1], keys) <= most, above=0)

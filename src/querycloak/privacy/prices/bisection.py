@@ -1,0 +1,61 @@
+"""Where a monotone rule begins to hold, by bisection: every calibration searches here.
+
+A rule is monotone if it stays true once it is true (for `largest_number`: stays false once it is false). Brackets and
+precisions are arguments, so that each caller's digits are its own choice.
+"""
+
+import math
+from collections.abc import Callable
+
+__all__ = ["FOUR_DIGITS", "bisected", "largest_number", "smallest_integer", "smallest_number"]
+
+FOUR_DIGITS = 1.00005
+"""The ratio of two numbers that agree to about four digits."""
+
+
+def smallest_integer(fits: Callable[[int], bool], *, above: int = -1, first: int = 1) -> int:
+    """Return the smallest integer larger than `above` that fits; `first` is where the search begins to double."""
+    low, high = above, first
+    while not fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def smallest_number(fits: Callable[[float], bool], *, ratio: float, floor: float = 0.0) -> float:
+    """Return a number above 0 that fits and is at most `ratio` times the smallest one; none below `floor` is tried."""
+    return _geometric(fits, ratio, floor)[1]
+
+
+def largest_number(fits: Callable[[float], bool], *, ratio: float) -> float:
+    """Return a number above 0 that fits and of which `ratio` times as much does not."""
+    return _geometric(lambda number: not fits(number), ratio, 0.0)[0]
+
+
+def _geometric(fits: Callable[[float], bool], ratio: float, floor: float) -> tuple[float, float]:
+    """Return a number that does not fit and one that does, from 1 on by factors of 2, then by geometric means."""
+    high = 1.0
+    while not fits(high):
+        high *= 2
+    low = high / 2
+    while low > floor and fits(low):
+        low, high = low / 2, low
+    while high > low * ratio:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low, high
+
+
+def bisected(
+    fits: Callable[[float], bool], low: float, high: float, *, precision: float, floor: float = 0.0
+) -> tuple[float, float]:
+    """Return a number that does not fit and one that does, by arithmetic means of two such numbers.
+
+    It ends when they differ by at most `precision` times the higher one, or when that has fallen below `floor`.
+    """
+    while high - low > precision * high and high >= floor:
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low, high
