@@ -22,8 +22,8 @@ from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tabl
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.utility.pair_measures import pair_measures
-from querycloak.utility.pair_values import output_of, values
+from querycloak.utility.pair_measures import pair_measures, values
+from querycloak.utility.pair_values import output_of
 from tests.commands import querycloak
 from tests.logs import Row, aol, write
 

@@ -11,7 +11,8 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.paper.holdings import of_log
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.utility.pair_values import output_of, values
+from querycloak.utility.pair_measures import values
+from querycloak.utility.pair_values import output_of
 
 BUDGETS = ((math.log(2.0), 0.5), (math.log(1.1), 0.1), (8.0, 1e-7))
 """Two of the paper's own, and one that protects."""

@@ -19,6 +19,7 @@ class Entry(NamedTuple):
 
 TASKS: dict[str, Entry] = {
     "counts": Entry("querycloak.utility.counts", "Counts"),
+    "pairs": Entry("querycloak.utility.pairs", "Pairs"),
 }
 
 

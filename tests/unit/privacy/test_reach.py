@@ -97,7 +97,7 @@ def test_one_draw_needs_one_more_than_the_threshold(noise: Noise, threshold: int
     assert Route((Stage(noise, threshold),)).users(HALF) == Range(threshold + 1, threshold + 1)
 
 
-# (8, 2.25e-7): METHODS.md, section 1, points 2 and 3, gives noise and threshold; the numbers of users follow by hand
+# Noise and threshold of the budget (8, 2.25e-7) at bounds 1, 8 and 32; the numbers of users follow by hand
 # from Pr[Z >= -m]: with b = 1/8 noise is 0 with probability .99933; with b = 1, q = .3679, Pr[Z >= -2] = 1 - q^3/(1+q)
 # = .9636 and Pr[Z >= -1] = .9011; sigma 3.9: Pr[Z >= -6] = .9523, Pr[Z >= -5] = .9208; 1.96 x 3.9 = 7.6.
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_hits_is_within_both_numbers(noise: Noise, threshold: int, users: i
 
 
 def test_rows_of_nobody_and_of_one_user() -> None:
-    # METHODS.md, section 1: b = 1, K = 5, one own key each: the rate is 4.93e-3.
+    # b = 1, K = 5, one own key each: q^5/(1+q) = 4.93e-3 (histogram.md).
     assert rows_of_one_user(Laplace(1.0), 5, 1) == pytest.approx(4.93e-3, rel=1e-3)
     assert rows_of_nobody(Laplace(1.0), 5, 1000) == pytest.approx(1000 * math.exp(-6) / (1 + math.exp(-1)), rel=1e-9)
     drawn = release([], Laplace(1.0), 5, Randomness(3), zeros=1000, runs=400)
