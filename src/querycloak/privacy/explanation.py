@@ -60,7 +60,7 @@ def _syntactic(guarantee: Guarantee) -> list[str]:
 
 
 def _beliefs(guarantee: Guarantee) -> list[str]:
-    epsilon = guarantee.epsilon or 0.0
+    epsilon, _ = guarantee.numbers
     even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
     points = [
         f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
@@ -100,7 +100,7 @@ def _question(guarantee: Guarantee) -> str:
 
 
 def _accidents(guarantee: Guarantee) -> list[str]:
-    delta = guarantee.delta or 0.0
+    _, delta = guarantee.numbers
     if delta == 0:
         return ["There is no exception to these limits (delta = 0)."]
     text = (
@@ -116,7 +116,7 @@ def _accidents(guarantee: Guarantee) -> list[str]:
 
 
 def _limits(guarantee: Guarantee) -> list[str]:
-    caught = caught_at_most(0.01, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
+    caught = caught_at_most(0.01, *guarantee.numbers)
     by_search = guarantee.unit == "query" or guarantee.neighbours == "replace-query"
     tested = "members of the log"
     if by_search:
@@ -146,11 +146,12 @@ def _groups(guarantee: Guarantee) -> str:
 
 
 def _group(guarantee: Guarantee, size: int) -> str:
-    epsilon = f"epsilon {four_digits_up(size * stated(guarantee.epsilon)):g}" if guarantee.epsilon else "epsilon 0"
-    delta = group_delta(size, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
+    epsilon, delta = guarantee.numbers
+    grown = f"epsilon {four_digits_up(size * stated(epsilon)):g}" if epsilon else "epsilon 0"
+    delta = group_delta(size, epsilon, delta)
     if delta == 0:
-        return epsilon
-    return "no promise is left (delta reaches 1)" if delta == 1 else f"{epsilon}, delta {delta:g} ({_one_in(delta)})"
+        return grown
+    return "no promise is left (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
 
 
 def _left_out(guarantee: Guarantee) -> str:

@@ -86,6 +86,21 @@ class Guarantee:
         return share("delta", self.delta, "give a number such as 1e-7, or say pure-dp")
 
     @property
+    def numbers(self) -> tuple[float, float]:
+        """Epsilon and delta; a syntactic rule has neither, and asking it for them is an error."""
+        if self.epsilon is None or self.delta is None:
+            raise ParameterError("a syntactic guarantee has no epsilon and no delta; look at its kind first")
+        return self.epsilon, self.delta
+
+    @property
+    def cost(self) -> tuple[Fraction, Fraction]:
+        """What it adds to a sum of epsilons and deltas, exactly; a syntactic rule bounds nothing and adds nothing."""
+        if self.kind == "syntactic":
+            return Fraction(0), Fraction(0)
+        epsilon, delta = self.numbers
+        return stated(epsilon), stated(delta)
+
+    @property
     def covers_release(self) -> bool:
         """Whether it bounds all that a release tells about one person, rather than nothing or one step."""
         return self.kind in ("pure-dp", "approximate-dp")
@@ -134,14 +149,14 @@ def compose(parts: Iterable[Guarantee]) -> Guarantee:
     first = listed[0]
     for part in listed:
         _check_composable(first, part)
-    delta = _sum(part.delta for part in listed)
+    epsilon, delta = (rounded_up(sum(each, Fraction(0))) for each in zip(*(p.cost for p in listed), strict=True))
     if delta >= 1:
         raise ParameterError(f"delta must stay below 1, the sum of {len(listed)} parts is {delta!r}; release less")
     return Guarantee(
         kind=_weakest(listed),
         unit=first.unit,
         neighbours=first.neighbours,
-        epsilon=_sum(part.epsilon for part in listed),
+        epsilon=epsilon,
         delta=delta,
         unprotected=_without_repeats(text for part in listed for text in part.unprotected),
         because=f"sum of {len(listed)} parts: " + "; ".join(_without_repeats(part.because for part in listed)),
@@ -164,10 +179,6 @@ def _check_composable(first: Guarantee, part: Guarantee) -> None:
     if part.neighbours != first.neighbours:
         way_out = "bring the parts to one neighbouring relation before adding"
         refuse("neighbours", f"{first.neighbours} in all parts", part.neighbours, way_out)
-
-
-def _sum(numbers: Iterable[float | None]) -> float:
-    return rounded_up(sum((stated(number or 0.0) for number in numbers), start=Fraction(0)))
 
 
 def _weakest(parts: list[Guarantee]) -> str:

@@ -8,7 +8,9 @@ from typing import NoReturn
 from querycloak.errors import ParameterError
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = ["natural", "number_above_zero", "one_of", "refuse", "share", "whole"]
+__all__ = ["checked_bound", "natural", "number_above_zero", "one_of", "refuse", "share", "whole"]
+
+LARGEST_BOUND = 1_000_000
 
 
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
@@ -57,6 +59,11 @@ def whole(name: str, value: object, way_out: str | Sentence, *, least: int, most
 def natural(name: str, value: object, way_out: str | Sentence, *, most: int = 2**53) -> int:
     """Return value as an int if it is an integer of at least 1."""
     return whole(name, value, way_out, least=1, most=most)
+
+
+def checked_bound(per_user: object) -> int:
+    """Return the contribution bound, how many keys of one user count, if it is one."""
+    return natural("per_user", per_user, "say how many keys one user may add to", most=LARGEST_BOUND)
 
 
 def _finite(name: str, value: object, rule: str | Sentence, way_out: str | Sentence) -> float:

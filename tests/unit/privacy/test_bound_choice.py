@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -17,10 +18,10 @@ from querycloak.methods.keys.auto_bound import BOUNDS, BoundChooser
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices import bound_choice
 from querycloak.privacy.prices.bound_choice import choose_plan, qualities
-from querycloak.privacy.prices.one_draw import price
+from querycloak.privacy.prices.one_draw import Plan, price
 from querycloak.privacy.prices.selection import TablePlan, plan_tables
+from querycloak.privacy.prices.weighted import WeightedPlan
 from tests.unit.privacy.privacy_oracles import surprising
 
 ONE_DRAW: list[TablePlan] = [price(Laplace(0.125), 2, 1), price(Laplace(0.5), 9, 4), price(Gaussian(3.9), 23, 32)]
@@ -31,8 +32,8 @@ PLANS = [*ONE_DRAW, WEIGHTED, ROUNDS]
 class Exponents(Randomness):
     """Keeps what it was asked for, so that a test can see exact probabilities."""
 
-    def proportional_to_exp_minus(self, exponents: object) -> int:
-        self.asked = list(exponents)  # type: ignore[call-overload]
+    def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
+        self.asked = list(exponents)
         return 0
 
 
@@ -60,7 +61,8 @@ def test_one_more_user_changes_no_chance_by_more_than_epsilon(users: dict[int, i
 
 def test_the_claim_is_tight_enough_to_notice_a_missing_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reach of the smallest plan only, the test above would fail: it has power."""
-    monkeypatch.setattr(bound_choice, "_gain", lambda plan, keys: Fraction(3 * min(keys, plan.per_user)))
+    for kind in (Plan, WeightedPlan):
+        monkeypatch.setattr(kind, "gain", lambda plan, keys: Fraction(3 * min(keys, plan.per_user)))
     true = chances({32: 5}, 1.0)
     honest = [abs((a / b).ln()) for a, b in zip(chances({32: 6}, 1.0), true, strict=True)]
     assert max(honest) <= 1

@@ -21,15 +21,14 @@ from querycloak.privacy.composing import privacy_loss as losses
 from querycloak.privacy.composing.composition import composed
 from querycloak.privacy.composing.draws import (
     Anything,
+    Draw,
     GaussianRounds,
     Histogram,
-    Mechanism,
     PublicCounts,
     losses_of,
-    mechanism_of,
 )
 from querycloak.privacy.composing.privacy_loss import Losses
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.prices.hockey_stick import hockey_stick
 from querycloak.privacy.prices.one_draw import price
 from querycloak.privacy.prices.selection import plan_tables, together
@@ -154,12 +153,12 @@ def test_rounds_of_gaussian_noise_cost_what_selection_says(epsilon: float, delta
     plan = plan_tables(epsilon, delta, {"clicks": 64}, selection=selection).plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     for n in (1, 5):
-        exact = together(epsilon * n, *[plan.cost()] * n)
-        bound = (mechanism_of(plan).losses() * n).delta_at(epsilon * n)
+        exact = together(epsilon * n, *[plan.draw()] * n)
+        bound = (plan.draw().losses() * n).delta_at(epsilon * n)
         assert exact * (1 - 1e-6) <= bound <= exact * 1.02
 
 
-def mechanisms() -> st.SearchStrategy[Mechanism]:
+def mechanisms() -> st.SearchStrategy[Draw]:
     noises = st.sampled_from([Laplace(2.0), Laplace(5.5), Gaussian(3.0), Gaussian(17.25)])
     histograms = st.builds(Histogram, noises, st.integers(60, 90), st.integers(1, 5), st.none() | noises)
     counts = st.builds(PublicCounts, noises, st.integers(1, 5))
@@ -169,7 +168,7 @@ def mechanisms() -> st.SearchStrategy[Mechanism]:
 
 @given(mechanisms(), st.integers(1, 9))
 @settings(max_examples=40, deadline=None)
-def test_n_of_one_kind_are_one_of_n_times_as_many(mechanism: Mechanism, n: int) -> None:
+def test_n_of_one_kind_are_one_of_n_times_as_many(mechanism: Draw, n: int) -> None:
     one_by_one = sum((mechanism.losses() for _ in range(n)), start=Losses())
     at_once = mechanism.losses() * n
     assert one_by_one == at_once
@@ -182,7 +181,7 @@ def test_n_of_one_kind_are_one_of_n_times_as_many(mechanism: Mechanism, n: int) 
 
 @given(st.lists(mechanisms(), min_size=1, max_size=4), st.floats(0, 3))
 @settings(max_examples=40, deadline=None)
-def test_more_never_costs_less_and_the_order_does_not_matter(listed: list[Mechanism], e: float) -> None:
+def test_more_never_costs_less_and_the_order_does_not_matter(listed: list[Draw], e: float) -> None:
     forwards, backwards = (
         sum((each.losses() for each in order), start=Losses()) for order in (listed, list(reversed(listed)))
     )
@@ -194,7 +193,7 @@ def test_more_never_costs_less_and_the_order_does_not_matter(listed: list[Mechan
 
 @given(mechanisms())
 @settings(deadline=None)
-def test_a_charge_keeps_what_it_drew(mechanism: Mechanism) -> None:
+def test_a_charge_keeps_what_it_drew(mechanism: Draw) -> None:
     written = json.loads(json.dumps([mechanism.to_json()]))
     promised = Guarantee(
         kind="approximate-dp", unit="user", neighbours="add-remove-user", epsilon=9, delta=1e-3, because="x"
@@ -234,9 +233,26 @@ def test_a_syntactic_rule_adds_nothing_and_a_hopeless_threshold_everything() -> 
     assert Losses.of_guarantee(1e-9, 0.0).epsilon_at(1e-6) == pytest.approx(1 / 2**14, rel=0.04)
 
 
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"kind": "sparse-vector", "epsilon": 1.0},
+        {"kind": "public-counts", "noise": {"law": "student", "sigma": 900.0}, "per_user": 1},
+        {"kind": "public-counts", "noise": {"law": "gaussian"}, "per_user": 1},
+        {"kind": "gaussian-rounds", "squared_loss": -1.0, "own_keys": 0.0},
+        {},
+    ],
+)
+def test_a_record_that_this_version_does_not_know_counts_by_its_guarantee(unknown: dict[str, Any]) -> None:
+    promised = user_guarantee(2.0, 1e-6, "x")
+    known = PublicCounts(Gaussian(900.0), 1).to_json()
+    assert losses_of(promised, [known]) != Losses.of_guarantee(2.0, 1e-6)
+    assert losses_of(promised, [known, unknown]) == Losses.of_guarantee(2.0, 1e-6)
+
+
 def releases(plan: Any, n: int) -> Account:
     promised = plan.guarantee()
-    recorded = {"mechanisms": [mechanism_of(plan).to_json()]}
+    recorded = {"mechanisms": [plan.draw().to_json()]}
     charges = tuple(Charge(i, "shop", "now", "clicks", promised, recorded) for i in range(n))
     return Account("shop", 100.0, 1e-3, charges)
 
@@ -255,7 +271,7 @@ def test_a_year_of_months() -> None:
 
 def test_n_charges_equal_one_of_n_releases() -> None:
     plan = price(Gaussian(12), 63, 8, epsilon=1.0)
-    once = composed(mechanism_of(plan).losses() * 7, 7 * stated(plan.epsilon), 7 * stated(plan.delta))
+    once = composed(plan.draw().losses() * 7, 7 * stated(plan.epsilon), 7 * stated(plan.delta))
     assert releases(plan, 7).composed() == once
 
 
@@ -278,7 +294,7 @@ def test_the_delta_can_be_named() -> None:
 
 @given(st.lists(mechanisms(), min_size=1, max_size=3), st.sampled_from([1e-7, 1e-5, 1e-3]))
 @settings(max_examples=40, deadline=None)
-def test_the_epsilon_that_is_shown_is_within_its_delta(listed: list[Mechanism], at_delta: float) -> None:
+def test_the_epsilon_that_is_shown_is_within_its_delta(listed: list[Draw], at_delta: float) -> None:
     losses = sum((each.losses() for each in listed), start=Losses())
     shown = composed(losses, Fraction(1), Fraction(0), at_delta).epsilon
     exact = losses.epsilon_at(at_delta)

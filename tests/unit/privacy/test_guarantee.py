@@ -1,6 +1,7 @@
 import json
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -178,3 +179,17 @@ def test_what_a_user_is_promised_is_pure_only_where_there_is_no_delta() -> None:
     )  # fmt: skip
     with pytest.raises(ParameterError, match="delta must be a number above 0 and below 1"):
         user_guarantee(1.0, 0.0, "a delta that was lost on the way")
+
+
+def test_numbers_are_those_of_a_guarantee_that_has_them() -> None:
+    assert approximate(2, 1e-6).numbers == (2.0, 1e-6)
+    assert pure(0.1).numbers == (0.1, 0.0)
+    assert approximate(0, None, kind="sampling-only").numbers == (0.0, 0.0)
+    with pytest.raises(ParameterError, match="a syntactic guarantee has no epsilon and no delta"):
+        _ = syntactic().numbers
+
+
+def test_a_cost_is_exact_and_nothing_for_what_bounds_nothing() -> None:
+    assert approximate(0.1, 1e-7).cost == (Fraction(1, 10), Fraction(1, 10**7))
+    assert pure(0.1).cost == (Fraction(1, 10), Fraction(0))
+    assert syntactic().cost == (Fraction(0), Fraction(0))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.composing.draws import GaussianRounds, mechanism_of
+from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.selection import (
@@ -178,7 +178,7 @@ def test_one_round_by_enumeration(others: list[list[str]], added: list[str], thr
     plan = WeightedPlan((), ONE_ROUND.noise, threshold, 4, ONE_ROUND.counting, 2, 1.0, 0.1)
     interests = dict.fromkeys(["x", "y", "own", "other", "third"], 1)
     for epsilon in (0.1, 1.0, 3.0, 6.0):
-        bound = together(epsilon, plan.cost())
+        bound = together(epsilon, plan.draw())
         for more, less in (([*others, added], others), (others, [*others, added])):
             assert divergence_of_decision_and_counts(more, less, interests, plan, epsilon) <= bound
 
@@ -187,9 +187,9 @@ def test_the_enumeration_would_catch_a_bound_that_is_too_small() -> None:
     """Own keys alone need what claim 3 says: half of it would be too little. And noise what claim 2 says."""
     others, added = [["x"] for _ in range(4)], ["own"]
     interests = {"x": 1, "own": 1}
-    cost = ONE_ROUND.cost()
+    drawn = ONE_ROUND.draw()
     own = divergence_of_decision_and_counts([*others, added], others, interests, ONE_ROUND, 12.0)
-    assert cost.own_keys / 2 < own <= together(12.0, cost)
+    assert drawn.own_keys / 2 < own <= together(12.0, drawn)
     many = [["x"] for _ in range(40)]  # far above the threshold: only the count tells
     noise = divergence_of_decision_and_counts([*many, ["x"]], many, interests, ONE_ROUND, 0.3)
     assert noise > gaussian_delta(squared_loss(ONE_ROUND.counting, 1) * 0.6, 0.3)
@@ -226,7 +226,7 @@ def test_a_scout_that_weighs_a_heavy_key_by_enumeration(epsilon: float, turned: 
             interests["x"] = int(interest_of(np.array([1024]), np.array([number]), SCOUTED)[0])
         loss = epsilon + math.log(unlikely / likely)
         total += likely * divergence_of_decision_and_counts(*sides, interests, SCOUTED, loss)
-    assert 1e-5 < total <= together(epsilon, SCOUTED.cost())
+    assert 1e-5 < total <= together(epsilon, SCOUTED.draw())
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_two_scouted_keys_by_enumeration(others: list[list[str]], added: list[st
             _given_what_passed(sides, seen, passed, each, epsilon, turned)
             for passed in itertools.product((False, True), repeat=2)
         )
-        assert total <= together(epsilon, each.cost())
+        assert total <= together(epsilon, each.draw())
 
 
 def _given_what_passed(
@@ -279,9 +279,9 @@ def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float,
     plans = plan_tables(epsilon, delta, {"clicks": 256}, selection=selection)
     plan = plans.plans["clicks"]
     assert isinstance(plan, WeightedPlan)
-    assert 0.95 * delta < together(epsilon, plan.cost()) == plans.delta <= delta
+    assert 0.95 * delta < together(epsilon, plan.draw()) == plans.delta <= delta
     assert plan_parameters(plan)["selection"] == selection
-    drawn = mechanism_of(plan)
+    drawn = plan.draw()
     assert isinstance(drawn, GaussianRounds)
     assert gaussian_delta(drawn.squared_loss, epsilon) + drawn.own_keys <= delta
 

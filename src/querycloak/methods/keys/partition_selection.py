@@ -45,9 +45,7 @@ def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: T
 
 def counts_of(plan: TablePlan) -> str:
     """How a release's counts were made, in the words of `releases.release.COUNTS`."""
-    if isinstance(plan, WeightedPlan):
-        return "weighed"
-    return "one-draw" if plan.fresh is None else "fresh-draw"
+    return plan.counts
 
 
 class _OneDraw:

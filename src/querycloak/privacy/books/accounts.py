@@ -33,13 +33,13 @@ class Charge:
 
     @property
     def epsilon(self) -> Fraction:
-        """What it cost; a syntactic rule bounds nothing, so there is nothing to add up."""
-        return stated(self.guarantee.epsilon or 0.0)
+        """What it cost, exactly."""
+        return self.guarantee.cost[0]
 
     @property
     def delta(self) -> Fraction:
-        """What it cost in delta."""
-        return stated(self.guarantee.delta or 0.0)
+        """What it cost in delta, exactly."""
+        return self.guarantee.cost[1]
 
     @property
     def status(self) -> str:
@@ -123,7 +123,7 @@ class Account:
                 f"this guarantee is for {guarantee.neighbours}, and the two do not add up; account it under a "
                 "population name of its own, whose limit its owner sets with both in mind"
             )
-        asked = stated(guarantee.epsilon or 0.0), stated(guarantee.delta or 0.0)
+        asked = guarantee.cost
         if any(one > rest for one, rest in zip(asked, self.left, strict=True)):
             raise BudgetRefused(self._refusal(asked))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from querycloak.privacy.chance.exact import Bounds, Chance, exp_minus
 from querycloak.privacy.parameters import number_above_zero
@@ -19,12 +20,23 @@ LARGEST_NOISE = 2**14
 class Laplace:
     """Integer Laplace noise: Pr[Z = z] is proportional to e^(-|z|/scale), scale's exact value."""
 
+    law: ClassVar[str] = "laplace"
     scale: float
 
     def __post_init__(self) -> None:
         way_out = "give the scale b of the noise, such as 0.5, or a budget"
         checked = number_above_zero("noise scale", self.scale, way_out, most=LARGEST_NOISE)
         object.__setattr__(self, "scale", checked)
+
+    @property
+    def size(self) -> float:
+        """The scale, as `--noise` takes it."""
+        return self.scale
+
+    @property
+    def words(self) -> str:
+        """The noise as a sentence names it."""
+        return f"integer Laplace noise of scale {self.scale:.6g}"
 
     def pmf(self, z: int) -> Chance:
         """Return Pr[Z = z]."""
@@ -47,14 +59,28 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Discrete Gaussian noise: Pr[Z = z] is proportional to e^(-z^2/(2 sigma^2)), sigma's exact value."""
+    """Discrete Gaussian noise: Pr[Z = z] is proportional to e^(-z^2/(2 sigma^2)), sigma's exact value.
 
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
+    """
+
+    law: ClassVar[str] = "gaussian"
     sigma: float
 
     def __post_init__(self) -> None:
         way_out = "give the sigma of the noise, such as 3.9, or a budget"
         checked = number_above_zero("noise sigma", self.sigma, way_out, most=LARGEST_NOISE)
         object.__setattr__(self, "sigma", checked)
+
+    @property
+    def size(self) -> float:
+        """Sigma, as `--noise` takes it."""
+        return self.sigma
+
+    @property
+    def words(self) -> str:
+        """The noise as a sentence names it."""
+        return f"discrete Gaussian noise of sigma {self.sigma:.6g}"
 
     def pmf(self, z: int) -> Chance:
         """Return Pr[Z = z]."""

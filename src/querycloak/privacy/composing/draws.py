@@ -1,27 +1,41 @@
-"""What a release draws, as a charge records it for whoever adds up later (composition.md, claims 2 to 4)."""
+"""What a release draws, as a charge records it for whoever composes later (composition.md, claims 2 to 4)."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.composing.privacy_loss import Losses
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import number_above_zero, refuse, whole
+from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, whole
 from querycloak.privacy.prices.deltas import ROUNDING
 from querycloak.privacy.prices.gaussian import SLACK
 from querycloak.privacy.prices.hockey_stick import tail_bounds
-from querycloak.privacy.prices.one_draw import Plan, checked_bound
-from querycloak.privacy.prices.weighted import WeightedPlan
 
-__all__ = ["Anything", "GaussianRounds", "Histogram", "Mechanism", "PublicCounts", "losses_of", "mechanism_of"]
+__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "Mechanism", "PublicCounts", "losses_of", "mechanism_of"]
+
+
+class Draw(ABC):
+    """A frozen value that says which mechanism ran and with what noise; it says nothing about a log."""
+
+    @abstractmethod
+    def losses(self) -> Losses:
+        """Its privacy loss for one user, added or removed."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+
+
+Mechanism = Draw
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Draw):
     """A thresholded histogram: each user once per key, at most `per_user` keys; `fresh` is a second draw."""
 
     noise: Noise
@@ -46,7 +60,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class PublicCounts:
+class PublicCounts(Draw):
     """Noisy counts of public keys, zeros included; each user once per key, at most `per_user` keys."""
 
     noise: Noise
@@ -62,8 +76,11 @@ class PublicCounts:
 
 
 @dataclass(frozen=True)
-class GaussianRounds:
-    """Rounds of Gaussian noise with mu^2 in all, and the chance that any key of one user alone comes out."""
+class GaussianRounds(Draw):
+    """Rounds of Gaussian noise, each of which may look at the earlier ones (selection.md, claim 4).
+
+    squared_loss: mu^2 of all rounds together. own_keys: the chance that any key comes out that only one user has.
+    """
 
     squared_loss: float
     own_keys: float
@@ -81,7 +98,7 @@ class GaussianRounds:
 
 
 @dataclass(frozen=True)
-class Anything:
+class Anything(Draw):
     """Whatever is (epsilon, delta)-DP; delta 0 for what is pure."""
 
     epsilon: float
@@ -96,50 +113,52 @@ class Anything:
         return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
 
 
-Mechanism = Histogram | PublicCounts | GaussianRounds | Anything
+class _Planned(Protocol):
+    def draw(self) -> Draw: ...
 
 
-def mechanism_of(plan: Plan | WeightedPlan) -> Mechanism:
+def mechanism_of(plan: _Planned) -> Draw:
     """What a plan draws."""
-    if isinstance(plan, WeightedPlan):
-        cost = plan.cost()
-        return GaussianRounds(cost.squared_loss, cost.own_keys)
-    return Histogram(plan.noise, plan.threshold, plan.per_user, plan.fresh)
+    return plan.draw()
 
 
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
-    """What a charge loses: by its mechanisms if they are recorded in full, else by its guarantee alone."""
+    """What a charge loses: by its draws if all of them are recorded, else by its guarantee alone."""
     if guarantee.kind == "syntactic":
         return Losses()
-    mechanisms = _read(recorded)
-    if not mechanisms:
-        mechanisms = [Anything(guarantee.epsilon or 0.0, guarantee.delta or 0.0)]
-    return sum((mechanism.losses() for mechanism in mechanisms), start=Losses())
+    draws = _read(recorded) or [Anything(*guarantee.numbers)]
+    return sum((draw.losses() for draw in draws), start=Losses())
 
 
-def _read(recorded: object) -> Sequence[Mechanism]:
-    """The mechanisms of a charge; none if any is of a kind that this version does not know."""
+def _read(recorded: object) -> Sequence[Draw]:
+    """The draws of a charge; none if any is of a kind that this version does not know."""
     if not isinstance(recorded, Iterable) or isinstance(recorded, str):
         return []
     try:
-        return [_mechanism(fields) for fields in recorded]
+        return [_draw(fields) for fields in recorded]
     except (KeyError, TypeError, ValueError, ParameterError):
         return []
 
 
-def _mechanism(fields: Mapping[str, Any]) -> Mechanism:
-    kind = fields["kind"]
-    if kind == "any":
-        return Anything(_not_negative(fields["epsilon"]), _not_negative(fields["delta"]))
-    if kind == "gaussian-rounds":
-        return GaussianRounds(_not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"]))
-    noise, per_user = _noise(fields["noise"]), checked_bound(fields["per_user"])
-    if kind == "public-counts":
-        return PublicCounts(noise, per_user)
-    if kind != "histogram":
-        refuse("kind", "histogram, public-counts, gaussian-rounds or any", kind, "use the version that recorded it")
+def _draw(fields: Mapping[str, Any]) -> Draw:
+    one_of("kind", fields["kind"], _KINDS, "use the version that recorded it")
+    return _KINDS[fields["kind"]](fields)
+
+
+def _histogram(fields: Mapping[str, Any]) -> Draw:
     threshold = whole("threshold", fields["threshold"], "as it was recorded", least=0)
-    return Histogram(noise, threshold, per_user, _noise(fields["fresh"]) if "fresh" in fields else None)
+    fresh = _noise(fields["fresh"]) if "fresh" in fields else None
+    return Histogram(_noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), fresh)
+
+
+_KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {
+    "histogram": _histogram,
+    "public-counts": lambda fields: PublicCounts(_noise(fields["noise"]), checked_bound(fields["per_user"])),
+    "gaussian-rounds": lambda fields: GaussianRounds(
+        _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"])
+    ),
+    "any": lambda fields: Anything(_not_negative(fields["epsilon"]), _not_negative(fields["delta"])),
+}
 
 
 def _not_negative(number: float) -> float:
@@ -147,10 +166,9 @@ def _not_negative(number: float) -> float:
 
 
 def _noise(fields: Mapping[str, Any]) -> Noise:
-    return Laplace(fields["scale"]) if fields["law"] == "laplace" else Gaussian(fields["sigma"])
+    one_of("law", fields["law"], (Laplace.law, Gaussian.law), "use the version that recorded it")
+    return Laplace(fields["scale"]) if fields["law"] == Laplace.law else Gaussian(fields["sigma"])
 
 
 def _noise_json(noise: Noise) -> dict[str, Any]:
-    if isinstance(noise, Laplace):
-        return {"law": "laplace", "scale": noise.scale}
-    return {"law": "gaussian", "sigma": noise.sigma}
+    return {"law": noise.law, "scale" if isinstance(noise, Laplace) else "sigma": noise.size}

@@ -1,14 +1,12 @@
 """Choosing among plans by how many keys users hold: the exponential mechanism (proof: bound_choice.md)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.selection import TablePlan
-from querycloak.privacy.prices.weighted import GRID, WeightedPlan
+from querycloak.privacy.prices.table_plan import TablePlan
 
 __all__ = ["choose_plan", "qualities"]
 
@@ -24,7 +22,7 @@ def choose_plan(candidates: Sequence[Plans], held: Held, epsilon: float, randomn
     if not candidates:
         raise ParameterError("there must be at least one plan to choose from")
     quality = qualities(candidates, held)
-    reach = max(sum(_largest_gain(plan) for plan in plans.values()) for plans in candidates)
+    reach = max(sum(plan.largest_gain for plan in plans.values()) for plans in candidates)
     best = max(quality)
     return randomness.proportional_to_exp_minus([stated(epsilon) * (best - each) / reach for each in quality])
 
@@ -35,17 +33,4 @@ def qualities(candidates: Sequence[Plans], held: Held) -> list[Fraction]:
 
 
 def _quality(plan: TablePlan, users_by_keys: Mapping[int, int]) -> Fraction:
-    return sum((users * _gain(plan, keys) for keys, users in users_by_keys.items()), Fraction(0))
-
-
-def _largest_gain(plan: TablePlan) -> Fraction:
-    return max(_gain(plan, keys) for keys in range(1, plan.per_user + 1))
-
-
-def _gain(plan: TablePlan, keys: int) -> Fraction:
-    """What a user of so many keys adds, over what a key needs to come out."""
-    counted = min(keys, plan.per_user)
-    if not isinstance(plan, WeightedPlan):
-        return Fraction(counted, plan.threshold + 1)
-    squared = Fraction(4, max(8, counted)) if plan.scouts else Fraction(1, max(1, counted))
-    return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), plan.threshold)
+    return sum((users * plan.gain(keys) for keys, users in users_by_keys.items()), Fraction(0))

@@ -2,26 +2,28 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.composing.draws import Histogram
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import natural, number_above_zero, refuse, whole
+from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.prices.table_plan import TablePlan
 
 __all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
 
-LARGEST_BOUND = 1_000_000
 LEAST_EPSILON = 1e-9
 """Nobody needs an epsilon below this."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Noise, threshold and bound of a histogram, and what they guarantee; `fresh` is for a second draw."""
+class Plan(TablePlan):
+    """A thresholded histogram: noise, threshold and bound, and what they guarantee; `fresh` is for a second draw."""
 
     noise: Noise
     threshold: int
@@ -31,18 +33,43 @@ class Plan:
     fresh: Noise | None = None
 
     @property
+    def selection(self) -> str:
+        """The law of the noise that decides."""
+        return self.noise.law
+
+    @property
+    def counts(self) -> str:
+        """Whether what decided is published."""
+        return "one-draw" if self.fresh is None else "fresh-draw"
+
+    @property
     def enough_users(self) -> int:
-        """How many users bring out a key that nobody else has, more likely than not."""
+        """One more than the threshold."""
         return self.threshold + 1
 
-    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
-        """Return the proven guarantee; the method adds what it leaves unprotected."""
-        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says of it."""
+        return {
+            "selection": self.selection,
+            "noise": self.noise.size,
+            "threshold": self.threshold,
+            "per_user": self.per_user,
+            "two_draws": self.fresh is not None,
+            "fresh_noise": None if self.fresh is None else self.fresh.size,
+        }
+
+    def draw(self) -> Histogram:
+        """Return what it draws, as a charge records it."""
+        return Histogram(self.noise, self.threshold, self.per_user, self.fresh)
+
+    def gain(self, keys: int) -> Fraction:
+        """Return 1 for each key that counts, over the count that a key needs."""
+        return Fraction(min(keys, self.per_user), self.threshold + 1)
 
     def _because(self) -> str:
-        draws = f"one draw of {_words(self.noise)} decides and is published"
+        draws = f"one draw of {self.noise.words} decides and is published"
         if self.fresh is not None:
-            draws = f"one draw of {_words(self.noise)} decides, a fresh one of {_words(self.fresh)} is published"
+            draws = f"one draw of {self.noise.words} decides, a fresh one of {self.fresh.words} is published"
         return (
             f"each user counts at most once per key, for at most {self.per_user} in all; {draws}; "
             f"a key comes out above {self.threshold} (privacy/prices/histogram.md)"
@@ -78,7 +105,7 @@ def public_keys_guarantee(
     per_user = checked_bound(per_user)
     because = (
         f"each user counts at most once per public key, for at most {per_user} in all; "
-        f"one draw of {_words(noise)} per key (privacy/prices/histogram.md)"
+        f"one draw of {noise.words} per key (privacy/prices/histogram.md)"
     )
     delta = None
     if isinstance(noise, Laplace):
@@ -102,21 +129,10 @@ def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[
     proven = user_guarantee(
         rounded_up(2 * sensitivity / Fraction(noise.scale)),
         paper_proven(noise, threshold, sensitivity),
-        because=f"each user adds at most {sensitivity} to all counts; one draw of {_words(noise)} decides, "
+        because=f"each user adds at most {sensitivity} to all counts; one draw of {noise.words} decides, "
         f"a fresh one is published; a key comes out above {threshold} (privacy/prices/histogram.md, claim 5)",
     )
     return claimed, proven
-
-
-def _words(noise: Noise) -> str:
-    if isinstance(noise, Laplace):
-        return f"integer Laplace noise of scale {noise.scale:.6g}"
-    return f"discrete Gaussian noise of sigma {noise.sigma:.6g}"
-
-
-def checked_bound(per_user: object) -> int:
-    """Return the number of keys that one user may add to, if it is one."""
-    return natural("per_user", per_user, "say how many keys one user may add to", most=LARGEST_BOUND)
 
 
 def _check_delta(delta: float, threshold: int) -> None:

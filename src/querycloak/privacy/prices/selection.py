@@ -11,13 +11,13 @@ from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import rounded_down, rounded_up, stated
-from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
-from querycloak.privacy.prices.one_draw import Plan
-from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, Cost, WeightedPlan, plan_weighted
+from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
 
 __all__ = [
     "PER_USER",
@@ -46,7 +46,6 @@ OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
 KEPT_BY_SCOUTS = 4
 """Scouts leave about one key in so many to share weight with: seen on logs like AOL's, a guess for others."""
-TablePlan = Plan | WeightedPlan
 
 
 @dataclass(frozen=True)
@@ -138,23 +137,23 @@ def _weighted_tables(
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
     shares = ROUNDS if selection == "rounds" else WEIGHTED
-    plans: dict[str, TablePlan] = {}
+    plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
         counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
-        plan = plan_weighted(Cost(squared * part, own * part), bound, counted, shares, epsilon, delta, priors=priors)
-        plans[name] = replace(plan, delta=together(epsilon, plan.cost()))
-    costs = [plan.cost() for plan in plans.values() if isinstance(plan, WeightedPlan)]
-    reached = together(epsilon, *costs)
+        spend = GaussianRounds(squared * part, own * part)
+        plan = plan_weighted(spend, bound, counted, shares, epsilon, delta, priors=priors)
+        plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
+    reached = together(epsilon, *(plan.draw() for plan in plans.values()))
     if reached > delta:
         raise ParameterError(f"delta must be reachable, {delta!r} was missed by rounding; this is a bug in querycloak")
     return TablePlans(plans, epsilon, reached)
 
 
-def together(epsilon: float, *costs: Cost) -> float:
+def together(epsilon: float, *draws: GaussianRounds) -> float:
     """Return the delta of tables that cost so much, rounded up (selection.md, claim 4)."""
-    squared = sum(cost.squared_loss for cost in costs) * (1 + 1e-12)
-    own = min(1.0, sum(cost.own_keys for cost in costs) * (1 + 1e-12))
+    squared = sum(draw.squared_loss for draw in draws) * (1 + 1e-12)
+    own = min(1.0, sum(draw.own_keys for draw in draws) * (1 + 1e-12))
     if own >= 1:
         return 1.0
     loss = -math.log1p(-own) * (1 + 1e-12)
@@ -193,17 +192,4 @@ def parse_split(text: str) -> dict[str, int]:
 
 def plan_parameters(plan: TablePlan) -> dict[str, Any]:
     """Return what the card says of a plan."""
-    if isinstance(plan, WeightedPlan):
-        return plan.parameters()
-    return {
-        "selection": "laplace" if isinstance(plan.noise, Laplace) else "gaussian",
-        "noise": _size(plan.noise),
-        "threshold": plan.threshold,
-        "per_user": plan.per_user,
-        "two_draws": plan.fresh is not None,
-        "fresh_noise": plan.fresh and _size(plan.fresh),
-    }
-
-
-def _size(noise: Noise) -> float:
-    return noise.scale if isinstance(noise, Laplace) else noise.sigma
+    return plan.parameters()

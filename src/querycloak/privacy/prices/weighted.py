@@ -15,12 +15,13 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import four_digits_up
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.chance.randomness import IntArray
-from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.composing.draws import GaussianRounds
+from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
-from querycloak.privacy.prices.one_draw import checked_bound
+from querycloak.privacy.prices.table_plan import TablePlan
 
-__all__ = ["GRID", "Cost", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
+__all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
 
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
@@ -42,14 +43,6 @@ class Scout:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a table adds to a release: mu^2 of its Gaussian noise, and the chance that a key of one user passes."""
-
-    squared_loss: float
-    own_keys: float
-
-
-@dataclass(frozen=True)
 class Shares:
     """How mu^2 is divided: among the scouts, what counts keys, and the rest, which decides."""
 
@@ -63,7 +56,7 @@ ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
 
 
 @dataclass(frozen=True)
-class WeightedPlan:
+class WeightedPlan(TablePlan):
     """Users give weight to keys, rounds of noise decide which come out, and what came out is counted anew."""
 
     scouts: tuple[Scout, ...]
@@ -77,17 +70,19 @@ class WeightedPlan:
     priors: bool = False
     """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
 
-    def cost(self) -> Cost:
-        """Return what this table adds to a release, rounded up (claims 2 and 3)."""
-        weighed = [scout.noise for scout in self.scouts] + [self.noise]
-        squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
-        squared += squared_loss(self.counting, self.counted_per_user)
-        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
-        return Cost(squared * (1 + FLOAT_SLACK), own)
+    @property
+    def selection(self) -> str:
+        """Whether scouts go before the decision."""
+        return "rounds" if self.scouts else "weighted"
+
+    @property
+    def counts(self) -> str:
+        """What came out is counted anew."""
+        return "weighed"
 
     @property
     def enough_users(self) -> int:
-        """How many users who have one key and no other give it weight beyond the threshold."""
+        """How many whole weights exceed the threshold."""
         return self.threshold // GRID + 1
 
     @property
@@ -95,9 +90,19 @@ class WeightedPlan:
         """Whether a user's keys all have the same weight."""
         return not self.scouts and not self.priors
 
-    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
-        """Return the proven guarantee of this table alone."""
-        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+    def draw(self) -> GaussianRounds:
+        """Return what this table adds to a release, rounded up (claims 2 and 3)."""
+        weighed = [scout.noise for scout in self.scouts] + [self.noise]
+        squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
+        squared += squared_loss(self.counting, self.counted_per_user)
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
+
+    def gain(self, keys: int) -> Fraction:
+        """Return the weight that a user of so many keys gives to all of them, over the threshold."""
+        counted = min(keys, self.per_user)
+        squared = Fraction(4, max(8, counted)) if self.scouts else Fraction(1, max(1, counted))
+        return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), self.threshold)
 
     def _because(self) -> str:
         rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(
@@ -114,9 +119,9 @@ class WeightedPlan:
         return " and ".join(f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the card says."""
+        """Return what the card says of it."""
         return {
-            "selection": "rounds" if self.scouts else "weighted",
+            "selection": self.selection,
             "noise": self.noise.sigma / GRID,
             "threshold": self.threshold / GRID,
             "per_user": self.per_user,
@@ -183,7 +188,7 @@ def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
 
 
 def plan_weighted(
-    cost: Cost,
+    spend: GaussianRounds,
     per_user: int,
     counted_per_user: int,
     shares: Shares,
@@ -195,12 +200,12 @@ def plan_weighted(
     """Return the plan that spends so much; epsilon and delta are what it guarantees alone."""
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
     deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
-    scouts = tuple(_scout(cost.squared_loss * share, floor) for share, floor in shares.scouts)
-    noise = _noise(cost.squared_loss * deciding, GRID**2)
-    counting = _noise(cost.squared_loss * shares.counting, counted)
+    scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
+    noise = _noise(spend.squared_loss * deciding, GRID**2)
+    counting = _noise(spend.squared_loss * shares.counting, counted)
     equal = not scouts and not priors
     threshold = smallest_integer(
-        lambda t: own_keys(noise, t, per_user, equal=equal) <= cost.own_keys, above=GRID, first=2 * GRID
+        lambda t: own_keys(noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID
     )
     return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors)
 

@@ -1,0 +1,68 @@
+"""What every plan of a table can say of itself, whichever way it selects keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+from querycloak.privacy.chance.noise import Noise
+from querycloak.privacy.composing.draws import Draw
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+
+__all__ = ["TablePlan"]
+
+
+class TablePlan(ABC):
+    """How the keys of one table are selected and counted (partition selection), and what that guarantees.
+
+    A plan is public: it follows from a budget or from knobs, never from a log. `noise` decides which keys come out.
+    `threshold` is what a key's noisy count or weight must exceed, in the plan's own units. `per_user` is the
+    contribution bound: how many keys of one user count.
+    """
+
+    noise: Noise
+    threshold: int
+    per_user: int
+    epsilon: float
+    delta: float
+
+    @property
+    @abstractmethod
+    def selection(self) -> str:
+        """Which selection it is: laplace, gaussian, weighted or rounds."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> str:
+        """How the counts are made, as the card says it: one-draw, fresh-draw or weighed."""
+
+    @property
+    @abstractmethod
+    def enough_users(self) -> int:
+        """How many users bring out a key that nobody else has, more likely than not, if they have no other."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says of it."""
+
+    @abstractmethod
+    def draw(self) -> Draw:
+        """Return what it draws, as a charge records it for composition."""
+
+    @abstractmethod
+    def gain(self, keys: int) -> Fraction:
+        """Return what a user of so many keys adds, over what a key needs to come out (bound_choice.md)."""
+
+    @property
+    def largest_gain(self) -> Fraction:
+        """The most that one user can add, however many keys that user has."""
+        return max(self.gain(keys) for keys in range(1, self.per_user + 1))
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee of this table alone; the method adds what it leaves unprotected."""
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+
+    @abstractmethod
+    def _because(self) -> str:
+        """Say in a few plain clauses why the guarantee holds, and where the proof is."""
