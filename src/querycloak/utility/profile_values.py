@@ -45,6 +45,29 @@ def profile_loss(before: Floats, after: Floats) -> float:
     return float(divergences(before, after).mean()) if len(before) else 0.0
 
 
+def profile_loss_on_topics(before: Floats, after: Floats) -> float:
+    """The mean divergence over users, on the named topics alone."""
+    return profile_loss(on_topics(before), on_topics(after))
+
+
+def pooled_loss(before: Floats, after: Floats) -> float | None:
+    """The divergence of two profiles, from how often each topic (0 is other) occurs; nothing where one is empty."""
+    first, second = (np.asarray(each, np.float64).reshape(1, -1) for each in (before, after))
+    if first.sum() == 0 or second.sum() == 0:
+        return None
+    return float(divergences(first / first.sum(), second / second.sum())[0])
+
+
+def pooled_loss_on_topics(before: Floats, after: Floats) -> float | None:
+    """The same without what lies under no topic."""
+    return pooled_loss(np.asarray(before)[1:], np.asarray(after)[1:])
+
+
+def kept_share(before: Ints, after: Ints) -> float:
+    """The share of queries whose concept is the one that they had."""
+    return float((np.asarray(before) == np.asarray(after)).mean()) if len(before) else 1.0
+
+
 def similarities(taxonomy: Taxonomy, left: Ints, right: Ints) -> Floats:
     """The similarity of each pair of concepts of one taxonomy."""
     found = np.empty(len(left))

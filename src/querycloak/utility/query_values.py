@@ -36,6 +36,28 @@ def f_beta_over(degrees: Degrees, sensitive: Mask, ks: Sequence[int], beta: floa
     return np.where(weighted > 0, (beta**2 + 1) * precision * recall / np.maximum(weighted, 1e-300), 0.0)
 
 
+def ncp(words: NDArray[np.int64], penalties: Floats) -> float | None:
+    """The mean penalty over words; `words` is how many words each query, or part of one, stands for in the log."""
+    total = int(np.asarray(words).sum())
+    return float((np.asarray(words) * np.asarray(penalties)).sum()) / total if total else None
+
+
+def sensitive_share(released: Mask, sensitive: Mask) -> float | None:
+    """Of the sensitive queries, how many come out."""
+    return float(np.asarray(released)[np.asarray(sensitive)].mean()) if np.any(sensitive) else None
+
+
+def query_share(released: Mask) -> float | None:
+    """Of all distinct queries, how many come out."""
+    return float(np.asarray(released).mean()) if len(released) else None
+
+
+def f_of(released: Mask, sensitive: Mask, beta: float) -> float:
+    """F_beta of one release of what is not sensitive."""
+    degrees = np.asarray(released).astype(np.int32)
+    return float(f_beta_over(degrees, np.asarray(sensitive), [1], beta)[0])
+
+
 def ncp_of_suppression(degrees: Degrees, words: NDArray[np.int64], ks: Sequence[int]) -> Floats:
     """NCP where queries come out as they are or not at all; `words` is how many words each stands for in the log."""
     return 1 - released_over(degrees, ks, words) / max(1, int(words.sum()))

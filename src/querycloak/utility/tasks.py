@@ -20,6 +20,8 @@ class Entry(NamedTuple):
 TASKS: dict[str, Entry] = {
     "counts": Entry("querycloak.utility.counts", "Counts"),
     "pairs": Entry("querycloak.utility.pairs", "Pairs"),
+    "profiles": Entry("querycloak.utility.profiles", "Profiles"),
+    "loss": Entry("querycloak.utility.loss", "Loss"),
 }
 
 

@@ -80,7 +80,9 @@ def test_similarities_are_those_of_the_definition() -> None:
 
 
 def test_measures_are_declared() -> None:
-    assert list(PROFILE_MEASURES) == ["profile_loss", "profile_loss_on_topics", "closeness", "kept"]
+    assert list(PROFILE_MEASURES) == [
+        "profile_loss", "profile_loss_on_topics", "pooled_loss", "pooled_loss_on_topics", "closeness", "kept",
+    ]  # fmt: skip
     assert all(measure.meaning and measure.citation for measure in PROFILE_MEASURES.values())
 
 
