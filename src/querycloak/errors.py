@@ -48,6 +48,9 @@ class QuerycloakError(Exception):
     def __str__(self) -> str:
         return str(self.sentence)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class InputError(QuerycloakError):
     """The log, or a file given beside it, cannot be used."""

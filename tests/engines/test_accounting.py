@@ -129,7 +129,7 @@ def test_more_than_five_percent_bad_is_refused(duckdb_engine: Engine, tmp_path: 
     ):
         read(path, engine=duckdb_engine).checked()
     read(path, engine=duckdb_engine, max_bad=0.07).checked()
-    with pytest.raises(ParameterError, match="max_bad must be a share between 0 and 1; it is 7"):
+    with pytest.raises(ParameterError, match="max_bad must be a share between 0 and 1, got 7"):
         read(path, engine=duckdb_engine, max_bad=7)
 
 

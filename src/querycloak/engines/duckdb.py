@@ -17,6 +17,7 @@ import pyarrow as pa
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.sentence import Sentence
 
 DEFAULT_MEMORY = "3GB"
 _BATCH_ROWS = 1 << 16
@@ -110,9 +111,8 @@ class DuckDBEngine:
 
     @staticmethod
     def _explain_start(error: Exception) -> QuerycloakError:
-        return ParameterError(
-            f"DuckDB does not accept its settings ({type(error).__name__}): check memory, such as 3GB"
-        )
+        kind = type(error).__name__
+        return ParameterError(Sentence("DuckDB does not accept its settings ({kind}): check {memory:3GB}", kind=kind))
 
 
 class _Stream:

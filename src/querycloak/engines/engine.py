@@ -9,7 +9,9 @@ from typing import Any, Protocol, TypeVar
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.errors import EngineError, ParameterError, QuerycloakError, ResourceError
+from querycloak.errors import EngineError, QuerycloakError, ResourceError
+from querycloak.privacy.parameters import refusal, refuse
+from querycloak.sentence import Sentence
 
 Result = TypeVar("Result")
 CLOSED = "the log is closed already: compute and save what you need of it before its `with` block ends"
@@ -78,7 +80,7 @@ class Engine(Protocol):
 def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str | None = None) -> Engine:
     """`duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`."""
     if threads is not None and threads < 1:
-        raise ParameterError(f"threads must be at least 1; it is {threads}")
+        refuse("threads", "at least 1", threads, "leave it out to use all cores")
     if engine == "duckdb":
         from querycloak.engines.duckdb import DuckDBEngine
 
@@ -87,7 +89,8 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
         from querycloak.engines.spark import SparkEngine
 
         return SparkEngine("local" if engine == "spark" else engine, threads=threads, memory=memory)
-    raise ParameterError(f"engine must be duckdb, spark, spark://host:port or sc://host:port; it is {engine!r}")
+    accepted = "duckdb, spark, spark://host:port or sc://host:port"
+    raise refusal("engine", accepted, engine, "leave it out for duckdb, which needs nothing else")
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:
@@ -110,5 +113,7 @@ def _shortage(error: Exception) -> QuerycloakError | None:
     if "no space left" in words or "disk full" in words or "max_temp_directory_size" in words:
         return ResourceError("the disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more")
     if isinstance(error, MemoryError) or "out of memory" in words or "outofmemory" in words:
-        return ResourceError("memory ran out: give the engine more with --memory, or QUERYCLOAK_TMP more room to spill")
+        return ResourceError(
+            Sentence("memory ran out: give the engine more with {memory}, or QUERYCLOAK_TMP more room to spill")
+        )
     return None

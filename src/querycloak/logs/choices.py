@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import one_of, refuse
+from querycloak.sentence import Sentence
 
 KeepUrl = Literal["full", "path", "host"]
 
@@ -24,13 +26,15 @@ class Choices:
     click_actions: tuple[str, ...] = ("click",)
 
     def __post_init__(self) -> None:
-        if self.keep_url not in get_args(KeepUrl):
-            accepted = ", ".join(get_args(KeepUrl))
-            raise ParameterError(f"keep_url must be one of {accepted}; it is {self.keep_url!r}")
+        one_of("keep_url", self.keep_url, get_args(KeepUrl))
         if self.since is not None and self.until is not None and microseconds(self.since) >= microseconds(self.until):
-            raise ParameterError(f"since must be before until; they are {self.since} and {self.until}")
+            raise ParameterError(
+                Sentence(
+                    "{since} must be before {until}; they are {first} and {last}", first=self.since, last=self.until
+                )
+            )
         if not self.click_actions or not all(self.click_actions):
-            raise ParameterError(f"click_actions must name an action, such as click; it is {self.click_actions!r}")
+            refuse("click_actions", "names of actions", self.click_actions, "give at least one, such as click")
 
     def describe(self) -> dict[str, object]:
         """For cards: what was decided, without the users left out."""

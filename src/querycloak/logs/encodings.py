@@ -12,7 +12,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import refusal
 from querycloak.words.spans import Bytes, Mask, Spans
 
 UTF8_OR_GB18030 = "utf-8 or gb18030"
@@ -22,7 +22,7 @@ _ASCII = bytes(range(128))
 
 def checked_encoding(name: str) -> str:
     """The codec's own name; it must keep ASCII as it is, so that lines and fields can be found in bytes."""
-    problem = f"encoding is {name!r}, which Python does not know; try utf-8, gb18030, latin-1 or cp1252"
+    rule, way_out = "an encoding that Python knows", "try utf-8, gb18030, latin-1 or cp1252"
     try:
         codec = codecs.lookup(name)
         if codec.name == "utf-8-sig":
@@ -30,10 +30,10 @@ def checked_encoding(name: str) -> str:
         others = [character.encode(codec.name, "ignore") for character in "é中あ가"]
         if _keeps_ascii(codec.name) and all(other >= b"\x80" for other in others if other):
             return codec.name
-        problem = f"encoding is {name!r}, in which ASCII bytes do not stand for ASCII alone: save the log as UTF-8"
+        rule, way_out = "one in which ASCII bytes stand for ASCII alone", "save the log as UTF-8"
     except (LookupError, ValueError):
         pass
-    raise ParameterError(problem)
+    raise refusal("encoding", rule, name, way_out)
 
 
 def _keeps_ascii(encoding: str) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from querycloak.errors import ParameterError
 from querycloak.logs.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
+from querycloak.privacy.parameters import refuse
 
 MOST_WORDS = 5
 GAP_MINUTES = 30
@@ -63,7 +63,7 @@ class Profile:
 def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
     """Profile a log in one reading of it and four passes over what was kept."""
     if not gap_minutes > 0:
-        raise ParameterError(f"gap_minutes must be above 0; it is {gap_minutes}")
+        refuse("gap_minutes", "above 0", gap_minutes, "give the pause that ends a session, such as 30")
     rows = log.engine.stage(log.rows.select("user", "time", "query", "url"))
     accounting = log.checked()
     fetch = log.engine.fetch

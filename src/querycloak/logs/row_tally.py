@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from querycloak.errors import ParameterError, TooManyBadLines
+from querycloak.errors import TooManyBadLines
 from querycloak.logs.checks import KEPT, MEANINGS, code_name, is_bad
+from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Action, Sentence
 
 DEFAULT_MAX_BAD = 0.05
+_LOOK = Action("log.write_set_aside(FILE)", ("querycloak", "inspect", "LOG", "--set-aside", "FILE"))
 
 
 def checked_share(max_bad: float) -> float:
     """The share of bad rows allowed, if it is one."""
     if not 0 <= max_bad <= 1:
-        raise ParameterError(f"max_bad must be a share between 0 and 1; it is {max_bad}")
+        refuse("max_bad", "a share between 0 and 1", max_bad, "say how many of all rows may be bad, such as 0.05")
     return max_bad
 
 
@@ -48,9 +51,17 @@ class Accounting:
         """Refuse a log of which more than this share is bad."""
         if self.rows_read and self.bad / self.rows_read > max_bad:
             worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
-            share = f"{self.bad:,} of {self.rows_read:,} rows are bad ({self.bad / self.rows_read:.1%}"
             raise TooManyBadLines(
-                f"private: {share}; most of them {code_name(worst)}, {MEANINGS[worst]}), and at most {max_bad:.1%} "
-                f"may be: check --log-format and --columns, look at them with --set-aside FILE, or allow more with "
-                "--max-bad"
+                Sentence(
+                    "private: {bad:,} of {read:,} rows are bad ({share:.1%}; most of them {code}, {meaning}), and at "
+                    "most {most:.1%} may be: check {log_format} and {columns}, look at them with {look}, or allow more "
+                    "with {max_bad}",
+                    bad=self.bad,
+                    read=self.rows_read,
+                    share=self.bad / self.rows_read,
+                    code=code_name(worst),
+                    meaning=MEANINGS[worst],
+                    most=max_bad,
+                    look=_LOOK,
+                )
             )

@@ -24,6 +24,8 @@ from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource
+from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Sentence
 
 MINUTE = 60_000_000
 Log = str | os.PathLike[str]
@@ -60,7 +62,7 @@ def prepare(
     files = find_files(paths)
     name, reader = choose_reader(files, log_format, columns, encoding)
     if choices.applications and name != "ubi":
-        raise ParameterError(f"applications can be chosen in ubi logs only; this one is {name}")
+        raise ParameterError(Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=name))
     return Prepared(LogSource(files, reader, choices), name)
 
 
@@ -160,7 +162,7 @@ class SearchLog:
         A session ends where its user pauses for longer than the gap.
         """
         if not gap_minutes > 0:
-            raise ParameterError(f"gap_minutes must be above 0; it is {gap_minutes}")
+            refuse("gap_minutes", "above 0", gap_minutes, "give the pause that ends a session, such as 30")
         searches = self.searches
         pause = pause_before(searches, [searches.number])
         begins = searches.mutate(begins=(pause > gap_minutes * MINUTE).fill_null(True).cast("int64"))

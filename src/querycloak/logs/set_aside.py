@@ -32,7 +32,7 @@ def write_set_aside(path: Path, batches: Iterable[pa.RecordBatch], files: Sequen
     finally:
         beside.unlink(missing_ok=True)
     if problem:
-        raise ResourceError(f"the file for rows set aside cannot be written: {problem}; name another with --set-aside")
+        raise ResourceError(f"the file for rows set aside cannot be written: {problem}; name another")
     return rows
 
 

@@ -182,7 +182,8 @@ def ledger_set(
     from querycloak.present.commands.ledger_command import show_accounts
     from querycloak.privacy.books.ledger import Ledger
 
-    show_accounts([Ledger(ledger).set_limit(population, epsilon, delta)])
+    book = Ledger(ledger)
+    show_accounts(book, [book.set_limit(population, epsilon, delta)])
 
 
 @ledgers.command("show")
@@ -204,7 +205,7 @@ def ledger_show(
     book = Ledger(ledger)
     reconcile(book)
     tightly = composing.tightly
-    show_accounts(book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
+    show_accounts(book, book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
 
 
 @app.command()

@@ -8,16 +8,23 @@ from typing import NoReturn
 from querycloak.errors import ParameterError
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = ["checked_bound", "natural", "number_above_zero", "one_of", "refuse", "share", "whole"]
+__all__ = ["checked_bound", "natural", "number_above_zero", "one_of", "refusal", "refuse", "share", "whole"]
 
 LARGEST_BOUND = 1_000_000
 
 
+def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> ParameterError:
+    """The one form of error that a bad parameter gets; None is a value that was not given."""
+    parts = {"name": Parameter(name), "rule": rule, "value": value, "way_out": way_out}
+    said = Sentence("{name} must be {rule}, got {value!r}; {way_out}", **parts)
+    if value is None:
+        said = Sentence("{name} must be given, {rule}; {way_out}", **parts)
+    return ParameterError(said, parameter=name, rule=rule, value=value, way_out=way_out)
+
+
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
-    """Raise the one form of error that a bad parameter gets; None is a value that was not given."""
-    form = "{name} must be given, {rule}" if value is None else "{name} must be {rule}, got {value!r}"
-    said = Sentence(f"{form}; {{way_out}}", name=Parameter(name), rule=rule, value=value, way_out=way_out)
-    raise ParameterError(said, parameter=name, rule=rule, value=value, way_out=way_out)
+    """Raise what a bad parameter gets."""
+    raise refusal(name, rule, value, way_out)
 
 
 def one_of(name: str, value: object, accepted: Iterable[str], way_out: str | Sentence = "choose one of these") -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError, TooManyBadLines
 from querycloak.logs.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
 from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
+from querycloak.present.error_line import error_line
 
 CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**12))
 
@@ -63,7 +64,11 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
         accounting.require()
     assert str(refusal.value) == (
         "private: 1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% "
-        "may be: check --log-format and --columns, look at them with --set-aside FILE, or allow more with --max-bad"
+        "may be: check log_format and columns, look at them with log.write_set_aside(FILE), or allow more with max_bad"
+    )
+    assert error_line(refusal.value).endswith(
+        "may be: check --log-format and --columns, look at them with querycloak inspect LOG --set-aside FILE, or allow "
+        "more with --max-bad"
     )
     accounting.require(0.07)
 
@@ -81,4 +86,6 @@ def test_a_share_is_a_number_between_0_and_1(share: float) -> None:
 def test_what_is_no_share_is_refused_with_its_rule(share: float) -> None:
     with pytest.raises(ParameterError) as refusal:
         checked_share(share)
-    assert str(refusal.value) == f"max_bad must be a share between 0 and 1; it is {share}"
+    assert str(refusal.value) == (
+        f"max_bad must be a share between 0 and 1, got {share!r}; say how many of all rows may be bad, such as 0.05"
+    )

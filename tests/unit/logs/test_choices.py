@@ -81,13 +81,14 @@ def test_every_way_to_keep_an_address_is_accepted(keep: KeepUrl) -> None:
 
 @pytest.mark.parametrize("keep", ["none", "Path", "", None])
 def test_another_way_is_refused_with_those_that_are(keep: object) -> None:
-    assert refusal_of(keep_url=keep) == f"keep_url must be one of full, path, host; it is {keep!r}"
+    given = "given, one of full, path, host" if keep is None else f"one of full, path, host, got {keep!r}"
+    assert refusal_of(keep_url=keep) == f"keep_url must be {given}; choose one of these"
 
 
 @pytest.mark.parametrize("actions", [(), ("",), ("click", "")])
 def test_clicks_without_an_action_are_refused_with_what_was_given(actions: tuple[str, ...]) -> None:
     refusal = refusal_of(click_actions=actions)
-    assert refusal.startswith("click_actions must name an action, such as click")
+    assert refusal.startswith("click_actions must be names of actions")
     assert repr(actions) in refusal
 
 

@@ -161,7 +161,7 @@ def test_an_unknown_encoding_is_named_with_those_to_try(name: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         checked_encoding(name)
     assert str(refusal.value) == (
-        f"encoding is {name!r}, which Python does not know; try utf-8, gb18030, latin-1 or cp1252"
+        f"encoding must be an encoding that Python knows, got {name!r}; try utf-8, gb18030, latin-1 or cp1252"
     )
 
 
@@ -173,7 +173,7 @@ def test_an_encoding_in_which_lines_cannot_be_found_is_refused_with_the_way_out(
     with pytest.raises(ParameterError) as refusal:
         checked_encoding(name)
     assert str(refusal.value) == (
-        f"encoding is {name!r}, in which ASCII bytes do not stand for ASCII alone: save the log as UTF-8"
+        f"encoding must be one in which ASCII bytes stand for ASCII alone, got {name!r}; save the log as UTF-8"
     )
 
 

@@ -23,7 +23,7 @@ OURS = st.sets(st.sampled_from(COLUMNS)).map(lambda some: sorted(some | set(REQU
 THEIRS = st.text("abcXYZ019_.- =", min_size=1, max_size=6).map(str.strip).filter(bool)
 BLANK = st.sampled_from(["", " ", "  "])
 USUAL = {"user": "who", "time": "when", "query": "what"}
-SHAPE = "columns must look like user=...,time=...,query=... (rank and url may follow)"
+SHAPE = "columns must be written like user=...,time=...,query=..."
 HEADER = "existing columns: who, when, what"
 
 
@@ -174,7 +174,7 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
 def test_a_required_column_that_is_not_there_is_told_with_the_way_out() -> None:
     with pytest.raises(MissingColumn) as refusal:
         resolve(None, ["who", "when", "what"], "LOG")
-    assert str(refusal.value) == f"LOG has no column user: say which it is with --columns user=...; {HEADER}"
+    assert str(refusal.value) == f'LOG has no column user: say which it is with columns={{"user": ...}}; {HEADER}'
 
 
 @pytest.mark.parametrize("names", [["4417", "2006-03-01", "new york"], ["anna", "anna"], []])

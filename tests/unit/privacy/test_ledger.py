@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -17,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import BudgetRefused, InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.present.error_line import error_line
 from querycloak.privacy.books.ledger import Account, Charge, Ledger, default_path
 from querycloak.privacy.guarantee import Guarantee
+from tests.commands import in_process
 
 DIGEST = "ab" * 32
 
@@ -109,11 +112,13 @@ def test_too_much_is_refused_with_all_figures(ledger: Ledger) -> None:
     before = ledger.path.read_bytes()
     with pytest.raises(BudgetRefused) as refused:
         spend(ledger, promise(3.25, 1e-7))
-    assert str(refused.value) == (
+    why = (
         "the ledger refuses: population 'shop', epsilon and delta: allows 8 and 1e-6, spent 6.6 and 2e-7, "
         "asked 3.25 and 1e-7, left 1.4 and 8e-7; ask for less, or let the owner raise the limit: "
-        "querycloak ledger set shop --epsilon E --delta D"
     )
+    assert str(refused.value) == f"{why}Ledger({str(ledger.path)!r}).set_limit('shop', epsilon=E, delta=D)"
+    typed = f"querycloak ledger set shop --epsilon E --delta D --ledger {ledger.path}"
+    assert error_line(refused.value) == f"{why}{typed}"
     assert refused.value.exit_code == 3
     with pytest.raises(BudgetRefused):
         spend(ledger, promise(1, 9e-7))
@@ -138,10 +143,30 @@ def test_checking_writes_nothing(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_population_needs_a_limit_first(ledger: Ledger) -> None:
     with pytest.raises(ParameterError) as refused:
         spend(ledger, promise(), "our shop")
-    assert str(refused.value) == (
-        "population 'our shop' has no limit in the ledger; set one first: "
-        "querycloak ledger set 'our shop' --epsilon E --delta D"
-    )
+    why = "population 'our shop' has no limit in the ledger; set one first: "
+    assert str(refused.value) == f"{why}Ledger({str(ledger.path)!r}).set_limit('our shop', epsilon=E, delta=D)"
+    typed = f"querycloak ledger set 'our shop' --epsilon E --delta D --ledger {ledger.path}"
+    assert error_line(refused.value) == f"{why}{typed}"
+
+
+@pytest.mark.parametrize("population", ["shop", "our shop", "-shop", "--epsilon", "it's", "$HOME"])
+@pytest.mark.parametrize("name", ["ledger", "our ledger", "it's; $(ls)"])
+def test_the_command_that_sets_a_limit_can_be_typed_as_it_stands(tmp_path: Path, population: str, name: str) -> None:
+    ledger = Ledger(tmp_path / name)
+    with pytest.raises(ParameterError) as refused:
+        ledger.check(population, promise())
+    typed = error_line(refused.value).split("set one first: ")[1].replace(" E ", " 8 ").replace(" D ", " 1e-6 ")
+    done = in_process(*shlex.split(typed)[1:])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ledger.check(population, promise(8, 1e-6)).population == population
+
+
+def test_a_ledger_of_ones_own_needs_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUERYCLOAK_LEDGER", str(tmp_path / "ledger"))
+    with pytest.raises(ParameterError) as refused:
+        Ledger().check("shop", promise())
+    assert str(refused.value).endswith("set one first: Ledger().set_limit('shop', epsilon=E, delta=D)")
+    assert error_line(refused.value).endswith("set one first: querycloak ledger set shop --epsilon E --delta D")
 
 
 def test_a_limit_can_change_and_what_is_spent_stays(ledger: Ledger) -> None:
@@ -173,7 +198,7 @@ def test_populations_have_printable_names(ledger: Ledger, name: Any) -> None:
         lambda: spend(ledger, promise(), name),
     ]
     for call in calls:
-        with pytest.raises(ParameterError, match=r"population must be .*a name of 1 to 100 printable characters"):
+        with pytest.raises(ParameterError, match="the name of a population must be of 1 to 100 printable characters"):
             call()
 
 
@@ -382,7 +407,10 @@ def cut_off(path: Path) -> None:
             "is not a ledger of querycloak; nothing in it was changed",
         ),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), "is not a ledger of querycloak"),
-        (foreign_sqlite, "is not a ledger of querycloak; nothing in it was changed; name another file with --ledger"),
+        (
+            foreign_sqlite,
+            "is not a ledger of querycloak; nothing in it was changed; name another file with Ledger(FILE)",
+        ),
         (newer, "is of version 3, this querycloak knows up to 2; nothing in it was changed; use the newer querycloak"),
         (with_scribbles, "is damaged; nothing in it was changed; put a copy of it back"),
         (with_a_lost_page, "is damaged; nothing in it was changed"),

@@ -26,12 +26,15 @@ from querycloak.logs.formats.delimited import DelimitedReader, Layout
 from querycloak.logs.formats.json_lines import parse_object
 from querycloak.logs.formats.ubi import UbiReader, is_ubi
 from querycloak.logs.schema import REQUIRED
+from querycloak.privacy.parameters import one_of
+from querycloak.sentence import Sentence
 
 FORMATS = ("aol", "excite", "sogou", "ubi", "table")
-ACCEPTED = (
+ACCEPTED = Sentence(
     "aol (AnonID, Query, QueryTime, ItemRank, ClickURL with tabs), excite (user, yymmddHHMMSS, query with tabs), "
     "sogou (time, user, [query], rank and order, url with tabs), ubi (OpenSearch UBI as JSON lines), and any "
-    "CSV, TSV, JSON lines or Parquet with --columns user=...,time=...,query=..."
+    "CSV, TSV, JSON lines or Parquet with {mapping}",
+    mapping=table.mapping_of("user", "time", "query"),
 )
 _LINES_LOOKED_AT = 200
 _FITTING_SHARE = 0.8
@@ -83,11 +86,13 @@ def choose_reader(
     encoding: str | None = None,
 ) -> tuple[str, Reader]:
     """The name of the log's format and a reader for it; all files must agree."""
-    if log_format is not None and log_format not in FORMATS:
-        raise ParameterError(f"log_format must be one of {', '.join(FORMATS)}; it is {log_format!r}")
+    if log_format is not None:
+        one_of("log_format", log_format, FORMATS, "leave it out if the log tells it by itself")
     if columns is not None:
         if log_format not in (None, "table"):
-            raise ParameterError(f"columns goes with log_format table; it is {log_format!r}")
+            raise ParameterError(
+                Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
+            )
         log_format, columns = "table", table.checked_mapping(columns)
     heads = [_head(file, encoding) for file in files]
     names = [log_format or _sniff(head) for head in heads]
@@ -123,10 +128,21 @@ def _sniff(head: Head) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise UnknownFormat(f"{head.label} could be {' or '.join(fitting)}: say which with --log-format")
+        several = " or ".join(fitting)
+        raise UnknownFormat(
+            Sentence("{label} could be {several}: say which with {log_format}", label=head.label, several=several)
+        )
     if len(head.data) - len(head.data.translate(None, _NO_TEXT)) > _NO_TEXT_SHARE * len(head.data):
-        raise UnknownFormat(f"{head.label} is not text (a binary file?). Accepted are {ACCEPTED}")
-    raise UnknownFormat(f"the format of {head.label} is not known. Accepted are {ACCEPTED}; name it with --log-format")
+        raise UnknownFormat(
+            Sentence("{label} is not text (a binary file?). Accepted are {formats}", label=head.label, formats=ACCEPTED)
+        )
+    raise UnknownFormat(
+        Sentence(
+            "the format of {label} is not known. Accepted are {formats}; name it with {log_format}",
+            label=head.label,
+            formats=ACCEPTED,
+        )
+    )
 
 
 def _share(lines: list[bytes], fits: Callable[[bytes], object]) -> bool:

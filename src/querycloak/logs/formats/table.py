@@ -32,6 +32,8 @@ from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_nu
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
 from querycloak.logs.times import in_range, iso_or_epoch
 from querycloak.logs.urls import shortened
+from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Action, Sentence
 from querycloak.words.spans import Mask, Spans
 
 SEPARATORS = (b"\t", b",", b";", b"|")
@@ -45,11 +47,9 @@ def parse_mapping(text: str) -> dict[str, str]:
     for pair in text.split(","):
         ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
         if not equals or not theirs:
-            raise ParameterError(
-                f"columns must look like user=...,time=...,query=... (rank and url may follow); it is {text!r}"
-            )
+            refuse("columns", "written like user=...,time=...,query=...", text, "rank=... and url=... may follow")
         if ours in mapping:
-            raise ParameterError(f"columns maps {ours!r} twice; say once which column it is")
+            raise ParameterError(Sentence("{columns} maps {ours!r} twice; say once which column it is", ours=ours))
         mapping[ours] = theirs
     return checked_mapping(mapping)
 
@@ -58,11 +58,21 @@ def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
     """The mapping, if it names our columns and all that a log needs."""
     unknown = [name for name in mapping if name not in COLUMNS]
     if unknown:
-        raise ParameterError(f"columns maps {unknown[0]!r}, which is none of {', '.join(COLUMNS)}")
+        known = ", ".join(COLUMNS)
+        raise ParameterError(
+            Sentence("{columns} maps {unknown!r}, which is none of {known}", unknown=unknown[0], known=known)
+        )
     lacking = [name for name in REQUIRED if name not in mapping]
     if lacking:
-        raise ParameterError(f"columns must also say which column is {' and '.join(lacking)}")
+        names = " and ".join(lacking)
+        raise ParameterError(Sentence("{columns} must also say which column is {names}", names=names))
     return dict(mapping)
+
+
+def mapping_of(*ours: str) -> Action:
+    """How to say which columns are ours."""
+    python = ", ".join(f'"{name}": ...' for name in ours)
+    return Action(f"columns={{{python}}}", ("--columns", ",".join(f"{name}=..." for name in ours)))
 
 
 def looks_like_names(names: Sequence[str]) -> bool:
@@ -78,7 +88,15 @@ def resolve(mapping: Mapping[str, str] | None, names: Sequence[str], label: str)
     shown = f"existing columns: {', '.join(names)}" if looks_like_names(names) else "its first line is no header"
     for ours in REQUIRED:
         if ours not in mapping:
-            raise MissingColumn(f"{label} has no column {ours}: say which it is with --columns {ours}=...; {shown}")
+            raise MissingColumn(
+                Sentence(
+                    "{label} has no column {ours}: say which it is with {mapping}; {shown}",
+                    label=label,
+                    ours=ours,
+                    mapping=mapping_of(ours),
+                    shown=shown,
+                )
+            )
     for theirs in mapping.values():
         if theirs not in names:
             raise MissingColumn(f"{label} has no column {theirs!r}; {shown}")
@@ -178,8 +196,13 @@ class JsonColumns:
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
         raise MissingColumn(
-            f"none of the first objects of {label} has the columns {', '.join(names)}: say which they are with "
-            "--columns user=...,time=...,query=... (dotted paths such as event.query)"
+            Sentence(
+                "none of the first objects of {label} has the columns {names}: say which they are with {mapping} "
+                "(dotted paths such as event.query)",
+                label=label,
+                names=", ".join(names),
+                mapping=mapping_of(*REQUIRED),
+            )
         )
 
 

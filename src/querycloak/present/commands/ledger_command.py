@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from querycloak.privacy.books.ledger import Account, Charge
+from querycloak.privacy.books.ledger import Account, Charge, Ledger
 from querycloak.privacy.chance.exact import shown_up
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ _WIDTH = 80
 
 
 def show_accounts(
-    accounts: Sequence[Account], *, tightly: bool = False, at_delta: float | None = None, as_json: bool = False
+    ledger: Ledger,
+    accounts: Sequence[Account],
+    *,
+    tightly: bool = False,
+    at_delta: float | None = None,
+    as_json: bool = False,
 ) -> None:
     """Print limits, spending and every charge; if asked, also what the charges come to when composed tightly."""
     together = {each.population: each.composed(at_delta) for each in accounts if each.charges} if tightly else {}
@@ -31,7 +36,7 @@ def show_accounts(
         sys.stdout.write("\n")
         return
     if not accounts:
-        sys.stdout.write("no population has a budget yet: querycloak ledger set NAME --epsilon 8 --delta 1e-6\n")
+        sys.stdout.write(f"no population has a budget yet: {ledger.how_to_set('NAME').as_typed()}\n")
     for account in accounts:
         (epsilon, delta), (left_epsilon, left_delta) = account.spent, account.left
         sys.stdout.write(

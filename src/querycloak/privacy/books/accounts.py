@@ -1,6 +1,5 @@
 """An account of the ledger: a limit, what was charged to it, and so what is left."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from querycloak.errors import BudgetRefused, ParameterError
 from querycloak.privacy.chance.exact import rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, coverage
+from querycloak.sentence import Action, Sentence
 
 if TYPE_CHECKING:
     from querycloak.privacy.composing.composition import Composed
 
-__all__ = ["Account", "Charge", "how_to_set"]
+__all__ = ["Account", "Charge"]
 
 _DIGITS = 4
 
@@ -107,8 +107,11 @@ class Account:
             ],
         }
 
-    def require(self, guarantee: Guarantee) -> None:
-        """Refuse a guarantee that this population cannot pay, or that cannot be added to what it has paid."""
+    def require(self, guarantee: Guarantee, raise_limit: Action) -> None:
+        """Refuse a guarantee that this population cannot pay, or that cannot be added to what it has paid.
+
+        raise_limit: how the owner allows more.
+        """
         if guarantee.kind == "syntactic":
             return
         if guarantee.unit != "user":
@@ -125,9 +128,17 @@ class Account:
             )
         asked = guarantee.cost
         if any(one > rest for one, rest in zip(asked, self.left, strict=True)):
-            raise BudgetRefused(self._refusal(asked))
+            raise BudgetRefused(
+                Sentence(
+                    "the ledger refuses: population {population!r}, epsilon and delta: {figures}; ask for less, or let "
+                    "the owner raise the limit: {raise_limit}",
+                    population=self.population,
+                    figures=self._figures(asked),
+                    raise_limit=raise_limit,
+                )
+            )
 
-    def _refusal(self, asked: tuple[Fraction, Fraction]) -> str:
+    def _figures(self, asked: tuple[Fraction, Fraction]) -> str:
         limit = stated(self.epsilon_limit), stated(self.delta_limit)
         parts = [
             ("allows", limit, ROUND_FLOOR),
@@ -135,19 +146,10 @@ class Account:
             ("asked", asked, ROUND_CEILING),
             ("left", self.left, ROUND_FLOOR),
         ]
-        figures = ", ".join(
+        return ", ".join(
             f"{word} {_decimal(epsilon, rounding)} and {_decimal(delta, rounding)}"
             for word, (epsilon, delta), rounding in parts
         )
-        return (
-            f"the ledger refuses: population {self.population!r}, epsilon and delta: {figures}; ask for less, or let "
-            f"the owner raise the limit: {how_to_set(self.population)}"
-        )
-
-
-def how_to_set(population: str) -> str:
-    """The command that sets a limit."""
-    return f"querycloak ledger set {shlex.quote(population)} --epsilon E --delta D"
 
 
 def _decimal(exact: Fraction, rounding: str) -> str:

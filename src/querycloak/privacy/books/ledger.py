@@ -13,9 +13,10 @@ from typing import Any
 
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
 from querycloak.privacy import order
-from querycloak.privacy.books.accounts import Account, Charge, how_to_set
+from querycloak.privacy.books.accounts import Account, Charge
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, share
+from querycloak.sentence import Action, Sentence
 
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
@@ -23,7 +24,6 @@ APPLICATION = 0x51434C47  # "QCLG", where SQLite keeps the program that a file b
 VERSION = 2
 MAGIC = b"SQLite format 3\x00"
 LONGEST_NAME = 100
-OTHER_FILE = "name another file with --ledger or QUERYCLOAK_LEDGER"
 
 FIRST_TABLES = (
     "CREATE TABLE populations (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
@@ -43,6 +43,9 @@ SECOND_TABLES = (
 )
 CHARGES = """SELECT id, made, method, guarantee, parameters,
     (SELECT group_concat(digest) FROM releases WHERE charge = id) FROM charges WHERE population = ? ORDER BY id"""
+OTHER_FILE = Sentence(
+    "name another file with {ledger} or QUERYCLOAK_LEDGER", ledger=Action("Ledger(FILE)", ("--ledger", "FILE"))
+)
 
 
 class Ledger:
@@ -50,6 +53,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, wait_seconds: float = 30.0) -> None:
         self.path = Path(path) if path is not None else default_path()
+        self._named = path is not None
         self._wait_seconds = number_above_zero("wait_seconds", wait_seconds, "say how long to wait for other runs")
 
     def set_limit(self, population: str, epsilon: float, delta: float) -> Account:
@@ -66,12 +70,31 @@ class Ledger:
             )
             return self._account(connection, population)
 
+    def how_to_set(self, population: str) -> Action:
+        """How the owner of this ledger sets a limit."""
+        limit = ("--epsilon", "E", "--delta", "D", *self._option())
+        # A name that begins like an option goes last, behind the sign that ends options.
+        words = (*limit, "--", population) if population.startswith("-") else (population, *limit)
+        call = f"{self._call()}.set_limit({population!r}, epsilon=E, delta=D)"
+        return Action(call, ("querycloak", "ledger", "set", *words))
+
+    def how_to_show(self) -> Action:
+        """How to look at this ledger, and for releases that it does not know of yet."""
+        call = f"querycloak.releases.unfinished.reconcile({self._call()})"
+        return Action(call, ("querycloak", "ledger", "show", *self._option()))
+
+    def _option(self) -> tuple[str, ...]:
+        return ("--ledger", str(self.path)) if self._named else ()
+
+    def _call(self) -> str:
+        return f"Ledger({str(self.path)!r})" if self._named else "Ledger()"
+
     def check(self, population: str, guarantee: Guarantee) -> Account:
         """Raise what `charge` would raise, and write nothing; the account as it stands."""
         _check_name(population)
         with self._open("BEGIN") as connection:
             account = self._account(connection, population)
-        account.require(guarantee)
+        account.require(guarantee, self.how_to_set(population))
         return account
 
     def charge(self, population: str, guarantee: Guarantee, *, method: str, parameters: Mapping[str, Any]) -> Charge:
@@ -80,7 +103,7 @@ class Ledger:
         _check_name(population)
         written, made = _json(parameters), datetime.now(UTC).isoformat(timespec="seconds")
         with self._open("BEGIN IMMEDIATE") as connection:
-            self._account(connection, population).require(guarantee)
+            self._account(connection, population).require(guarantee, self.how_to_set(population))
             row = connection.execute(
                 "INSERT INTO charges (population, made, method, guarantee, parameters) VALUES (?, ?, ?, ?, ?)",
                 (population, made, method, _json(guarantee.to_json()), written),
@@ -114,6 +137,8 @@ class Ledger:
 
     def show(self, population: str | None = None) -> tuple[Account, ...]:
         """Return the accounts, by name; a ledger that does not exist yet has none."""
+        if population is not None:
+            _check_name(population)
         with self._open("BEGIN") as connection:
             named = connection.execute("SELECT name FROM populations ORDER BY name").fetchall()
             names = [name for (name,) in named] if population is None else [population]
@@ -123,7 +148,11 @@ class Ledger:
         limit = connection.execute("SELECT epsilon, delta FROM populations WHERE name = ?", (population,)).fetchone()
         if limit is None:
             raise ParameterError(
-                f"population {population!r} has no limit in the ledger; set one first: {how_to_set(population)}"
+                Sentence(
+                    "population {name!r} has no limit in the ledger; set one first: {set_limit}",
+                    name=population,
+                    set_limit=self.how_to_set(population),
+                )
             )
         rows = connection.execute(CHARGES, (population,)).fetchall()
         try:
@@ -196,11 +225,11 @@ def _is_ledger(path: Path) -> bool:
     except OSError as error:
         problem = os.strerror(error.errno or 0).lower()
     if problem:
-        raise InputError(f"the ledger {str(path)!r} cannot be read: {problem}; {OTHER_FILE}")
+        raise InputError(_with_way_out(f"the ledger {str(path)!r} cannot be read: {problem}"))
     if not head:
         return False
     if len(head) < 100 or not head.startswith(MAGIC) or int.from_bytes(head[68:72], "big") != APPLICATION:
-        raise InputError(f"{str(path)!r} is not a ledger of querycloak; nothing in it was changed; {OTHER_FILE}")
+        raise InputError(_with_way_out(f"{str(path)!r} is not a ledger of querycloak; nothing in it was changed"))
     version = int.from_bytes(head[60:64], "big")
     if version > VERSION:
         raise InputError(
@@ -218,7 +247,7 @@ def _create(path: Path) -> None:
     except OSError as error:
         problem = os.strerror(error.errno or 0).lower()
     if problem:
-        raise ResourceError(f"the ledger {str(path)!r} cannot be made: {problem}; {OTHER_FILE}")
+        raise ResourceError(_with_way_out(f"the ledger {str(path)!r} cannot be made: {problem}"))
 
 
 def _damaged(path: Path) -> InputError:
@@ -242,8 +271,12 @@ def _translated(error: sqlite3.Error, path: Path, waited: float) -> QuerycloakEr
         sqlite3.SQLITE_IOERR: "the disk failed",
     }
     if code in shortages:
-        return ResourceError(f"the ledger {str(path)!r} was not changed: {shortages[code]}; {OTHER_FILE}")
+        return ResourceError(_with_way_out(f"the ledger {str(path)!r} was not changed: {shortages[code]}"))
     return _damaged(path)
+
+
+def _with_way_out(problem: str) -> Sentence:
+    return Sentence("{problem}; {way_out}", problem=problem, way_out=OTHER_FILE)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -258,10 +291,18 @@ def _check_charge(connection: sqlite3.Connection, number: int, digest: str) -> N
 
 
 def _check_name(population: object) -> None:
-    rule = f"a name of 1 to {LONGEST_NAME} printable characters, no blank at its ends"
     fits = isinstance(population, str) and 0 < len(population) <= LONGEST_NAME and population.isprintable()
     if not fits or population != str(population).strip():
-        refuse("population", rule, population, "name the people behind the log, such as shop-users")
+        # Not by `refuse`: one command takes the name by an option, another as it stands.
+        rule = f"of 1 to {LONGEST_NAME} printable characters, without a blank at its ends"
+        way_out = "name the people behind the log, such as shop-users"
+        said = Sentence(
+            "the name of a population must be {rule}, got {name!r}; {way_out}",
+            rule=rule,
+            name=population,
+            way_out=way_out,
+        )
+        raise ParameterError(said, parameter="population", rule=rule, value=population, way_out=way_out)
 
 
 def _json(values: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from querycloak.privacy import order
 from querycloak.privacy.books.ledger import Account, Ledger
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +71,13 @@ class Accounting:
             return
         except QuerycloakError as error:
             problem = type(error)(
-                "the release is written and charged, but the ledger shows no release for charge "
-                f"{self.charge}: {error}; querycloak ledger show looks for it again"
+                Sentence(
+                    "the release is written and charged, but the ledger shows no release for charge {charge}: "
+                    "{problem}; {show} looks for it again",
+                    charge=self.charge,
+                    problem=error.sentence,
+                    show=self.ledger.how_to_show(),
+                )
             )
         raise problem
 
@@ -218,8 +224,7 @@ def payer(ledger: Ledger | None, population: str | None) -> tuple[Ledger, str] |
         return None
     if ledger is None or population is None:
         raise ParameterError(
-            "a ledger and a population go together; say which ledger, and who is behind the log: "
-            "--ledger FILE --population NAME"
+            Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
         )
     return ledger, population
 
