@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import EngineError
-from querycloak.present.wording import as_typed
-from tests.commands import querycloak
+from tests.commands import in_process, querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
 KEYS = [
@@ -76,7 +75,7 @@ def test_inspect_as_json(log: Path, tmp: Path) -> None:
 
 
 def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
-    done = querycloak("inspect", log, COLUMNS="80")
+    done = in_process("inspect", log, COLUMNS="80")
     assert done.returncode == 0
     assert done.stdout.startswith("PRIVATE OUTPUT")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
@@ -84,7 +83,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
 
 
 def test_demo_shows_the_main_job() -> None:
-    done = querycloak("demo", "--users", "1500", COLUMNS="80")
+    done = in_process("demo", "--users", "1500", COLUMNS="80")
     assert done.returncode == 0
     assert re.search(r"^users +1,500$", done.stdout, re.MULTILINE)
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
@@ -141,7 +140,7 @@ def test_every_mistake_is_one_line_and_exit_2(tmp_path: Path, tmp: Path, argumen
     places = {name: str(write(tmp_path / f"{name}.tsv", content)) for name, content in files.items()}
     (tmp_path / "folder").mkdir()
     places["folder"] = str(tmp_path / "folder")
-    done = querycloak(*(argument.format(**places) for argument in arguments), tmp=tmp)
+    done = in_process(*(argument.format(**places) for argument in arguments), tmp=tmp)
     assert done.returncode == 2
     assert done.stdout == ""
     assert message in done.stderr
@@ -151,7 +150,7 @@ def test_every_mistake_is_one_line_and_exit_2(tmp_path: Path, tmp: Path, argumen
 
 
 def test_no_room_for_the_private_folder(log: Path, tmp_path: Path) -> None:
-    done = querycloak("inspect", log, tmp=tmp_path / "nowhere")
+    done = in_process("inspect", log, tmp=tmp_path / "nowhere")
     assert done.returncode == 2
     assert "set QUERYCLOAK_TMP to a folder with room" in done.stderr
 
@@ -159,11 +158,11 @@ def test_no_room_for_the_private_folder(log: Path, tmp_path: Path) -> None:
 def test_too_many_bad_rows_can_be_looked_at_and_allowed(tmp_path: Path, tmp: Path) -> None:
     log = write(tmp_path / "log.tsv", aol(ROWS) + "prose\n" * 8)
     aside = tmp_path / "aside.jsonl"
-    refused = querycloak("inspect", log, "--set-aside", aside, tmp=tmp)
+    refused = in_process("inspect", log, "--set-aside", aside, tmp=tmp)
     assert refused.returncode == 2
     assert "--max-bad" in refused.stderr
     assert aside.read_text().count("L103") == 8
-    assert querycloak("inspect", log, "--max-bad", "0.5", "--json", tmp=tmp).returncode == 0
+    assert in_process("inspect", log, "--max-bad", "0.5", "--json", tmp=tmp).returncode == 0
 
 
 def test_a_bug_says_so_without_its_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,7 +288,7 @@ def test_help_loads_no_engine(arguments: list[str]) -> None:
 
 def test_summaries_of_commands_are_not_cut() -> None:
     for arguments in ([], ["guarantee"], ["release"], ["tune"], ["ledger"]):
-        done = querycloak(*arguments, "--help", COLUMNS="80")
+        done = in_process(*arguments, "--help", COLUMNS="80")
         assert done.returncode == 0
         assert "..." not in done.stdout.split("Commands:")[1]
         assert all(len(line) <= 80 for line in done.stdout.splitlines())
@@ -299,19 +298,3 @@ def test_version() -> None:
     done = querycloak("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"querycloak \d+\.\d+\S*\n", done.stdout)
-
-
-@pytest.mark.parametrize(
-    ("message", "shown"),
-    [
-        ("per_user must be at least 1, got 0", "--per-user must be at least 1, got 0"),
-        ("epsilon and delta must be given: the budget", "--epsilon and --delta must be given: the budget"),
-        ("give the budget (epsilon, delta), never both", "give the budget (--epsilon, --delta), never both"),
-        ("delta must be a number below 1, got None; give one", "--delta must be given, a number below 1; give one"),
-        ("columns maps 'per_user', which is none", "columns maps 'per_user', which is none"),
-        ("somebody's min_users and nobody's keys", "somebody's --min-users and nobody's keys"),
-        ("users must not be fooled by some_thing (or so)", "--users must not be fooled by some_thing (or so)"),
-    ],
-)
-def test_messages_name_options(message: str, shown: str) -> None:
-    assert as_typed(message) == shown

@@ -14,7 +14,7 @@ from querycloak import Clicks, KAnonymity, Ledger, Optimal, QueryPool
 from querycloak.audits.leaks import leaks_in, leaks_in_folder
 from querycloak.methods.method import Method
 from querycloak.releases.loading import load
-from tests.commands import querycloak
+from tests.commands import in_process, querycloak
 from tests.logs import AOL_HEADER, Row, aol, write
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "1")
@@ -45,7 +45,7 @@ def tmp(tmp_path: Path) -> Path:
 
 
 def test_guarantee_as_json_without_data() -> None:
-    done = querycloak("guarantee", "clicks", "--variant", "paper", "--per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
+    done = in_process("guarantee", "clicks", "--variant", "paper", "--per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert list(told) == ["method", "variant", "parameters", "claimed", "proven"]
@@ -76,7 +76,7 @@ def test_a_guarantee_or_dry_run_loads_no_engine(log: Path) -> None:
 
 
 def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
-    done = querycloak("guarantee", "clicks", *BUDGET, "--explain", "--population-size", "5000")
+    done = in_process("guarantee", "clicks", *BUDGET, "--explain", "--population-size", "5000")
     assert done.returncode == 0
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert "50 %" in done.stdout
@@ -84,9 +84,9 @@ def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
 
 
 def test_affinity_warns_of_words_that_few_users_know() -> None:
-    assert "--min-word-users 10 holds them back" in querycloak("guarantee", "affinity", "--min-users", "10").stderr
+    assert "--min-word-users 10 holds them back" in in_process("guarantee", "affinity", "--min-users", "10").stderr
     for words in ("10", "12"):
-        assert not querycloak("guarantee", "affinity", "--min-users", "10", "--min-word-users", words).stderr
+        assert not in_process("guarantee", "affinity", "--min-users", "10", "--min-word-users", words).stderr
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
     ],
 )
 def test_guarantee_for_people_shows_parameters_as_options(arguments: list[str], heading: str) -> None:
-    shown = querycloak("guarantee", *arguments).stdout
+    shown = in_process("guarantee", *arguments).stdout
     assert heading in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())
     assert not any(sign in shown for sign in ("True", "False", "None", "{", "[", "_per_"))
@@ -125,11 +125,11 @@ def test_what_semantic_names_is_looked_at_before_the_log(tmp_path: Path) -> None
         (["--taxonomy", str(tmp_path / "none.csv")], "give a .csv, .tsv or .parquet file with the columns id, labels"),
     ):
         for command in (["guarantee", "semantic"], ["release", "semantic", str(own), "--dry-run"]):
-            done = querycloak(*command, "--epsilon", "8", *named)
+            done = in_process(*command, "--epsilon", "8", *named)
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
             assert message in done.stderr
     for named in (["--domain", "disease|sport"], ["--domain", "Shoe", "--taxonomy", str(own)]):
-        assert querycloak("guarantee", "semantic", "--epsilon", "8", *named).returncode == 0
+        assert in_process("guarantee", "semantic", "--epsilon", "8", *named).returncode == 0
 
 
 def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Path, tmp_path: Path, tmp: Path) -> None:
@@ -146,7 +146,7 @@ def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Pat
 
 
 def test_release_as_tsv_and_card_as_json(log: Path, tmp_path: Path) -> None:
-    done = querycloak("release", "k-anonymity", log, "--min-users", "101", "--format", "tsv", "--out", tmp_path / "out", "--json")  # noqa: E501  # fmt: skip
+    done = in_process("release", "k-anonymity", log, "--min-users", "101", "--format", "tsv", "--out", tmp_path / "out", "--json")  # noqa: E501  # fmt: skip
     assert done.returncode == 0
     card = json.loads(done.stdout)
     assert card["proven"]["kind"] == "syntactic"
@@ -157,12 +157,12 @@ def test_release_as_tsv_and_card_as_json(log: Path, tmp_path: Path) -> None:
 def test_the_ledger_pays_refuses_and_shows(log: Path, tmp_path: Path, tmp: Path) -> None:
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
     paid = (*ledger, "--population", "people")
-    unknown = querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp)
+    unknown = in_process("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp)
     assert unknown.returncode == 2
     assert "querycloak ledger set people" in unknown.stderr
-    assert querycloak("ledger", "set", "people", "--epsilon", "6", "--delta", "0.01", *ledger).returncode == 0
-    assert querycloak("release", "clicks", "no-such-log", *BUDGET, *paid, "--dry-run").returncode == 2
-    dry = querycloak("release", "clicks", log, *BUDGET, *paid, "--dry-run", "--json")
+    assert in_process("ledger", "set", "people", "--epsilon", "6", "--delta", "0.01", *ledger).returncode == 0
+    assert in_process("release", "clicks", "no-such-log", *BUDGET, *paid, "--dry-run").returncode == 2
+    dry = in_process("release", "clicks", log, *BUDGET, *paid, "--dry-run", "--json")
     assert dry.returncode == 0
     assert json.loads(dry.stdout)["charge"]["account"]["spent"]["epsilon"] == 0
     assert querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp).returncode == 0
@@ -170,10 +170,10 @@ def test_the_ledger_pays_refuses_and_shows(log: Path, tmp_path: Path, tmp: Path)
     assert refused.returncode == 3
     assert "the ledger refuses" in refused.stderr
     assert not (tmp_path / "b").exists()
-    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    (account,) = json.loads(in_process("ledger", "show", "--json", *ledger).stdout)
     assert account["spent"]["epsilon"] == 4
     assert [charge["status"] for charge in account["charges"]] == ["released"]
-    assert "2 left" in querycloak("ledger", "show", "people", *ledger).stdout
+    assert "2 left" in in_process("ledger", "show", "people", *ledger).stdout
     assert json.loads((tmp_path / "a" / "card.json").read_text())["accounting"]["population"] == "people"
 
 
@@ -182,11 +182,11 @@ def test_a_killed_release_is_whole_or_none_and_never_uncharged(
     log: Path, tmp_path: Path, tmp: Path, place: str
 ) -> None:
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
-    querycloak("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
+    in_process("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
     out = tmp_path / "out"
     command = ("release", "clicks", log, *BUDGET, "--out", out, *ledger, "--population", "people")
     assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT=place).returncode == -9
-    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    (account,) = json.loads(in_process("ledger", "show", "--json", *ledger).stdout)
     assert len(account["charges"]) == (place != "before charge")
     if out.exists():
         assert load(out).table("clicks").num_rows
@@ -199,48 +199,48 @@ def test_a_killed_release_is_whole_or_none_and_never_uncharged(
 
 def test_a_release_that_outlived_its_process_is_found_by_ledger_show(log: Path, tmp_path: Path, tmp: Path) -> None:
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
-    querycloak("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
+    in_process("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
     command = ("release", "clicks", log, *BUDGET, "--out", tmp_path / "out", *ledger, "--population", "people")
     assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT="after rename").returncode == -9
-    assert "released" in querycloak("ledger", "show", *ledger).stdout
-    (account,) = json.loads(querycloak("ledger", "show", "--json", *ledger).stdout)
+    assert "released" in in_process("ledger", "show", *ledger).stdout
+    (account,) = json.loads(in_process("ledger", "show", "--json", *ledger).stdout)
     digest = hashlib.sha256((tmp_path / "out" / "card.json").read_bytes()).hexdigest()
     assert account["charges"][0]["releases"] == [digest]
 
 
 def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
     yearly = ("guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "32", "--selection", "gaussian")
-    told = json.loads(querycloak(*yearly, "--releases", "12", "--composition", "pld", "--json").stdout)
+    told = json.loads(in_process(*yearly, "--releases", "12", "--composition", "pld", "--json").stdout)
     assert list(told)[-1] == "composition"
     both = told["composition"]
     assert (both["releases"], both["sum"]["epsilon"]) == (12, 12.0)
     assert both["privacy_loss_distribution"]["epsilon"] == 3.441  # as test_composition.py has it
-    shown = querycloak(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
+    shown = in_process(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
     assert "12 such: epsilon 12, delta 1.199e-05 by the sum." in shown
     assert "at delta 0.0001" in shown
     assert "fixed beforehand" in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())
-    assert "privacy-loss" not in querycloak(*yearly, "--releases", "12").stdout
+    assert "privacy-loss" not in in_process(*yearly, "--releases", "12").stdout
 
 
 def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tmp: Path) -> None:
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
-    querycloak("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
-    assert "By" not in querycloak("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
+    in_process("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
+    assert "By" not in in_process("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
     budget = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "8", "--selection", "gaussian")
     for number in range(2):
         paid = (*ledger, "--population", "people", "--composition", "pld", "--quiet")
-        done = querycloak("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
+        done = in_process("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
         assert (done.returncode, done.stderr) == (0, "")
     card = json.loads((tmp_path / "0" / "card.json").read_text())
     assert card["composition"]["sum"]["epsilon"] == 4
     assert card["composition"]["privacy_loss_distribution"]["condition"].startswith("holds: everything in one release")
     assert load(tmp_path / "0").composition == card["composition"]
     assert "privacy-loss distributions" in (tmp_path / "0" / "README.md").read_text()
-    (account,) = json.loads(querycloak("ledger", "show", "--json", "--composition", "pld", *ledger).stdout)
+    (account,) = json.loads(in_process("ledger", "show", "--json", "--composition", "pld", *ledger).stdout)
     tighter = account["composition"]["privacy_loss_distribution"]
     assert tighter["epsilon"] < 6.5 < account["spent"]["epsilon"] == account["composition"]["sum"]["epsilon"] == 8
-    text = querycloak("ledger", "show", "people", "--composition", "pld", *ledger).stdout
+    text = in_process("ledger", "show", "people", "--composition", "pld", *ledger).stdout
     assert f"epsilon {tighter['epsilon']:g}" in " ".join(text.split())
     assert text.rstrip().endswith("The limit counts sums.")
 
@@ -255,7 +255,7 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
     book = Ledger(place)
     book.set_limit("people", 1, 1e-6)
     charge(book, KAnonymity(min_users=2, keys="log"), QueryPool(epsilon=1000.0, variant="paper"))
-    lines = querycloak("ledger", "show", "--ledger", place).stdout.splitlines()
+    lines = in_process("ledger", "show", "--ledger", place).stdout.splitlines()
     assert lines[0] == "people: epsilon 0 spent, 1 left; delta 0 spent, 1e-06 left"
     assert lines[1] == "  the sum covers 0 of 2 releases; the others bound nothing, or one step only"
     assert [line.split()[2:] for line in lines[3:]] == [
@@ -264,57 +264,57 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
     ]
     book.set_limit("people", 1000, 0.9)
     charge(book, Clicks(epsilon=123.4, delta=2.25e-7), Optimal(epsilon=1.0, delta=0.5, variant="paper"))
-    shown = querycloak("ledger", "show", "--ledger", place, "--composition", "pld").stdout
+    shown = in_process("ledger", "show", "--ledger", place, "--composition", "pld").stdout
     assert "the sum covers 1 of 4 releases" in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "sampling-only" in shown
-    (account,) = json.loads(querycloak("ledger", "show", "--ledger", place, "--composition", "pld", "--json").stdout)
+    (account,) = json.loads(in_process("ledger", "show", "--ledger", place, "--composition", "pld", "--json").stdout)
     assert account["condition"] == "covers 1 of 4 releases; the others bound nothing, or one step only"
     assert account["composition"]["privacy_loss_distribution"]["condition"].startswith(account["condition"])
 
 
 def test_what_covers_one_step_says_so_wherever_it_is_added_up(log: Path, tmp_path: Path) -> None:
     sampled = ("optimal", "--epsilon", "1", "--delta", "0.001", "--variant", "paper")
-    once = json.loads(querycloak("guarantee", *sampled, "--composition", "pld", "--json").stdout)["composition"]
+    once = json.loads(in_process("guarantee", *sampled, "--composition", "pld", "--json").stdout)["composition"]
     assert once["privacy_loss_distribution"]["condition"] == (
         "covers one step of the method only: nothing bounds what the rest of it tells"
     )
-    thrice = json.loads(querycloak("guarantee", *sampled, "--releases", "3", "--json").stdout)["composition"]
+    thrice = json.loads(in_process("guarantee", *sampled, "--releases", "3", "--json").stdout)["composition"]
     said = thrice["privacy_loss_distribution"]["condition"]
     assert said.startswith("covers one step of the method only: nothing bounds what the rest of it tells; it holds if")
-    text = " ".join(querycloak("guarantee", *sampled, "--releases", "3").stdout.split())
+    text = " ".join(in_process("guarantee", *sampled, "--releases", "3").stdout.split())
     assert "by the sum. This covers one step of the method only" in text
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
-    querycloak("ledger", "set", "people", "--epsilon", "1", "--delta", "0.01", *ledger)
+    in_process("ledger", "set", "people", "--epsilon", "1", "--delta", "0.01", *ledger)
     paid = (*ledger, "--population", "people", "--dry-run")
-    dry = querycloak("release", *sampled[:1], log, *sampled[1:], *paid).stdout
+    dry = in_process("release", *sampled[:1], log, *sampled[1:], *paid).stdout
     assert "that is for one step only" in " ".join(dry.split())
     rule = ("k-anonymity", log, "--min-users", "5")
-    assert "charge: nothing, but recorded for people" in querycloak("release", *rule, *paid).stdout
-    done = querycloak("release", *rule, "--out", tmp_path / "out", *paid[:-1])
+    assert "charge: nothing, but recorded for people" in in_process("release", *rule, *paid).stdout
+    done = in_process("release", *rule, "--out", tmp_path / "out", *paid[:-1])
     assert "accounting: recorded for people" in done.stdout
 
 
 def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
     auto = ("--epsilon", "8", "--delta", "1e-3", "--per-user", "auto")
-    done = querycloak("release", "clicks", log, *auto, "--out", tmp_path / "out")
+    done = in_process("release", "clicks", log, *auto, "--out", tmp_path / "out")
     assert done.returncode == 0
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
     assert f"chosen for this log: --per-user {chosen}, " in done.stdout
     plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
-    assert json.loads(querycloak("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
+    assert json.loads(in_process("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
 
 
 def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None:
     tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3", "--two-draws")
-    private = querycloak(*tune)
+    private = in_process(*tune)
     assert private.returncode == 0
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
     assert "--per-user auto chooses and pays" in private.stdout
     assert all(len(line) <= 80 for line in private.stdout.splitlines())
     assert "█" in private.stdout
-    assert querycloak(*tune, "--public").stdout.startswith("per user  selection")
-    told = json.loads(querycloak(*tune, "--json").stdout)
+    assert in_process(*tune, "--public").stdout.startswith("per user  selection")
+    told = json.loads(in_process(*tune, "--json").stdout)
     assert (told["private"], told["method"]) == (True, "clicks")
     assert [each["per_user"] for each in told["yields"]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert told["yields"][0]["keys"] >= 2
@@ -322,7 +322,7 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
 
 def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> None:
     auto = ("--epsilon", "20", "--delta", "1e-2", "--per-user", "auto", "--no-clicks")
-    done = querycloak("release", "sessions", log, *auto, "--out", tmp_path / "out")
+    done = in_process("release", "sessions", log, *auto, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]
     assert chosen["per_user"] is None
@@ -342,21 +342,21 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
     ],
 )
 def test_help_of_a_method_tells_what_is_true_of_it(arguments: list[str], told: str) -> None:
-    shown = querycloak(*arguments, "--help", COLUMNS="80").stdout
+    shown = in_process(*arguments, "--help", COLUMNS="80").stdout
     assert told in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
-    done = querycloak("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
+    done = in_process("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["proven"]["epsilon"] == 5
     assert (tmp_path / "out" / "clicks.tsv").exists()
-    bad = querycloak("guarantee", "clicks", "--plan", write(tmp_path / "bad.toml", "epsilom = 4\n"))
+    bad = in_process("guarantee", "clicks", "--plan", write(tmp_path / "bad.toml", "epsilom = 4\n"))
     assert bad.returncode == 2
     assert "the plan has 'epsilom', which is no option here" in bad.stderr
-    missing = querycloak("guarantee", "clicks", "--plan", tmp_path / "none.toml")
+    missing = in_process("guarantee", "clicks", "--plan", tmp_path / "none.toml")
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
@@ -406,7 +406,7 @@ def test_every_mistake_is_one_line_and_leaves_nothing(
     bad = write(tmp_path / "bad.tsv", AOL_HEADER + "\n" + "SECRETUSER secret query\n" * 30)
     places = {"log": str(log), "folder": str(folder), "bad": str(bad)}
     ledger = str(tmp_path / "ledger.sqlite")
-    done = querycloak(*(a.format(**places) for a in arguments), tmp=tmp, QUERYCLOAK_LEDGER=ledger)
+    done = in_process(*(a.format(**places) for a in arguments), tmp=tmp, QUERYCLOAK_LEDGER=ledger)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
@@ -419,9 +419,9 @@ def test_every_mistake_is_one_line_and_leaves_nothing(
 def test_the_papers_tables_from_the_command_line() -> None:
     """Zhang & Yang, ICTIR 2017, Table 4, row 2, as claimed; with clicks, budgets add up (sessions.md)."""
     knobs = ["--variant", "paper", "--noise", "1", "--threshold", "20", "--sessions-per-user", "1", "--json"]
-    alone = json.loads(querycloak("guarantee", "sessions", *knobs, "--queries-per-session", "3", "--no-clicks").stdout)
+    alone = json.loads(in_process("guarantee", "sessions", *knobs, "--queries-per-session", "3", "--no-clicks").stdout)
     assert (alone["claimed"]["epsilon"], f"{alone['claimed']['delta']:.2e}") == (8.0, "2.25e-07")
-    both = json.loads(querycloak("guarantee", "sessions", *knobs, "--per-user", "4").stdout)
+    both = json.loads(in_process("guarantee", "sessions", *knobs, "--per-user", "4").stdout)
     assert (both["claimed"]["epsilon"], both["proven"]["epsilon"]) == (8.0, 16.0)
     assert both["proven"]["delta"] <= 1.13e-7
     assert both["parameters"]["consecutive_repeats"] == "one query"
@@ -430,15 +430,15 @@ def test_the_papers_tables_from_the_command_line() -> None:
 def test_sessions_and_pool_are_released_by_commands(tmp_path: Path) -> None:
     rows = [(f"u{u}", f"12:0{i}:00", query, "", "") for u in range(60) for i, query in enumerate(("weather", "maps"))]
     log = write(tmp_path / "log.tsv", aol(rows))
-    told = querycloak("release", "sessions", log, "--noise", "0.5", "--threshold", "20", "--out", tmp_path / "sessions")
+    told = in_process("release", "sessions", log, "--noise", "0.5", "--threshold", "20", "--out", tmp_path / "sessions")
     assert told.returncode == 0, told.stderr
     assert load(tmp_path / "sessions").table("sessions").to_pylist()[0]["queries"] == ["weather", "maps"]
-    told = querycloak("release", "query-pool", log, "--epsilon", "20", "--out", tmp_path / "pool", "--json")
+    told = in_process("release", "query-pool", log, "--epsilon", "20", "--out", tmp_path / "pool", "--json")
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["proven"]["kind"] == "pure-dp"
     transition = load(tmp_path / "pool").table("transitions").to_pylist()[0]
     assert (transition["query"], transition["next_query"]) == ("weather", "maps")
-    refused = querycloak("release", "query-pool", log, "--epsilon", "1", "--pool", tmp_path / "none", "--out", "x")
+    refused = in_process("release", "query-pool", log, "--epsilon", "1", "--pool", tmp_path / "none", "--out", "x")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.count("\n") == 1
 
@@ -454,7 +454,7 @@ def phone_log(folder: Path) -> Path:
 def test_affinity_releases_and_explains(tmp_path: Path) -> None:
     log = phone_log(tmp_path)
     options = ("release", "affinity", log, "--min-users", "10", "--concept-users", "5")
-    done = querycloak(*options, "--out", tmp_path / "out", "--format", "tsv", "--json")
+    done = in_process(*options, "--out", tmp_path / "out", "--format", "tsv", "--json")
     assert done.returncode == 0, done.stderr
     card = json.loads(done.stdout)
     assert (card["proven"]["kind"], card["proven"]["unit"], card["proven"]["k"]) == ("syntactic", "query", 10)
@@ -465,7 +465,7 @@ def test_affinity_releases_and_explains(tmp_path: Path) -> None:
     datasheet = (tmp_path / "out" / "README.md").read_text()
     assert "a single query may still be one person's alone" in datasheet
     assert "users share it" not in datasheet
-    shown = querycloak(*options, "--explain", "Cell phone  case E815")
+    shown = in_process(*options, "--explain", "Cell phone  case E815")
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("PRIVATE OUTPUT")
@@ -476,13 +476,13 @@ def test_affinity_releases_and_explains(tmp_path: Path) -> None:
         "users of its words: e815 2, case 21, cell 22, phone 22",
     ]
     assert max(map(len, lines)) <= 80
-    assert querycloak(*options, "--explain", "zzqx 17 cell phone").stdout.splitlines()[2:] == [
+    assert in_process(*options, "--explain", "zzqx 17 cell phone").stdout.splitlines()[2:] == [
         "degree 0: does not come out for --min-users 10",
         "1 user asked exactly this",
         "users of its words: 17 1, zzqx 1, cell 22, phone 22",
         "one of its words has fewer users than --min-word-users: dropped",
     ]
-    as_json = json.loads(querycloak(*options, "--explain", "cell phone case", "--json").stdout)
+    as_json = json.loads(in_process(*options, "--explain", "cell phone case", "--json").stdout)
     assert (as_json["private"], as_json["released"], as_json["degree"]) == (True, True, 21)
 
 
@@ -496,7 +496,7 @@ def test_only_affinity_explains_a_query(tmp_path: Path) -> None:
         given: list[str | Path] = [arguments[0], log, *arguments[1:]]
         if arguments[-1] == "x":
             given += ["--concept-users", "100"]
-        done = querycloak("release", *given)
+        done = in_process("release", *given)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
         assert len(done.stderr.splitlines()) == 1

@@ -42,7 +42,8 @@ class DuckDBEngine:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
+        with self._folder.removed_on_failure():
+            self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
         # DuckDB would draw its own bar on stdout, between the results.
         self._backend.con.execute("SET enable_progress_bar = false")
 

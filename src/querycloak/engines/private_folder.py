@@ -6,6 +6,8 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from querycloak.errors import ResourceError
@@ -35,6 +37,15 @@ class PrivateFolder:
             )
         self._process = os.getpid()
         atexit.register(self.remove)
+
+    @contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Whatever does not start leaves nothing behind."""
+        try:
+            yield
+        except BaseException:
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Remove the folder and all in it; a forked child leaves it to its parent."""

@@ -47,12 +47,14 @@ class SparkEngine:
         self._cached: list[Any] = []
         self._closed = False
         self._ours = not _running()
-        self._session = guarded(
-            lambda: _session(master, self.threads, memory or DEFAULT_MEMORY, str(self._folder.path)),
-            _explain_start,
-            "starting Spark",
-        )
-        self._backend = guarded(lambda: ibis.pyspark.connect(self._session), _explain_start, "starting Spark")
+        folder = str(self._folder.path)
+        with self._folder.removed_on_failure():
+            self._session = guarded(
+                lambda: _session(master, self.threads, memory or DEFAULT_MEMORY, folder),
+                _explain_start,
+                "starting Spark",
+            )
+            self._backend = guarded(lambda: ibis.pyspark.connect(self._session), _explain_start, "starting Spark")
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:  # noqa: ARG002
         """Read by the executors, once, and kept among them."""

@@ -10,6 +10,7 @@ from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.auto_bound import AUTO, BOUNDS
 from querycloak.methods.method import Method
+from querycloak.sentence import Sentence
 
 
 class Tunable(Method, Protocol):
@@ -40,7 +41,7 @@ def tunable(method: Method) -> Tunable:
     if not hasattr(method, "at_bound") or method.variant == "paper":
         raise ParameterError(f"{method.name}, {method.variant} variant, has no bound to tune; clicks has one")
     if getattr(method, "per_user", None) not in (None, AUTO):
-        raise ParameterError("tune tries every bound: leave --per-user out")
+        raise ParameterError(Sentence("tune tries every bound: leave {per_user} out"))
     return cast(Tunable, method)
 
 

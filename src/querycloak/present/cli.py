@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from querycloak.errors import ParameterError
 from querycloak.methods.method import Method
 from querycloak.present import method_options, options
 from querycloak.present.running import run_and_exit, say
+from querycloak.privacy.parameters import refuse
 
 app = typer.Typer(
     name="querycloak",
@@ -148,7 +148,7 @@ def tune(
 ) -> None:
     """Show how much comes out at each bound, on a public log."""
     if not log:
-        raise ParameterError("log must be given: a public or synthetic log to try bounds on, --log LOG")
+        refuse("log", "a public or synthetic log", None, "bounds are tried on it")
     from querycloak.experiments.bound_yields import tunable
     from querycloak.present.commands.tune_command import show_yields
 
@@ -224,7 +224,7 @@ def synth(
 ) -> None:
     """Make a synthetic log like a real one, with the truth known."""
     if out is None:
-        raise ParameterError("out must be given: the file to write, --out FILE")
+        refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
     from querycloak.present.commands.synth_command import make_log, users_and_seed
 
     number, chosen = users_and_seed(users, seed, preset)

@@ -17,6 +17,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.present.options import with_groups
 from querycloak.privacy.chance.exact import shown_up
+from querycloak.privacy.parameters import refuse
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
@@ -131,7 +132,8 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
     }
     unknown = sorted(set(given) - set(options))
     if unknown:
-        raise ParameterError(f"the plan has {unknown[0]!r}, which is no option here; {', '.join(sorted(options))} are")
+        known = ", ".join(sorted(name.replace("_", "-") for name in options))
+        raise ParameterError(f"the plan has {unknown[0]!r}, which is no option here; {known} are")
     context.default_map = {options[name]: value for name, value in given.items()}
     return path
 
@@ -238,7 +240,7 @@ def too_likely(guarantee: Guarantee, population_size: int | None) -> list[str]:
     if population_size is None or guarantee.delta is None:
         return []
     if population_size < 1:
-        raise ParameterError(f"population_size must be at least 1; it is {population_size}")
+        refuse("population_size", "at least 1", population_size, "say how many users are behind the log")
     if guarantee.delta * population_size <= 1:
         return []
     return [

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from querycloak.errors import InputError, ParameterError
+from querycloak.privacy.parameters import refusal
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
@@ -108,7 +110,7 @@ class Composing:
     def tightly(self) -> bool:
         """Whether privacy-loss distributions are asked for."""
         if self.at_delta is not None and self.composition != "pld":
-            raise ParameterError("--at-delta goes with --composition pld; sums have the sum of deltas")
+            raise ParameterError(Sentence("{at_delta} goes with {composition:pld}; sums have the sum of deltas"))
         return self.composition == "pld"
 
 
@@ -165,7 +167,7 @@ def _moment(name: str, text: str | None) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         pass
-    raise ParameterError(f"{name} must be a date such as 2006-03-01, or with a time 2006-03-01T12:00; it is {text!r}")
+    raise refusal(name, "a date such as 2006-03-01", text, "or one with a time, such as 2006-03-01T12:00")
 
 
 def _listed(text: str | None) -> tuple[str, ...]:
@@ -180,4 +182,4 @@ def _users(path: Path | None) -> frozenset[str]:
         return frozenset(line.strip() for line in lines if line.strip())
     except (OSError, UnicodeError):
         pass
-    raise InputError("the file given with --leave-out cannot be read; it must be UTF-8 text, one user a line")
+    raise InputError(Sentence("the file given with {leave_out} cannot be read; it must be UTF-8 text, one user a line"))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from querycloak.errors import ParameterError
+from querycloak.sentence import Parameter, Sentence
 
 
 def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
@@ -20,4 +21,8 @@ def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
             pass  # the value itself stays out of the message: nobody knows what it is
         else:
             return MappingProxyType(copied)
-    raise ParameterError(f"{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)")
+    raise ParameterError(
+        Sentence(
+            "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
+        )
+    )

@@ -14,6 +14,7 @@ from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.privacy.books.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import one_of, refuse
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
@@ -63,11 +64,9 @@ class Release:
     def __post_init__(self) -> None:
         for name in ("method", "variant"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
-                raise ParameterError(f"{name} must be a text; say what made the release")
-        if self.counts not in COUNTS:
-            raise ParameterError(f"counts must be one of {', '.join(COUNTS)}, got {self.counts!r}")
-        if self.rows not in LOG_ROWS:
-            raise ParameterError(f"rows must be one of {', '.join(LOG_ROWS)}, got {self.rows!r}")
+                refuse(name, "a text", getattr(self, name), "say what made the release")
+        one_of("counts", self.counts, COUNTS)
+        one_of("rows", self.rows, LOG_ROWS)
         if not self.tables:
             raise ParameterError("tables must hold at least one table; an empty one says that nothing was released")
         for kind, table in self.tables.items():

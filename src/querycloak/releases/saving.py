@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import one_of
 from querycloak.releases import parquet, tsv
 from querycloak.releases.card import CARD, Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
@@ -39,8 +39,7 @@ class Saved:
 
 def save(release: Release, folder: str | os.PathLike[str], format_name: str, last_look: LastLook | None) -> Saved:
     """Write everything beside the target, bring it to the disk, rename it, and tell the ledger."""
-    if format_name not in FORMATS:
-        raise ParameterError(f"format must be one of {', '.join(FORMATS)}, got {format_name!r}")
+    one_of("format", format_name, FORMATS)
     target = check_target(folder)
     dropped: Counter[str] = Counter()
     with Unfinished(target) as unfinished:

@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.errors import ParameterError, ResourceError
+from querycloak.errors import ResourceError
 from querycloak.locked_folder import make_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
+from querycloak.privacy.parameters import refuse
 from querycloak.synthetic.block import PEOPLE, Block, make_block
 from querycloak.synthetic.row_encoding import Encoding
 from querycloak.synthetic.world import world
@@ -78,22 +79,20 @@ def synthesize(
 
 def _check_numbers(users: object, seed: object, workers: object) -> None:
     if not isinstance(users, int) or isinstance(users, bool) or not 1 <= users <= MOST_USERS:
-        raise ParameterError(f"users must be a whole number from 1 to {MOST_USERS:,}; it is {users!r}")
+        refuse("users", f"a whole number from 1 to {MOST_USERS:,}", users, "say how many people search")
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise ParameterError(f"seed must be a whole number, 0 or above; it is {seed!r}")
+        refuse("seed", "a whole number, 0 or above", seed, "each seed makes other people")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise ParameterError(f"workers must be a whole number above 0; it is {workers!r}")
+        refuse("workers", "a whole number above 0", workers, "leave it out to use all cores")
 
 
 def _check_places(target: Path, truth: Path | None) -> Path:
     parent = target.absolute().parent
     if not parent.is_dir():
-        raise ParameterError(
-            f"out must lie in a folder that exists, {str(parent)!r} does not; make it first, or name another"
-        )
+        refuse("out", "in a folder that exists", str(target), "make the folder first, or name another")
     for path in filter(None, (target, truth)):
         if os.path.lexists(path):
-            raise ParameterError(f"out must not exist yet, {str(path)!r} does; name another, or remove it first")
+            refuse("out", "a name that is not taken yet", str(path), "name another, or remove it first")
     return parent
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import refuse
 
 AOL_HEADER = b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 ENDINGS = {".tsv": "aol", ".txt": "aol", ".parquet": "parquet", ".jsonl": "ubi", ".ndjson": "ubi"}
@@ -33,10 +33,8 @@ class Encoding:
         inner = path.with_suffix("").suffix if compression else path.suffix
         found = ENDINGS.get(inner.lower())
         if found is None or (found == "parquet" and compression):
-            endings = ", ".join(ENDINGS)
-            raise ParameterError(
-                f"out must end in one of {endings} (and .gz or .zst after it, but for .parquet); it is {str(path)!r}"
-            )
+            rule = f"a name that ends in one of {', '.join(ENDINGS)}"
+            refuse("out", rule, str(path), ".gz or .zst may follow, but for .parquet")
         return cls(found, compression)
 
     @property

@@ -252,7 +252,7 @@ def test_croissant_notices_a_changed_file(tmp_path: Path) -> None:
 def test_a_release_checks_itself() -> None:
     with pytest.raises(ParameterError, match="method must be a text"):
         a_release(method=" ")
-    with pytest.raises(ParameterError, match="variant must be a text"):
+    with pytest.raises(ParameterError, match="variant must be given, a text"):
         a_release(variant=None)
     with pytest.raises(ParameterError, match=r"counts must be one of one-draw, .*, got 'two'"):
         a_release(counts="two")

@@ -31,7 +31,7 @@ from querycloak.synthetic.planted import KINDS
 from querycloak.synthetic.texts import slipped
 from querycloak.synthetic.world import TOPICS, world
 from querycloak.words.wordnet import wordnet
-from tests.commands import querycloak
+from tests.commands import in_process
 
 USERS = 2_600  # more than one block
 
@@ -197,23 +197,23 @@ def test_calibration_at_50_000_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--users", "0", "--out", "{folder}/x.tsv"], "users must be a whole number from 1 to 100,000,000; it is 0"),
-        (["--users", "-5", "--out", "{folder}/x.tsv"], "it is -5"),
-        (["--out", "{folder}/x.tsv"], "users must be given"),
-        (["--users", "5"], "out must be given"),
-        (["--users", "5", "--out", "{folder}/x.doc"], "out must end in one of .tsv"),
-        (["--users", "5", "--out", "{folder}/x.parquet.gz"], "out must end in one of .tsv"),
-        (["--users", "5", "--out", "{folder}/x"], "out must end in one of .tsv"),
-        (["--users", "5", "--out", "{folder}/no/x.tsv"], "out must lie in a folder that exists"),
-        (["--users", "5", "--out", "{folder}/there.tsv"], "out must not exist yet"),
+        (["--users", "0", "--out", "{folder}/x.tsv"], "users must be a whole number from 1 to 100,000,000, got 0"),
+        (["--users", "-5", "--out", "{folder}/x.tsv"], "got -5"),
+        (["--out", "{folder}/x.tsv"], "--users must be given, the number of people who"),
+        (["--users", "5"], "--out must be given"),
+        (["--users", "5", "--out", "{folder}/x.doc"], "--out must be a name that ends in one of .tsv"),
+        (["--users", "5", "--out", "{folder}/x.parquet.gz"], "--out must be a name that ends in one of .tsv"),
+        (["--users", "5", "--out", "{folder}/x"], "--out must be a name that ends in one of .tsv"),
+        (["--users", "5", "--out", "{folder}/no/x.tsv"], "--out must be in a folder that exists"),
+        (["--users", "5", "--out", "{folder}/there.tsv"], "--out must be a name that is not taken yet"),
         (["--users", "5", "--seed", "-1", "--out", "{folder}/x.tsv"], "seed must be a whole number"),
-        (["--preset", "large", "--out", "{folder}/x.tsv"], "preset must be one of standard; it is 'large'"),
-        (["--preset", "standard", "--users", "5", "--out", "{folder}/x.tsv"], "fixes users and seed"),
+        (["--preset", "large", "--out", "{folder}/x.tsv"], "--preset must be one of standard, got 'large'"),
+        (["--preset", "standard", "--users", "5", "--out", "{folder}/x.tsv"], "fixes users and seed: leave --users"),
     ],
 )  # fmt: skip
 def test_every_mistake_is_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "there.tsv").write_text("")
-    done = querycloak("synth", *(argument.format(folder=tmp_path) for argument in arguments))
+    done = in_process("synth", *(argument.format(folder=tmp_path) for argument in arguments))
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

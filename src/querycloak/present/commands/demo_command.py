@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from querycloak.errors import ParameterError
 from querycloak.experiments.demo import DELTA, EPSILON, FEW, USERS, Compared, compare
 from querycloak.logs.searchlog import read
 from querycloak.present.commands.inspect_command import show_profile
 from querycloak.present.commands.synth_command import making_progress
 from querycloak.present.terminal import console
 from querycloak.privacy.chance.exact import shown_up
+from querycloak.privacy.parameters import refuse
 from querycloak.synthetic.log_writer import synthesize
 
 _BEFORE = """\
@@ -81,7 +81,7 @@ def _make_folder(out: Path) -> None:
         return
     except OSError:
         pass
-    raise ParameterError(f"out must be a folder that does not exist yet, in one that does; it is {str(out)!r}")
+    refuse("out", "a folder that does not exist yet, in one that does", str(out), "name another")
 
 
 def _table(rows: list[Compared]) -> object:

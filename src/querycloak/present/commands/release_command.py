@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from querycloak.errors import InputError, ParameterError
+from querycloak.errors import InputError
 from querycloak.methods.method import Method, check_budget, describe, is_prepaid
 from querycloak.present.commands.guarantee_command import guarantee_lines
 from querycloak.present.method_options import check_named
 from querycloak.privacy.chance.exact import shown_up
+from querycloak.privacy.parameters import refuse
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -34,7 +35,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     from querycloak.releases.folder import check_target
 
     if out is None:
-        raise ParameterError("out must be given: the folder to write the release into, --out DIR")
+        refuse("out", "the folder to write the release into", None, "it must not exist yet")
     check_target(out)
     check_budget(method, ledger, population)
     return out

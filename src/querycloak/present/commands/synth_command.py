@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from querycloak.errors import CheckFailed, ParameterError
-from querycloak.privacy.parameters import natural
+from querycloak.privacy.parameters import natural, one_of, refuse
+from querycloak.sentence import Parameter, Sentence
 from querycloak.synthetic.log_writer import OnUsers, Written, synthesize
 from querycloak.synthetic.presets import PRESETS
 
@@ -18,12 +19,13 @@ def users_and_seed(users: int | None, seed: int | None, preset: str | None) -> t
     """What was asked for: so many users, or a preset, which fixes both."""
     if preset is None:
         if users is None:
-            raise ParameterError("users must be given: how many people search, --users N, or --preset standard")
+            refuse("users", "the number of people who search", None, Sentence("or take {preset:standard}"))
         return users, 1 if seed is None else seed
-    if preset not in PRESETS:
-        raise ParameterError(f"preset must be one of {', '.join(PRESETS)}; it is {preset!r}")
+    one_of("preset", preset, PRESETS)
     if users is not None or seed is not None:
-        raise ParameterError(f"the preset {preset} fixes users and seed; leave --users and --seed out")
+        raise ParameterError(
+            Sentence("{chosen} fixes users and seed: leave {users} and {seed} out", chosen=Parameter("preset", preset))
+        )
     return PRESETS[preset].users, PRESETS[preset].seed
 
 
