@@ -25,6 +25,9 @@ from querycloak.privacy.prices.reach import (
     rows_of_one_user,
     within,
 )
+from querycloak.privacy.prices.selection import PER_USER, plan_tables
+from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST
 from tests.unit.privacy.privacy_oracles import law, surprising
 
 HALF = Fraction(1, 2)
@@ -185,3 +188,65 @@ def test_what_is_no_route_is_refused() -> None:
         Route((Stage(Laplace(1.0), 3),), most=1, least=2)
     with pytest.raises(ParameterError, match="probability must be above 0 and below 1"):
         Route((Stage(Laplace(1.0), 3),)).users(Fraction(1))
+
+
+def test_what_a_table_reaches_is_written_and_read() -> None:
+    one = TableReach.of_route(Route((Stage(Laplace(1.0), 18),)), "users", notes=["first"])
+    assert one.to_json() == {
+        "counts": "users", "margin95": 3, "users50": 19, "users95": 21, "spurious": 0.0, "notes": ["first"],
+    }  # fmt: skip
+    weighted = Route((Stage(Gaussian(283.3), 1765),), most=256, least=16, fresh=Gaussian(6.494))
+    two = TableReach.of_route(weighted, "users", spurious=0.5)
+    both = TableReach.over([one, two], "either", notes=["chosen later"])
+    assert both.to_json() == {
+        "counts": "either", "margin95": [3, 13], "users50": [7, 111], "users95": [9, 140], "spurious": 0.5,
+        "notes": ["chosen later"],
+    }  # fmt: skip
+    nothing = TableReach("rows").with_notes("no count")
+    rule = TableReach.of_rule("users", Range(5, 5))
+    for each in (one, two, both, nothing, rule):
+        assert TableReach.from_json(each.to_json()) == each
+    assert both.hits(200, 20) == min(one.hits(200, 20), two.hits(200, 20))
+    assert nothing.hits(10**6, 10**6) == 0
+    with pytest.raises(ParameterError, match="reach must be an object with the keys counts, "):
+        TableReach.from_json({"counts": "users"})
+
+
+# Numbers of the defaults, from the plans that privacy/prices solves for: (epsilon, delta) and selection to the margin
+# and the users of clicks; the ranges of rounds and weighted run from users of this key alone to users of 256 keys.
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "selection", "margin95", "users50", "users95"),
+    [
+        (1.0, 1e-6, "laplace", 3, Range(15, 15), Range(17, 17)),
+        (1.0, 1e-6, "gaussian", 47, Range(131, 131), Range(170, 170)),
+        (1.0, 1e-6, "weighted", 77, Range(29, 462), Range(37, 590)),
+        (1.0, 1e-6, "rounds", 77, Range(41, 653), Range(53, 834)),
+        (3.0, math.exp(-10), "rounds", 24, Range(12, 179), Range(15, 233)),
+        (8.0, 2.25e-7, "laplace", 0, Range(3, 3), Range(3, 3)),
+        (8.0, 2.25e-7, "gaussian", 8, Range(24, 24), Range(30, 30)),
+        (8.0, 2.25e-7, "rounds", 13, Range(7, 111), Range(9, 140)),
+    ],
+)
+def test_golden_numbers_of_the_defaults(
+    epsilon: float, delta: float, selection: str, margin95: int, users50: Range, users95: Range
+) -> None:
+    plan = plan_tables(epsilon, delta, {"clicks": PER_USER[selection]}, selection=selection).plans["clicks"]
+    found = TableReach.of_route(plan.route(), "users")
+    assert found.margin95 == Range(margin95, margin95)
+    assert (found.users50, found.users95) == (users50, users95)
+    # What delta allows is what own keys take at most.
+    assert plan.rows_of_one_user <= delta * (1 + 1e-6)
+    assert plan.route().users(HALF).low >= plan.enough_users - 1
+
+
+@pytest.mark.parametrize("keys", [1, 2, 7, 64, 256])
+def test_users_of_equal_interest_give_what_the_ends_of_the_range_say(keys: int) -> None:
+    """A user of this key alone gives all weight, whatever scouts leave of its interest; one of l keys 1/sqrt(l)."""
+    plan = plan_tables(8.0, 2.25e-7, {"clicks": keys}, selection="rounds").plans["clicks"]
+    route = plan.route()
+    assert len(route.stages) == 3
+    for interest in (LEAST_INTEREST, 100, 777, FULL_INTEREST):
+        weights = [math.isqrt(GRID * GRID * interest**2 // (keys * interest**2)) for _ in range(keys)]
+        assert weights == [route.least] * keys
+    assert route.most == GRID
+    assert (route.least == GRID) == (keys == 1)

@@ -13,6 +13,7 @@ from querycloak.privacy.parameters import checked_bound, number_above_zero, refu
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.prices.reach import Route, Stage, rows_of_one_user
 from querycloak.privacy.prices.table_plan import TablePlan
 
 __all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
@@ -65,6 +66,15 @@ class Plan(TablePlan):
     def gain(self, keys: int) -> Fraction:
         """Return 1 for each key that counts, over the count that a key needs."""
         return Fraction(min(keys, self.per_user), self.threshold + 1)
+
+    def route(self) -> Route:
+        """Return one stage; every user adds 1."""
+        return Route((Stage(self.noise, self.threshold),), fresh=self.fresh)
+
+    @property
+    def rows_of_one_user(self) -> float:
+        """As many keys as count, each with the chance of a count of 1."""
+        return rows_of_one_user(self.noise, self.threshold, self.per_user)
 
     def _because(self) -> str:
         draws = f"one draw of {self.noise.words} decides and is published"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.parameters import natural, refuse, whole
+from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.hockey_stick import tail_bounds
 
 __all__ = ["LIKELY", "Range", "Route", "Stage", "at_least", "margin", "rows_of_nobody", "rows_of_one_user", "within"]
@@ -142,14 +143,10 @@ def rows_of_one_user(noise: Noise, threshold: int, per_user: int) -> float:
 
 def _first(holds: Callable[[int], bool], least: int = 1) -> int:
     """The smallest number from `least` on for which it holds, for a rule that stays true once it is."""
-    if holds(least):
-        return least
-    low, high = least, max(2, 2 * least)
-    while not holds(high):
-        low, high = high, 2 * high
-        if high > MOST_USERS:
+
+    def guarded(number: int) -> bool:
+        if number > MOST_USERS:
             raise ParameterError("no number of users brings a key out with this noise; lower the threshold")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        return holds(number)
+
+    return smallest_integer(guarded, above=least - 1, first=max(1, least))

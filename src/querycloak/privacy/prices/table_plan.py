@@ -9,6 +9,7 @@ from typing import Any
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.composing.draws import Draw
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.reach import Route
 
 __all__ = ["TablePlan"]
 
@@ -53,6 +54,15 @@ class TablePlan(ABC):
     @abstractmethod
     def gain(self, keys: int) -> Fraction:
         """Return what a user of so many keys adds, over what a key needs to come out (bound_choice.md)."""
+
+    @abstractmethod
+    def route(self) -> Route:
+        """Return how a key comes out and is counted: what margins and numbers of users follow from (reach.md)."""
+
+    @property
+    @abstractmethod
+    def rows_of_one_user(self) -> float:
+        """How many rows that a user alone has are expected to come out for each user: at most (reach.md, claim 5)."""
 
     @property
     def largest_gain(self) -> Fraction:

@@ -19,6 +19,7 @@ from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
+from querycloak.privacy.prices.reach import Route, Stage
 from querycloak.privacy.prices.table_plan import TablePlan
 
 __all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
@@ -103,6 +104,18 @@ class WeightedPlan(TablePlan):
         counted = min(keys, self.per_user)
         squared = Fraction(4, max(8, counted)) if self.scouts else Fraction(1, max(1, counted))
         return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), self.threshold)
+
+    def route(self) -> Route:
+        """Return scouts and decision; a user adds a whole weight, or at the bound one of so many equal ones."""
+        scouts = (Stage(scout.noise, scout.floor) for scout in self.scouts)
+        least = math.isqrt(GRID * GRID // self.per_user)
+        return Route((*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting)
+
+    @property
+    def rows_of_one_user(self) -> float:
+        """The sum that claim 3 of selection.md bounds, which is at least that of the chances themselves."""
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return -math.log1p(-own) * (1 + FLOAT_SLACK) if own < 1 else math.inf
 
     def _because(self) -> str:
         rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(

@@ -1,0 +1,81 @@
+"""What a table's counts are worth, as a value that cards and commands show: known before the data (reach.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from querycloak.privacy.parameters import refuse
+from querycloak.privacy.prices.reach import LIKELY, Range, Route
+
+__all__ = ["TableReach"]
+
+FIELDS = ("counts", "margin95", "users50", "users95", "spurious", "notes")
+_RANGES = ("margin95", "users50", "users95")
+
+
+@dataclass(frozen=True)
+class TableReach:
+    """What `count` counts in a table, how far noise may carry it, and how many users bring a row out.
+
+    A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
+    asked for. `routes` are how keys come out, for whoever solves for a budget; they are not written down.
+    """
+
+    counts: str
+    margin95: Range | None = None
+    users50: Range | None = None
+    users95: Range | None = None
+    spurious: float | None = None
+    notes: tuple[str, ...] = ()
+    routes: tuple[Route, ...] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def of_route(cls, route: Route, counts: str, *, spurious: float = 0.0, notes: Iterable[str] = ()) -> TableReach:
+        """The reach of keys that come out by one route."""
+        margin = Range(route.margin, route.margin)
+        users = route.users(Fraction(1, 2)), route.users(LIKELY)
+        return cls(counts, margin, *users, spurious, tuple(notes), (route,))
+
+    @classmethod
+    def of_rule(cls, counts: str, users: Range, *, notes: Iterable[str] = ()) -> TableReach:
+        """The reach of keys that come out for certain from so many users on, with exact counts."""
+        return cls(counts, Range(0, 0), users, users, 0.0, tuple(notes))
+
+    @classmethod
+    def over(cls, candidates: Iterable[TableReach], counts: str, *, notes: Iterable[str] = ()) -> TableReach:
+        """From the least of several to the most, where it is not known yet which of them it will be."""
+        listed = list(candidates)
+        ranges = [_over(getattr(each, name) for each in listed) for name in _RANGES]
+        spurious = [each.spurious for each in listed if each.spurious is not None]
+        routes = tuple(route for each in listed for route in each.routes)
+        return cls(counts, *ranges, max(spurious, default=None), tuple(notes), routes)
+
+    def with_notes(self, *notes: str) -> TableReach:
+        """The same with more to say."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def hits(self, users: int, error: int) -> float:
+        """The chance that a key of so many users comes out with a count off by at most so much: the worst route's."""
+        return min((route.hits(users, error) for route in self.routes), default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `describe --json` prints it and a card holds it."""
+        ranges = {name: getattr(self, name) and getattr(self, name).to_json() for name in _RANGES}
+        return {"counts": self.counts, **ranges, "spurious": self.spurious, "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> TableReach:
+        """What `to_json` wrote."""
+        if set(fields) != set(FIELDS) or not isinstance(fields["notes"], list):
+            refuse("reach", f"an object with the keys {', '.join(FIELDS)}", sorted(fields), "write it with to_json")
+        ranges = [None if fields[name] is None else Range.from_json(fields[name]) for name in _RANGES]
+        spurious = None if fields["spurious"] is None else float(fields["spurious"])
+        return cls(str(fields["counts"]), *ranges, spurious, tuple(map(str, fields["notes"])))
+
+
+def _over(ranges: Iterable[Range | None]) -> Range | None:
+    listed = [each for each in ranges if each is not None]
+    return Range.over(listed) if listed else None
