@@ -48,10 +48,10 @@ class TableReach:
     def over(cls, candidates: Iterable[TableReach], counts: str, *, notes: Iterable[str] = ()) -> TableReach:
         """From the least of several to the most, where it is not known yet which of them it will be."""
         listed = list(candidates)
-        ranges = [_over(getattr(each, name) for each in listed) for name in _RANGES]
+        margin, users50, users95 = (_over(getattr(each, name) for each in listed) for name in _RANGES)
         spurious = [each.spurious for each in listed if each.spurious is not None]
         routes = tuple(route for each in listed for route in each.routes)
-        return cls(counts, *ranges, max(spurious, default=None), tuple(notes), routes)
+        return cls(counts, margin, users50, users95, max(spurious, default=None), tuple(notes), routes)
 
     def with_notes(self, *notes: str) -> TableReach:
         """The same with more to say."""
@@ -71,9 +71,10 @@ class TableReach:
         """What `to_json` wrote."""
         if set(fields) != set(FIELDS) or not isinstance(fields["notes"], list):
             refuse("reach", f"an object with the keys {', '.join(FIELDS)}", sorted(fields), "write it with to_json")
-        ranges = [None if fields[name] is None else Range.from_json(fields[name]) for name in _RANGES]
+        margin, users50, users95 = (None if fields[name] is None else Range.from_json(fields[name]) for name in _RANGES)
         spurious = None if fields["spurious"] is None else float(fields["spurious"])
-        return cls(str(fields["counts"]), *ranges, spurious, tuple(map(str, fields["notes"])))
+        notes = tuple(map(str, fields["notes"]))
+        return cls(str(fields["counts"]), margin, users50, users95, spurious, notes)
 
 
 def _over(ranges: Iterable[Range | None]) -> Range | None:
