@@ -15,7 +15,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.keys.auto_bound import BOUNDS
-from querycloak.methods.keys.auto_bound_draw import users_by_keys
+from querycloak.methods.keys.key_tables import users_by_keys
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.randomness import Randomness
 from tests.logs import Row, aol, write
@@ -71,7 +71,7 @@ def test_what_is_chosen_stands_in_the_release(log: SearchLog) -> None:
 def test_users_by_their_number_of_keys(engine: Engine, tmp_path: Path) -> None:
     rows = [(f"u{user}", "12:00:00", f"query {key}", "1", "http://x/") for user in range(9) for key in range(user + 1)]
     log = read(write(tmp_path / "log.tsv", aol([*rows, *rows])), engine=engine)
-    keys = Clicks(**BUDGET, per_user="auto").contributions(log)
+    keys = Clicks(**BUDGET, per_user="auto").contributions(log)["clicks"]
     assert users_by_keys(engine, keys, 256) == dict.fromkeys(range(1, 10), 1)
     assert users_by_keys(engine, keys, 4) == {1: 1, 2: 1, 3: 1, 4: 6}
 

@@ -16,9 +16,9 @@ from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.paper.holdings import of_log
-from querycloak.methods.optimal.synthetic import noisy_tables as associations
-from querycloak.methods.optimal.synthetic.budget import Budget
+from querycloak.methods.optimal.synthetic import count as counted_pairs
 from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
+from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
@@ -28,7 +28,7 @@ from tests.commands import querycloak
 from tests.logs import Row, aol, write
 
 # Noise of sigma 0.05 is 0 but for a chance of 1e-86: the tables are then the counts themselves.
-EXACT = Budget(9.0, 0.5, 3, 2, Gaussian(0.05), 1, Gaussian(0.05), 1, Gaussian(0.05))
+EXACT = SyntheticPlan(9.0, 0.5, 3, 2, Gaussian(0.05), 1, Gaussian(0.05), 1, Gaussian(0.05))
 
 
 def click(user: str, minute: int, name: str) -> Row:
@@ -89,7 +89,7 @@ def test_after_the_tables_nothing_reads_the_log(
     log = opened(duckdb_engine, tmp_path, holding({f"u{i}": "abcdef".replace("abcdef"[i % 6], "") for i in range(300)}))
     method = Optimal(epsilon=8, delta=1e-3, per_user=6, linked_per_user=3)
     kept: list[Any] = []
-    draw = associations.draw_tables
+    draw = draw_tables
 
     def watched(*arguments: Any) -> Any:
         kept.append(draw(*arguments))
@@ -101,7 +101,7 @@ def test_after_the_tables_nothing_reads_the_log(
             monkeypatch.setattr(type(duckdb_engine), name, refuse)
         return kept[-1]
 
-    monkeypatch.setattr(associations, "draw_tables", watched)
+    monkeypatch.setattr(counted_pairs, "draw_tables", watched)
     table = method.release(log, randomness=Randomness(seed=2)).table("log")
     assert table.num_rows == int(kept[0].count.sum())
     assert set(table["count"].to_pylist()) == {1}

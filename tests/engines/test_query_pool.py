@@ -23,6 +23,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.keys import public_keys
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.thresholded import KeyCounts
+from querycloak.methods.method import Variant
 from querycloak.methods.query_pool.count import PaperPooling, Pooling
 from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
 from querycloak.privacy.chance.noise import Laplace
@@ -240,7 +241,7 @@ def test_one_user_moves_the_papers_counts_by_eight_for_each_query_lifted(
     logs = [opened(engine, tmp_path / f"{i}.tsv", rows) for i, rows in enumerate(counterexample(lifted))]
     moved = {}
     for variant, kind in (("paper", PaperPooling), ("default", Pooling)):
-        method = QueryPool(**KNOBS, pool=pool, queries_per_user=1, variant=variant)
+        method = QueryPool(**KNOBS, pool=pool, queries_per_user=1, variant=variant)  # type: ignore[arg-type]
         without, with_one = (counts_of(engine, kind(method, log).queries()) for log in logs)
         moved[variant] = sum(abs(with_one[key] - without[key]) for key in with_one | without)
     assert moved == {"paper": 8 * lifted + 1, "default": 1}
@@ -258,7 +259,8 @@ def test_one_user_alone_makes_the_paper_show_what_it_could_not(engine: Engine, t
     shown = {}
     for number, rows in enumerate((others, others + own)):
         log = opened(engine, tmp_path / f"{number}.tsv", rows)
-        for variant in ("paper", "default"):
+        variants: tuple[Variant, ...] = ("paper", "default")
+        for variant in variants:
             release = QueryPool(noise=0.1, threshold=10, pool=pool, variant=variant).release(log)
             shown[variant, number] = {
                 text for kind in release.tables for row in release.table(kind).to_pylist() for text in row.values()

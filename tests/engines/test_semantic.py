@@ -100,7 +100,7 @@ def test_a_search_with_many_clicks_is_one_query(engine: Engine, tmp_path: Path) 
 def test_times_as_asked(engine: Engine, tmp_path: Path) -> None:
     log = opened(engine, tmp_path, rows(2))
     for times, wanted in (("keep", {"10:00", "11:00", "11:01"}), ("hour", {"10:00", "11:00"}), ("day", {"00:00"})):
-        method = Semantic(epsilon=1, domain="sport", times=times)
+        method = Semantic(epsilon=1, domain="sport", times=times)  # type: ignore[arg-type]
         assert {f"{row['time']:%H:%M}" for row in released(method, log)} == wanted
         assert any(times in each or "time" in each for each in method.proven().unprotected)
     assert coarse(np.array([86_400_000_000 * 40]), "month") == [86_400_000_000 * 31]

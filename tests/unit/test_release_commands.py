@@ -333,11 +333,12 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
     ("arguments", "told"),
     [
         (["release", "affinity"], "How many users must have asked a query, or others like it."),
-        (["release", "affinity"], "default; the paper has no other."),
-        (["release", "k-anonymity"], "default; the paper has no other."),
-        (["guarantee", "generalize"], "default; the paper has no other."),
-        (["guarantee", "clicks"], "default, or paper: as published, to compare."),
-        (["guarantee", "optimal"], "--per-user N How many pairs one user may add to; 64 by default."),
+        (["release", "affinity"], "--theta <float> From which cosine on two queries are alike. Default: 0.9."),
+        (["release", "k-anonymity"], "There is no other. Default: default."),
+        (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare. Default: default."),
+        (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|rounds> How keys are selected"),
+        (["guarantee", "clicks"], "--per-user N|auto How many keys one user may add to"),
+        (["guarantee", "optimal"], "--per-user <int> How many pairs one user may add to; 64 if not given."),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],
 )

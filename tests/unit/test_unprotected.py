@@ -108,7 +108,7 @@ def accounts_said(method: Method) -> int:
     ids=["laplace", "gaussian", "weighted", "paper"],
 )
 def test_so_many_accounts_bring_anything_out_and_one_fewer_does_not(method: Clicks) -> None:
-    plan, number = method.plan, accounts_said(method)
+    plan, number = method.plans["clicks"], accounts_said(method)
     one = GRID if not isinstance(plan, Plan) else plan.per_user if method.variant == "paper" else 1
     assert isinstance(plan.noise, Laplace | Gaussian)
     assert plan.noise.tail(plan.threshold + 1 - number * one).down() > 0.5

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.auto_bound import AUTO, BOUNDS
+from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.sentence import Sentence
 
 
-class Tunable(Method, Protocol):
-    """A method that has a bound to tune."""
-
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Method:
-        """The same method at this bound."""
-        ...
-
-
 @dataclass(frozen=True)
-class Yield:
+class BoundYield:
     """What came out at one bound: rows, and the sum of their noisy counts (private, unless the log is public)."""
 
     bound: int
@@ -36,16 +29,16 @@ class Yield:
         return {"per_user": self.bound, **shown, "keys": self.keys, "volume": self.volume}
 
 
-def tunable(method: Method) -> Tunable:
+def tunable(method: Method) -> KeysMethod:
     """The method, if it has a bound that is still open."""
-    if not hasattr(method, "at_bound") or method.variant == "paper":
+    if not isinstance(method, KeysMethod) or method.variant == "paper":
         raise ParameterError(f"{method.name}, {method.variant} variant, has no bound to tune; clicks has one")
-    if getattr(method, "per_user", None) not in (None, AUTO):
+    if method.per_user not in (None, AUTO):
         raise ParameterError(Sentence("tune tries every bound: leave {per_user} out"))
-    return cast(Tunable, method)
+    return method
 
 
-def yields(method: Tunable, log: SearchLog) -> Iterator[Yield]:
+def yields(method: KeysMethod, log: SearchLog) -> Iterator[BoundYield]:
     """One release at each bound that the budget can pay; nothing is charged and nothing is kept."""
     log.stage()
     for bound in BOUNDS:
@@ -56,4 +49,4 @@ def yields(method: Tunable, log: SearchLog) -> Iterator[Yield]:
         release = bounded.release(log)
         tables = [release.table(kind) for kind in release.tables]
         volume = sum(int(sum(table["count"].to_pylist())) for table in tables)
-        yield Yield(bound, dict(release.parameters), sum(table.num_rows for table in tables), volume)
+        yield BoundYield(bound, dict(release.parameters), sum(table.num_rows for table in tables), volume)

@@ -94,7 +94,7 @@ def _method(table: str, **given: Any) -> Clicks | Sessions:
 
 
 def _plan(method: Clicks | Sessions) -> TablePlan:
-    return method.plan if isinstance(method, Clicks) else method.plans["sessions"]
+    return method.plans[method.name]
 
 
 class _Measured:
@@ -145,8 +145,6 @@ class _Measured:
         kind = (method.variant, parameters["priors"], parameters.get("queries_per_session"))
         bounds = (_plan(method).per_user, parameters.get("sessions_per_user")) if method.variant == "paper" else ()
         if (*kind, *bounds) not in self._staged:
-            held = method.contributions(self._log)
-            self._staged[(*kind, *bounds)] = self._log.engine.stage(
-                held["sessions"] if isinstance(held, dict) else held
-            )
+            held = method.contributions(self._log)[self._table]
+            self._staged[(*kind, *bounds)] = self._log.engine.stage(held)
         return self._staged[(*kind, *bounds)]

@@ -226,7 +226,7 @@ def fewer_queries(
             )  # fmt: skip
 
 
-def _method(setting: Setting, criterion: str, variant: str, reading: str, epsilon: float) -> Semantic:
+def _method(setting: Setting, criterion: Any, variant: Any, reading: Any, epsilon: float) -> Semantic:
     topics = "|".join(setting.topics) if criterion == "sqc2" else None
     return Semantic(
         epsilon=epsilon,

@@ -1,46 +1,170 @@
-"""What every method is: a frozen value, a guarantee from its parameters alone, and one place that reads the log."""
+"""What every method is: a frozen value that promises before it reads, and the one order in which all release.
+
+Promise, count, pay, draw. A method says how to count a log and how to draw from what was counted; `Method.release`
+does it in that order, and no method can change it: counting sees no randomness, and whoever draws or pays in another
+place is stopped (privacy/order.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, final
 
 from querycloak.errors import ParameterError
+from querycloak.methods.option import option, options_of, options_text
+from querycloak.privacy import order
+from querycloak.privacy.cautions import cautions_of
 from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.accounts import Account
     from querycloak.privacy.books.ledger import Ledger
+    from querycloak.privacy.books.payment import Bill, Payment
     from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.composing.composition import Composed
     from querycloak.privacy.composing.draws import Mechanism
     from querycloak.releases.release import Release
+    from querycloak.releases.tables import Table
 
-VARIANTS = ("default", "paper")
+Variant = Literal["default", "paper"]
+_SEALED = ("release", "bill", "payment", "describe")
 
 
-class Method(Protocol):
-    """One way of releasing a log."""
+@dataclass(frozen=True)
+class Drawn:
+    """What came out, and what must be said of it."""
+
+    tables: Mapping[str, Table]
+    counts: str
+    """How counts were made, in a word of `releases.release.COUNTS`."""
+    rows: str = "asked"
+    """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What only the draw could tell: the bound that it chose."""
+    remarks: Sequence[str] = ()
+    """For whoever runs it, and nobody else."""
+
+
+class Counted(Protocol):
+    """A log, read and counted, waiting to be paid for."""
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw; called once, after the release was paid for."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """One way of releasing a log.
+
+    A method is a frozen dataclass whose options are fields made by `option`. Its guarantee follows from them alone.
+    """
 
     name: ClassVar[str]
+    summary: ClassVar[str]
+    """What it does, in one line."""
+    explains_queries: ClassVar[bool] = False
+    """Whether it can show what protects a query (`explain`)."""
+    variant: str = option("default", help="There is no other.")
 
-    @property
-    def variant(self) -> str:
-        """`default`, whose proven guarantee is real, or `paper`."""
-        ...
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name in _SEALED:
+            if name in vars(cls):
+                raise TypeError(f"{cls.__name__} must not define {name}: every method is released the same way")
+        listed = options_text(cls)
+        if listed:
+            cls.__doc__ = f"{cls.__doc__}\n\n    Options:\n{listed}\n    "
 
+    def check_choices(self) -> None:
+        """Refuse a word that an option does not list; call it first when the method is made."""
+        for each in options_of(type(self)):
+            value, accepted = vars(self)[each.name], each.choices
+            if each.name == "variant" and not accepted:
+                accepted = ("default",)
+            elif each.kinds or value is None:
+                continue
+            if value not in accepted:
+                raise ParameterError(f"{each.name} must be one of {', '.join(accepted)}; it is {value!r}")
+
+    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Everything that decides the release, as plain values: what was given and what was solved for."""
-        ...
 
     def claimed(self) -> Guarantee | None:
-        """What the paper says, from the parameters alone."""
-        ...
+        """What a paper says, from the parameters alone; nothing if no paper claims more than is proven."""
+        return None
 
+    @abstractmethod
     def proven(self) -> Guarantee:
         """What we defend, from the parameters alone."""
-        ...
 
+    @abstractmethod
+    def count(self, log: SearchLog) -> Counted:
+        """Read the log and count. Nothing may be drawn or paid here."""
+
+    def draws(self) -> Sequence[Mechanism]:
+        """What will be drawn, so that several releases can be added up tightly; empty: only the guarantee counts."""
+        return ()
+
+    @property
+    def campaign(self) -> int | None:
+        """How many queries of each user one charge pays for, in one release or in several; None: a charge each."""
+        return None
+
+    def check_inputs(self) -> None:  # noqa: B027 (most methods name none)
+        """Look whether the public things that the options name are there; a log is none of them."""
+
+    def cautions(self) -> Sequence[str]:
+        """What should make somebody think twice about these parameters."""
+        return ()
+
+    def explain(self, log: SearchLog, query: str) -> Any:  # noqa: ARG002
+        """What protects a query: private output."""
+        raise ParameterError(f"{self.name} cannot say what protects a query; affinity can")
+
+    @final
+    def warnings(self, population_size: int | None = None) -> list[str]:
+        """Everything that should make somebody think twice, also about the guarantee's own numbers."""
+        return [*cautions_of(self.proven(), population_size), *self.cautions()]
+
+    @final
+    def describe(self) -> dict[str, Any]:
+        """What `guarantee --json` prints and card.json holds."""
+        claimed = self.claimed()
+        return {
+            "method": self.name,
+            "variant": self.variant,
+            "parameters": self.parameters(),
+            "claimed": claimed and claimed.to_json(),
+            "proven": self.proven().to_json(),
+        }
+
+    @final
+    def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
+        """What several releases like this come to, by sums and by privacy-loss distributions."""
+        from querycloak.privacy.composing.planned_releases import composed_releases
+
+        return composed_releases(self.proven(), self._recorded(), releases, at_delta)
+
+    @final
+    def bill(self) -> Bill:
+        """What a release costs, as the ledger records it."""
+        from querycloak.privacy.books.payment import Bill
+
+        recorded = {**self.parameters(), "mechanisms": self._recorded()}
+        return Bill(self.name, self.proven(), recorded, self.campaign)
+
+    @final
+    def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
+        """How a release would be paid for: by nobody, by a charge, or by a campaign that may have been charged."""
+        from querycloak.privacy.books.payment import payment_of
+
+        return payment_of(ledger, population, self.bill())
+
+    @final
     def release(
         self,
         log: SearchLog,
@@ -48,64 +172,39 @@ class Method(Protocol):
         ledger: Ledger | None = None,
         population: str | None = None,
         randomness: Randomness | None = None,
+        composition: Composed | None = None,
+        population_size: int | None = None,
     ) -> Release:
-        """Release the log: the only place that reads it. The ledger is charged before the first draw."""
-        ...
+        """Release the log: look at the budget, count, check the rows, pay, and only then draw."""
+        from querycloak.privacy.chance.randomness import Randomness
+        from querycloak.releases.release import Release, describe_log
 
+        payment = self.payment(ledger, population)
+        payment.check()
+        with order.counting():
+            counted = self.count(log)
+            log.checked()
+        with order.paying():
+            paid = payment.pay(counted)
+        drawing = randomness or Randomness()
+        with order.drawing():
+            drawn = paid.counted.draw(drawing)
+        return Release(
+            method=self.name,
+            variant=self.variant,
+            parameters={**self.parameters(), **drawn.parameters},
+            claimed=self.claimed(),
+            proven=self.proven(),
+            tables=drawn.tables,
+            counts=drawn.counts,
+            rows=drawn.rows,
+            seeded=not drawing.private,
+            accounting=paid.accounting,
+            remarks=tuple(drawn.remarks),
+            log={"format": log.format, **describe_log(log.source.choices)},
+            composition={} if composition is None else composition.to_json(),
+            warnings=tuple(self.warnings(population_size)),
+        )
 
-def check_budget(method: Method, ledger: Ledger | None, population: str | None) -> Account | None:
-    """The account that would pay, if any; raises what charging would raise, unless an earlier release has paid."""
-    from querycloak.privacy.books.payment import require_budget
-
-    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
-        return ledger.show(population)[0]
-    return require_budget(ledger, population, method.proven())
-
-
-def is_prepaid(method: Method, ledger: Ledger, population: str) -> bool:
-    """Whether an earlier release has paid for this one; most methods know no such thing."""
-    prepaid = getattr(method, "prepaid", None)
-    return prepaid is not None and bool(prepaid(ledger, population))
-
-
-def describe(method: Method) -> dict[str, Any]:
-    """What `guarantee --json` prints and card.json holds."""
-    claimed = method.claimed()
-    return {
-        "method": method.name,
-        "variant": method.variant,
-        "parameters": method.parameters(),
-        "claimed": claimed and claimed.to_json(),
-        "proven": method.proven().to_json(),
-    }
-
-
-def mechanisms_of(method: Method) -> list[dict[str, Any]]:
-    """What a method will draw, as its charge records it; empty where nothing but its guarantee may be used.
-
-    That is so for papers' variants: they may count a user several times for one key.
-    """
-    if method.variant == "paper":
-        return []
-    drawn: Iterable[Mechanism] = getattr(method, "mechanisms", tuple)()
-    return [each.to_json() for each in drawn]
-
-
-def checked_choice(name: str, value: object, accepted: tuple[str, ...]) -> None:
-    """Refuse a value that is none of those accepted."""
-    if value not in accepted:
-        raise ParameterError(f"{name} must be one of {', '.join(accepted)}; it is {value!r}")
-
-
-def budget_or_knobs(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
-    """Which of the two was given: all of one, and none of the other."""
-    given = {name for name, value in {**budget, **knobs}.items() if value is not None}
-    names = {"budget": list(budget), "knobs": list(knobs)}
-    chosen = [kind for kind, members in names.items() if given & set(members)]
-    either = f"the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})"
-    if len(chosen) != 1:
-        raise ParameterError(f"give {either}{', never both: each follows from the other' if chosen else ''}")
-    lacking = [name for name in names[chosen[0]] if name not in given]
-    if lacking:
-        raise ParameterError(f"{' and '.join(lacking)} must be given too: {either}, complete")
-    return chosen[0]
+    def _recorded(self) -> list[dict[str, Any]]:
+        return [each.to_json() for each in self.draws()]

@@ -12,14 +12,14 @@ import typer
 
 from querycloak.methods.method import Method
 from querycloak.present import method_options, options
-from querycloak.present.running import run_and_exit, say
+from querycloak.present.running import run_and_exit, say_all
 from querycloak.privacy.parameters import refuse
 
 app = typer.Typer(
     name="querycloak",
     help="Release a search log that people can use, with a privacy guarantee that holds.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -75,9 +75,9 @@ def guarantee(
     """Show what a method guarantees, claimed beside proven."""
     from querycloak.present.commands.guarantee_command import show_guarantee
 
-    method_options.check_named(method)
+    method.check_inputs()
     tightly = composing.tightly
-    together = method_options.composed(method, releases, composing.at_delta) if tightly or releases != 1 else None
+    together = method.composition(releases, composing.at_delta) if tightly or releases != 1 else None
     show_guarantee(
         method, as_json=as_json, plain_words=explain, population_size=population_size,
         releases=releases, together=together, tightly=tightly,
@@ -109,27 +109,28 @@ def release(
     """Release a log: a folder with tables, card and datasheet."""
     from querycloak.present.commands import release_command as releasing
 
-    for caution in method_options.too_likely(method.proven(), population_size):
-        say(caution)
-    together = method_options.composed(method, 1, composing.at_delta) if composing.tightly else None
-    book = charging.book()
-    if dry_run:
-        releasing.show_dry_run(method, log, book, charging.population, as_json=as_json)
-        return
     if explain_query is not None:
         from querycloak.present.commands.explain_query_command import show_explanation
 
         with reading.open(log, quiet=quiet or as_json) as opened:
-            explained = method.explain(opened, explain_query)  # type: ignore[attr-defined]  # or it has no such option
+            explained = method.explain(opened, explain_query)
         show_explanation(explained, as_json=as_json)
+        return
+    cautions = [] if quiet else method.warnings(population_size)
+    together = method.composition(at_delta=composing.at_delta) if composing.tightly else None
+    book = charging.book()
+    if dry_run:
+        releasing.show_dry_run(method, log, book, charging.population, as_json=as_json)
+        say_all(cautions)
         return
     folder = releasing.check_first(method, out, book, charging.population)
     look = releasing.last_look(never_release)
     with reading.open(log, quiet=quiet or as_json) as opened:
-        made = releasing.make_and_save(method, opened, folder, table_format, look, book, charging.population, together)
+        made = releasing.make_and_save(
+            method, opened, folder, table_format, look, book, charging.population, together, population_size
+        )
     releasing.show_release(method, made, as_json=as_json, quiet=quiet)
-    for caution in method_options.too_rare(method.parameters()) if not quiet else ():
-        say(caution)
+    say_all(cautions)
 
 
 def tune(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -46,8 +46,12 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
 
 
+class OptionGroup:
+    """Options that belong together: a command that takes a group has one for each of its fields."""
+
+
 @dataclass(frozen=True)
-class Reading:
+class Reading(OptionGroup):
     """How a log is to be read: the options of all commands that read one."""
 
     log_format: LogFormat = None
@@ -100,7 +104,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Composing:
+class Composing(OptionGroup):
     """How budgets are added up."""
 
     composition: Composition = "sum"
@@ -115,7 +119,7 @@ class Composing:
 
 
 @dataclass(frozen=True)
-class Charging:
+class Charging(OptionGroup):
     """Who pays for a release."""
 
     ledger: LedgerToCharge = None
@@ -133,7 +137,7 @@ class Charging:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with options for the fields of every dataclass that it takes."""
     taken = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in taken if is_dataclass(each.annotation)}
+    groups: dict[str, Any] = {each.name: each.annotation for each in taken if _is_group(each.annotation)}
 
     def run(**given: Any) -> None:
         made = {
@@ -149,9 +153,13 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, OptionGroup)
+
+
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     kind, group = inspect.Parameter.KEYWORD_ONLY, parameter.annotation
-    if not is_dataclass(group):
+    if not _is_group(group):
         return [parameter.replace(kind=kind)]
     hints = get_type_hints(group, include_extras=True)
     return [

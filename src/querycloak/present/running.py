@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from querycloak.errors import QuerycloakError
 
@@ -70,6 +70,12 @@ def interrupted() -> int:
 def say(message: str) -> None:
     """A line for people, on stderr."""
     _write(f"querycloak: {message}\n")
+
+
+def say_all(messages: Iterable[str]) -> None:
+    """Lines for people, on stderr."""
+    for message in messages:
+        say(message)
 
 
 def _write(text: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from querycloak.present.method_options import OPTIONS
+from querycloak.methods.option import options_of
+from querycloak.methods.registry import METHODS
 from querycloak.present.options import Reading
 
 _OTHERS = ("at_delta", "epsilon", "gap_minutes", "log", "out", "population_size", "preset", "releases", "seed", "users")
-_NAMES = {*OPTIONS, *(field.name for field in fields(Reading)), *_OTHERS}
+_OPTIONS = {each.name for kind in METHODS.values() for each in options_of(kind)}
+_NAMES = {*_OPTIONS, *(field.name for field in fields(Reading)), *_OTHERS}
 # What stands in quotes was typed or read: it stays as it is.
 _QUOTED = re.compile(r"((?<!\w)'[^']*'(?!\w))")
 # A word with an underscore is a parameter wherever it stands; others only where a sentence is about them.

@@ -70,7 +70,7 @@ class Contents:
                 f"Delta ({proven.delta:g}) is the chance that a user of the log appears. Where it is above one "
                 "divided by the number of users, somebody is expected to."
             )
-        return said
+        return [*said, *self.release.warnings]
 
 
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class Release:
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
     composition: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
     remarks: tuple[str, ...] = field(default=(), repr=False)

@@ -15,10 +15,11 @@ from querycloak.errors import ParameterError
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import free_objective
 from querycloak.methods.optimal.synthetic import made_up_users as synthesis
-from querycloak.methods.optimal.synthetic.budget import Budget, joint_delta, plan_budget
 from querycloak.methods.optimal.synthetic.degree_sequences import allocate, apportion, fits, graphical, reconcile
 from querycloak.methods.optimal.synthetic.made_up_users import deal
 from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
+from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, joint_delta, plan_synthetic
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
 
@@ -56,7 +57,7 @@ def test_the_joint_delta_covers_what_a_user_really_changes() -> None:
     The tables are independent given which pairs came out, so the worst set of outputs is where the product of
     densities under D' exceeds e^eps times that under D, and the other way round.
     """
-    budget = Budget(2.0, 0.5, 2, 3, Gaussian(1.5), 4, Gaussian(1.8), 5, Gaussian(2.0))
+    budget = SyntheticPlan(2.0, 0.5, 2, 3, Gaussian(1.5), 4, Gaussian(1.8), 5, Gaussian(2.0))
     stated = joint_delta(budget)
     # Every part as (law under D', law under D) over all outcomes of the part.
     parts = [
@@ -106,21 +107,21 @@ def _bin(noise: Gaussian) -> tuple[np.ndarray, np.ndarray]:
 @few
 @given(st.floats(0.3, 12), st.floats(1e-9, 1e-2), st.integers(1, 40), st.integers(1, 10))
 def test_a_plan_stays_within_its_budget(epsilon: float, delta: float, per_user: int, linked: int) -> None:
-    budget = plan_budget(epsilon, delta, per_user, linked)
+    budget = plan_synthetic(Budget(epsilon, delta), per_user, linked)
     assert budget.delta == joint_delta(budget) <= delta
     assert budget.epsilon == epsilon
     assert budget.linked_per_user == min(per_user, linked)
     assert (budget.link_noise is None) == (min(per_user, linked) == 1)
-    lower = Budget(**{**vars(budget), "pair_threshold": budget.pair_threshold - 1})
+    lower = SyntheticPlan(**{**vars(budget), "pair_threshold": budget.pair_threshold - 1})
     assert joint_delta(lower) > budget.delta
 
 
 def test_mechanisms_name_every_table() -> None:
-    drawn = [mechanism.to_json() for mechanism in plan_budget(8, 1e-7, 16, 6).mechanisms()]
+    drawn = [mechanism.to_json() for mechanism in plan_synthetic(Budget(8, 1e-7), 16, 6).mechanisms()]
     assert [(each["kind"], each["per_user"]) for each in drawn] == [
         ("histogram", 16), ("histogram", 15), ("public-counts", 1),
     ]  # fmt: skip
-    alone = [mechanism.to_json() for mechanism in plan_budget(8, 1e-7, 16, 1).mechanisms()]
+    alone = [mechanism.to_json() for mechanism in plan_synthetic(Budget(8, 1e-7), 16, 1).mechanisms()]
     assert [each["per_user"] for each in alone] == [16, 1]
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import BOUNDS, BoundChooser
+from querycloak.methods.keys.auto_bound import BOUNDS, AutoBound
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.chance.randomness import Randomness
@@ -107,7 +108,7 @@ def test_gains_by_hand() -> None:
 
 @given(st.floats(1e-3, 50), st.floats(1e-4, 0.9))
 def test_the_parts_of_epsilon_never_exceed_it(epsilon: float, part: float) -> None:
-    choosing, left = BoundChooser(epsilon, 1e-6, part, Clicks(noise=1, threshold=9).at_bound).budget
+    choosing, left = AutoBound(Budget(epsilon, 1e-6), part, Clicks(noise=1, threshold=9).at_bound, ()).budget
     assert stated(choosing) + stated(left) <= stated(epsilon)
     assert choosing == pytest.approx(part * epsilon, rel=1e-6)
 
@@ -122,9 +123,11 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
     method = Clicks(epsilon=3, delta=1e-6, per_user="auto")
     proven = method.proven()
     assert (proven.epsilon, proven.delta) == (3.0, 1e-6)
-    choosing, left = method.chooser.budget
+    chooser = method.planned
+    assert isinstance(chooser, AutoBound)
+    choosing, left = chooser.budget
     assert (choosing, left) == (0.06, 2.94)
-    plans = [candidate.plans["clicks"] for candidate in method.chooser.candidates()]
+    plans = [candidate.plans["clicks"] for candidate in chooser.candidates()]
     assert [plan.per_user for plan in plans] == list(BOUNDS)
     assert all(plan.epsilon <= left and plan.delta <= 1e-6 for plan in plans)
     assert method.parameters() == {
@@ -134,9 +137,10 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
         "priors": None,
     }
     dearer = Clicks(epsilon=3, delta=1e-6, per_user="auto", auto_share=0.1)
-    assert dearer.chooser.budget == (0.3, 2.7)
+    assert isinstance(dearer.planned, AutoBound)
+    assert dearer.planned.budget == (0.3, 2.7)
     assert dearer.proven().epsilon == 3.0
-    assert [each.to_json()["epsilon"] for each in method.mechanisms()] == [0.06, 2.94]
+    assert [each.to_json()["epsilon"] for each in method.draws()] == [0.06, 2.94]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +163,6 @@ def test_what_does_not_go_with_auto(options: dict[str, object], message: str) ->
 
 def test_there_is_no_plan_before_the_choice() -> None:
     with pytest.raises(ParameterError, match="per_user auto is chosen when the log is released"):
-        _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plan
+        _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plans
     with pytest.raises(ParameterError, match="at least one plan"):
         choose_plan([], {"keys": {1: 1}}, 0.1, Randomness(seed=1))

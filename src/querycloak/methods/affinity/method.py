@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import ParameterError
-from querycloak.methods.method import checked_choice
+from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
@@ -18,9 +20,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.affinity.neighbourhood import Explained
-    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
 DEFAULT_CONCEPT_USERS = 0.0001
@@ -40,25 +40,28 @@ _UNPROTECTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Affinity:
+class Affinity(Method):
     """Release the searches whose query at least `min_users` users asked, or queries with a cosine of `theta` to it."""
 
-    name: ClassVar[str] = "affinity"
+    name = "affinity"
+    summary = "What k users asked, or something like it."
+    explains_queries = True
 
-    min_users: int | None = None
-    theta: float = 0.9
-    concept_users: float = DEFAULT_CONCEPT_USERS
-    min_word_users: int = 2
-    max_neighbours: int | None = None
-    keep_time: bool = False
-    variant: str = "default"
+    min_users: int | None = option(help="How many users must have asked a query, or others like it.")
+    theta: float = option(0.9, help="From which cosine on two queries are alike.")
+    concept_users: float = option(DEFAULT_CONCEPT_USERS, help="Users that a phrase needs; below 1 it is a share.")
+    min_word_users: int = option(2, help="How many users each word of a query needs.")
+    max_neighbours: int | None = option(help="Keep at most this many neighbours: degrees become lower bounds.")
+    keep_time: bool = option(False, help="Release times, unprotected.")
+    k: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, ("default",))
+        self.check_choices()
         if self.min_users is None:
             raise ParameterError("min_users must be given: how many users must protect a query, such as 10")
         way_out = "say how many users must protect a query, such as 10"
-        whole("min_users", self.min_users, way_out, least=2, most=MOST_MIN_USERS)
+        k = whole("min_users", self.min_users, way_out, least=2, most=MOST_MIN_USERS)
+        object.__setattr__(self, "k", k)
         object.__setattr__(self, "theta", _checked_theta(self.theta))
         object.__setattr__(self, "concept_users", _checked_concept_users(self.concept_users))
         whole("min_word_users", self.min_word_users, "say how many users each word needs, such as 6", least=2)
@@ -76,21 +79,18 @@ class Affinity:
             "keep_time": self.keep_time,
         }
 
-    def claimed(self) -> None:
-        """The paper's own rule is what is proven; it claims nothing beyond it."""
-
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
         accounts = (
             f"{AGREED_ACCOUNTS}: {self.min_word_users} bring out a secret that stands beside a frequent word, "
-            f"{max(self.min_users or 0, self.min_word_users)} anything"
+            f"{max(self.k, self.min_word_users)} anything"
         )
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
             kind="syntactic",
             unit="query",
             neighbours=None,
-            k=self.min_users,
+            k=self.k,
             unprotected=(*_UNPROTECTED, accounts, *times),
             because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
             f"{self.theta:g} or more to it, and if each of its words has {self.min_word_users} users (affinity.md)",
@@ -101,23 +101,13 @@ class Affinity:
         """theta as the whole number that cosines are compared with."""
         return int(stated(self.theta) * _MILLION)
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
+    def count(self, log: SearchLog) -> Counted:
         """Count degrees and filter."""
-        from querycloak.methods.releasing import Run
         from querycloak.methods.uses import uses_of
 
-        run = Run.begin(self, log, ledger, population, randomness)
         uses = uses_of(log)
-        log.checked()
-        passed = self._passed(log, uses)
-        return run.finish(lambda: {"log": self._renamed(log, uses, passed, run.drawing)}, counts="exact", rows="alike")
+        log.checked()  # before the long part
+        return _Passed(self, log, uses, self._passed(log, uses))
 
     def _passed(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """The queries that come out, in the engine."""
@@ -129,16 +119,16 @@ class Affinity:
         degrees = degrees_at(
             expansion,
             self.millionths,
-            int(self.min_users or 0),
+            self.k,
             max_neighbours=self.max_neighbours,
             threads=log.engine.threads,
             progress=lambda share: log.progress("comparing queries", share),
         )
         log.progress("writing", 0.0)
-        enough = pa.array(degrees >= int(self.min_users or 0))
+        enough = pa.array(degrees >= self.k)
         return log.engine.upload(pa.table({"query": expansion.expanded.queries.filter(enough)}))
 
-    def _renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
+    def renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
         """The searches for what passed, under names that only this release has."""
         from querycloak.methods.pseudonyms import streamed
         from querycloak.methods.uses import searches_of
@@ -148,11 +138,35 @@ class Affinity:
             return streamed(log, searches, ["user", "query", "time"], randomness)
         return streamed(log, searches_of(uses.semi_join(passed, "query")), ["user", "query"], randomness)
 
+    def cautions(self) -> Sequence[str]:
+        """Words of fewer users than a query needs come out with it."""
+        if self.min_word_users >= self.k:
+            return ()
+        return (
+            f"words that only {self.min_word_users} users know come along with frequent ones, surnames among them; "
+            f"--min-word-users {self.k} holds them back",
+        )
+
     def explain(self, log: SearchLog, query: str) -> Explained:
         """What protects a query: private output."""
         from querycloak.methods.affinity.neighbourhood import explain
 
         return explain(self, log, query)
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """Which queries come out; their searches are streamed under new names."""
+
+    method: Affinity
+    log: SearchLog
+    uses: ir.Table
+    passed: ir.Table
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Only names are drawn."""
+        table = self.method.renamed(self.log, self.uses, self.passed, randomness)
+        return Drawn({"log": table}, counts="exact", rows="alike")
 
 
 def _checked_theta(theta: object) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import ParameterError
-from querycloak.methods.method import checked_choice
+from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
@@ -32,26 +31,25 @@ _UNPROTECTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generalize:
+class Generalize(Method):
     """Release each search as the most specific WordNet concept that at least `min_users` users asked for."""
 
-    name: ClassVar[str] = "generalize"
+    name = "generalize"
+    summary = "Concepts that k users asked for."
 
-    min_users: int | None = None
-    variant: str = "default"
+    min_users: int | None = option(help="How many users must have asked for a concept.")
+    k: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, ("default",))
+        self.check_choices()
         if self.min_users is None:
             raise ParameterError("min_users must be given: how many users must share a concept, such as 10")
-        whole("min_users", self.min_users, "say how many users must share a concept, such as 10", least=2)
+        k = whole("min_users", self.min_users, "say how many users must share a concept, such as 10", least=2)
+        object.__setattr__(self, "k", k)
 
     def parameters(self) -> dict[str, Any]:
         """What was given."""
         return {"min_users": self.min_users, "taxonomy": "WordNet 3.0 nouns"}
-
-    def claimed(self) -> None:
-        """The paper's own rule is what is proven; it claims nothing beyond it."""
 
     def proven(self) -> Guarantee:
         """A rule about the output; no bound on what it tells."""
@@ -59,31 +57,19 @@ class Generalize:
             kind="syntactic",
             unit="user",
             neighbours=None,
-            k=self.min_users,
+            k=self.k,
             unprotected=_UNPROTECTED,
             because=f"queries become concepts of WordNet, general enough for {self.min_users} users to share each, "
             "and are left out where only the root would be (generalize.md)",
         )
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
+    def count(self, log: SearchLog) -> Counted:
         """Match, count users of concepts, cut."""
-        from querycloak.methods.releasing import Run
         from querycloak.methods.uses import uses_of
 
-        run = Run.begin(self, log, ledger, population, randomness)
         uses = uses_of(log)
-        log.checked()
-        renamings = self._generalised(log, uses)
-        return run.finish(
-            lambda: {"log": _renamed(log, uses, renamings, run.drawing)}, counts="exact", rows="generalised"
-        )
+        log.checked()  # before the long part
+        return _Generalised(log, uses, self._generalised(log, uses))
 
     def _generalised(self, log: SearchLog, uses: ir.Table) -> ir.Table:
         """query and concept, for the queries that come out, in the engine."""
@@ -96,13 +82,27 @@ class Generalize:
         log.progress("matching queries", 0.0)
         taxonomy = wordnet()
         found = generalise(log.engine, uses, taxonomy)
-        becomes = found.becomes(int(self.min_users or 0))
+        becomes = found.becomes(self.k)
         kept = np.flatnonzero((becomes >= 0) & (becomes != taxonomy.root))
         shown = pa.array([taxonomy.shown(concept) for concept in range(len(taxonomy))], pa.string())
         log.progress("writing", 0.0)
         return log.engine.upload(
             pa.table({"query": found.queries.take(pa.array(kept)), "concept": shown.take(pa.array(becomes[kept]))})
         )
+
+
+@dataclass(frozen=True)
+class _Generalised:
+    """What each query becomes; searches are streamed under new names."""
+
+    log: SearchLog
+    uses: ir.Table
+    renamings: ir.Table
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Only names are drawn."""
+        table = _renamed(self.log, self.uses, self.renamings, randomness)
+        return Drawn({"log": table}, counts="exact", rows="generalised")
 
 
 def _renamed(log: SearchLog, uses: ir.Table, renamings: ir.Table, randomness: Randomness) -> Table:

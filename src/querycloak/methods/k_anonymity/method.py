@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
-from querycloak.methods.method import checked_choice
+from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
@@ -15,13 +16,9 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
-KEYS = ("queries", "clicks", "log")
-PRESETS = ("dma",)
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
     *ALWAYS,
@@ -39,22 +36,20 @@ _UNPROTECTED_IN = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity:
+class KAnonymity(Method):
     """Release queries, pairs or rows whose query at least `min_users` users share."""
 
-    name: ClassVar[str] = "k-anonymity"
+    name = "k-anonymity"
+    summary = "What at least k users share; a baseline."
 
-    min_users: int | None = None
-    keys: str | None = None
-    preset: str | None = None
-    variant: str = "default"
+    min_users: int | None = option(help="How many users must share a key.")
+    keys: Literal["queries", "clicks", "log"] | None = option(help="What is counted; clicks if not given.")
+    preset: Literal["dma"] | None = option(help="dma: 30 users a query, 5 a query and url.")
+    k: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, ("default",))
-        if self.keys is not None:
-            checked_choice("keys", self.keys, KEYS)
+        self.check_choices()
         if self.preset is not None:
-            checked_choice("preset", self.preset, PRESETS)
             if self.min_users is not None or self.keys is not None:
                 raise ParameterError(f"preset {self.preset} sets min_users and keys itself; leave them out")
             object.__setattr__(self, "min_users", DMA_QUERY_USERS)
@@ -62,11 +57,8 @@ class KAnonymity:
             raise ParameterError("min_users must be given: how many users must share a key, such as 30")
         if self.keys is None:
             object.__setattr__(self, "keys", "clicks")
-        whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
-
-    @property
-    def _k(self) -> int:
-        return int(self.min_users or 0)
+        k = whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
+        object.__setattr__(self, "k", k)
 
     def parameters(self) -> dict[str, Any]:
         """What was given."""
@@ -74,16 +66,13 @@ class KAnonymity:
             return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
         return {"keys": self.keys, "min_users": self.min_users}
 
-    def claimed(self) -> None:
-        """No paper stands behind it."""
-
     def proven(self) -> Guarantee:
         """A rule about the output; no bound on what it tells."""
         return Guarantee(
             kind="syntactic",
             unit="user",
             neighbours=None,
-            k=DMA_PAIR_USERS if self.preset else self._k,
+            k=DMA_PAIR_USERS if self.preset else self.k,
             unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
             because=self._because(),
         )
@@ -94,27 +83,17 @@ class KAnonymity:
                 f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out"
             )
         elif self.keys == "log":
-            rule = f"rows whose query has fewer than {self._k} users are left out, and urls that fewer clicked"
+            rule = f"rows whose query has fewer than {self.k} users are left out, and urls that fewer clicked"
         else:
-            rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self._k} users are left out"
+            rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
         return f"{rule} (k_anonymity.md)"
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
-        """Count distinct users and filter."""
-        from querycloak.methods.releasing import Run
+    def count(self, log: SearchLog) -> Counted:
+        """Nothing yet: the engine counts when the tables are made, after the rows were checked."""
+        return _SharedKeys(self, log)
 
-        run = Run.begin(self, log, ledger, population, randomness)
-        log.checked()
-        return run.finish(lambda: self._tables(log, run.drawing), counts="exact")
-
-    def _tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
+    def tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
+        """What at least k users share."""
         if self.preset:
             queries = _shared(log.rows, ["query"], DMA_QUERY_USERS)
             pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
@@ -123,10 +102,22 @@ class KAnonymity:
                 "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
             }
         if self.keys == "queries":
-            return {"queries": _sorted(log, _shared(log.rows, ["query"], self._k), "query")}
+            return {"queries": _sorted(log, _shared(log.rows, ["query"], self.k), "query")}
         if self.keys == "clicks":
-            return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self._k), "query", "url")}
-        return {"log": _pseudonymised(log, self._k, randomness)}
+            return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
+        return {"log": _pseudonymised(log, self.k, randomness)}
+
+
+@dataclass(frozen=True)
+class _SharedKeys:
+    """A log of which distinct users are to be counted."""
+
+    method: KAnonymity
+    log: SearchLog
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Count distinct users and filter; only names are drawn."""
+        return Drawn(self.method.tables(self.log, randomness), counts="exact")
 
 
 def _shared(rows: ir.Table, key: list[str], least: int) -> ir.Table:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from querycloak.errors import ParameterError
+from querycloak.methods.unprotected import with_thresholds
+from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import share
-from querycloak.privacy.prices.selection import TablePlan, checked_budget
+from querycloak.privacy.prices.selection import TablePlan
 
 if TYPE_CHECKING:
     from querycloak.privacy.composing.draws import Mechanism
@@ -38,25 +40,25 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True)
-class BoundChooser:
+class AutoBound:
     """The public side of the choice: how epsilon is divided, and the plans among which to choose."""
 
-    epsilon: float
-    delta: float
-    share: float | None
+    given: Budget
+    share: float
     at_bound: Callable[[int, float], Planned]
+    unprotected: tuple[str, ...]
+    claimed: None = None
 
     @property
-    def part(self) -> float:
-        """The part of epsilon that chooses."""
-        given = DEFAULT_SHARE if self.share is None else self.share
-        return share("auto_share", given, "give the part of epsilon that chooses the bound, such as 0.02")
+    def plans(self) -> Mapping[str, TablePlan]:
+        """There are none yet."""
+        raise ParameterError(f"per_user {AUTO} is chosen when the log is released: there is no plan before that")
 
     @property
     def budget(self) -> tuple[float, float]:
         """What choosing spends of epsilon, and what is left for the release; together at most epsilon."""
-        left = rounded_down(stated(self.epsilon) * (1 - stated(self.part)))
-        return rounded_down(stated(self.epsilon) - stated(left)), left
+        left = rounded_down(stated(self.given.epsilon) * (1 - stated(self.share)))
+        return rounded_down(stated(self.given.epsilon) - stated(left)), left
 
     def candidates(self) -> list[Planned]:
         """The method at each bound that the budget can pay."""
@@ -73,45 +75,54 @@ class BoundChooser:
 
     def _within_budget(self, method: Planned) -> Planned:
         """The method, after one more look: the proof needs every candidate to keep to what is left."""
-        proven = method.proven()
-        if (proven.epsilon or 0.0) > self.budget[1] or (proven.delta or 0.0) > self.delta:
+        epsilon, delta = method.proven().numbers
+        if epsilon > self.budget[1] or delta > self.given.delta:
             raise ParameterError("a bound's plan exceeds what is left of the budget; this is a bug in querycloak")
         return method
 
-    def guarantee(self, unprotected: tuple[str, ...]) -> Guarantee:
+    @property
+    def proven(self) -> Guarantee:
         """The same whatever is chosen."""
-        epsilon, delta = checked_budget(self.epsilon, self.delta)
         choosing, left = self.budget
-        self.at_bound(BOUNDS[0], left)  # a budget that cannot pay the smallest bound is refused here
         return user_guarantee(
-            epsilon,
-            delta,
+            self.given.epsilon,
+            self.given.delta,
             f"epsilon {choosing:g} chooses by the exponential mechanism how many keys of a user count, of "
             f"those of {', '.join(map(str, BOUNDS))} that its options allow (privacy/prices/bound_choice.md); "
             "whichever it is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
-            unprotected,
+            self.unprotected,
         )
 
-    def mechanisms(self) -> list[Mechanism]:
+    def draws(self) -> Sequence[Mechanism]:
         """The choice, and a release of which only its budget is known beforehand."""
         from querycloak.privacy.composing.draws import Anything
 
-        return [Anything(self.budget[0]), Anything(self.budget[1], self.delta)]
+        return [Anything(self.budget[0]), Anything(self.budget[1], self.given.delta)]
 
     def parameters(self) -> dict[str, Any]:
         """What decides the choice."""
-        return {"per_user": AUTO, "per_user_choices": list(BOUNDS), "auto_share": self.part}
+        return {"per_user": AUTO, "per_user_choices": list(BOUNDS), "auto_share": self.share}
 
 
-def check_auto(per_user: object, auto_share: object, given: str, variant: str) -> None:
-    """Refuse what does not go with `auto`, and what goes with it alone."""
-    if per_user != AUTO:
-        if isinstance(per_user, str):
-            raise ParameterError(f"per_user must be a whole number or {AUTO}, got {per_user!r}")
-        if auto_share is not None:
-            raise ParameterError(f"auto_share is the price of per_user {AUTO}; leave it out where the bound is given")
-    elif variant == "paper":
+def auto_bound(
+    given: Given, auto_share: float | None, variant: str, at_bound: Callable[[int, float], Planned]
+) -> AutoBound:
+    """How the bound is chosen, if it can be."""
+    if variant == "paper":
         raise ParameterError(f"the paper variant has no way of choosing a bound: give per_user a number, not {AUTO}")
-    elif given != "budget":
+    if not isinstance(given, Budget):
         raise ParameterError(f"per_user {AUTO} needs the budget (epsilon, delta): noise and threshold follow the bound")
+    part = DEFAULT_SHARE if auto_share is None else auto_share
+    checked = share("auto_share", part, "give the part of epsilon that chooses the bound, such as 0.02")
+    chooser = AutoBound(given, checked, at_bound, with_thresholds())
+    at_bound(BOUNDS[0], chooser.budget[1])  # a budget that cannot pay the smallest bound is refused here
+    return chooser
+
+
+def check_given_bound(per_user: object, auto_share: object) -> None:
+    """Refuse what goes with `auto` alone."""
+    if isinstance(per_user, str):
+        raise ParameterError(f"per_user must be a whole number or {AUTO}, got {per_user!r}")
+    if auto_share is not None:
+        raise ParameterError(f"auto_share is the price of per_user {AUTO}; leave it out where the bound is given")

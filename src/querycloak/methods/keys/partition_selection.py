@@ -18,7 +18,7 @@ from querycloak.privacy.prices.selection import TablePlan
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 
-class Counted(Protocol):
+class CountedKeys(Protocol):
     """A table's contributions, read and waiting in the engine for the first draw."""
 
     def release(self, randomness: Randomness) -> ReleasedKeys:
@@ -26,7 +26,7 @@ class Counted(Protocol):
         ...
 
 
-def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan) -> Counted:
+def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
     """Read the contributions: `user`, the key's columns (texts) and `earliest`, one row for each user and key.
 
     They come whole, as `bounding.once_per_key` makes them without a bound: the plan says what of them counts.
@@ -36,7 +36,7 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
     return count_records(engine, first_keys(contributions, key, plan.per_user), key, plan)
 
 
-def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> Counted:
+def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
     """Read records that are bounded already and count 1 each, as the papers' variants have them."""
     if not isinstance(plan, Plan):
         raise ParameterError("records that are bounded already need a plan of one draw per key")

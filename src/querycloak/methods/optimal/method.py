@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.method import VARIANTS, checked_choice
-from querycloak.methods.optimal.synthetic.budget import Budget, plan_budget
+from querycloak.methods.method import Counted, Method, Variant
+from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, plan_synthetic
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS, several_accounts
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+from querycloak.privacy.parameters import natural, refuse, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,13 +25,9 @@ if TYPE_CHECKING:
     from querycloak.methods.optimal.paper.holdings import Holdings
     from querycloak.methods.optimal.paper.solver import Solution
     from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
-    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.chance.randomness import Randomness
     from querycloak.privacy.composing.draws import Mechanism
-    from querycloak.releases.release import Release
-    from querycloak.releases.tables import Table
 
-OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 64, 4
 """What keeps most of the synthetic standard log at (8, 1e-7); fewer per user suit logs of people who search little."""
@@ -43,37 +41,39 @@ _BITS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimal:
+class Optimal(Method):
     """Release rows of user, query, url and count, with counts that are best for an objective.
 
     The default makes synthetic users from noisy pairs, associations and numbers of pairs per user. The paper variant
     draws real users for output counts that a program optimises under every user's constraint.
     """
 
-    name: ClassVar[str] = "optimal"
+    name = "optimal"
+    summary = "Made-up users in the log's own schema."
 
-    epsilon: float | None = None
-    delta: float | None = None
-    objective: str = "size"
-    support: float | None = None
-    output_size: int | None = None
-    weights: str | None = None
-    per_user: int | None = None
-    linked_per_user: int | None = None
-    variant: str = "default"
-    budget: Budget | None = field(init=False, repr=False)
+    epsilon: float | None = option(help="Budget: the most that a release may tell about one user.")
+    delta: float | None = option(help="Budget: the chance that epsilon fails; far below 1/users.")
+    objective: Literal["size", "frequent", "diversity", "queries", "joint"] = option(
+        "size", help="What output counts are best for."
+    )
+    support: float | None = option(help="The share of all clicks that makes a pair frequent.")
+    output_size: int | None = option(help="How many rows to release, each as often as its count.")
+    weights: str | None = option(help="Of a joint objective: size=1,diversity=0.5,frequent=2.")
+    per_user: int | None = option(help="How many pairs one user may add to; 64 if not given.")
+    linked_per_user: int | None = option(help="How many released pairs of a user are associated; 4 if not given.")
+    variant: Variant = option("default", help="paper: as published, to compare.")
+    given: Budget = field(init=False, repr=False)
+    plan: SyntheticPlan | None = field(init=False, repr=False)
     weighting: Mapping[str, float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, VARIANTS)
-        checked_choice("objective", self.objective, OBJECTIVES)
+        self.check_choices()
         if self.epsilon is None or self.delta is None:
             raise ParameterError("epsilon and delta must be given: the budget, such as epsilon 8 and delta 1e-7")
-        number_above_zero("epsilon", self.epsilon, "give a number such as 1")
-        share("delta", self.delta, "give a number such as 1e-7, far below one divided by the number of users")
+        object.__setattr__(self, "given", Budget(self.epsilon, self.delta))
         self._check_objective()
         object.__setattr__(self, "weighting", _weighting(self.weights) if self.objective == "joint" else {})
-        object.__setattr__(self, "budget", self._budget())
+        object.__setattr__(self, "plan", self._plan())
 
     def _check_objective(self) -> None:
         distant = self.objective in ("frequent", "joint")
@@ -93,7 +93,7 @@ class Optimal:
         if self.weights is not None and self.objective != "joint":
             refuse("weights", "left out", self.weights, "they go with the objective joint")
 
-    def _budget(self) -> Budget | None:
+    def _plan(self) -> SyntheticPlan | None:
         given = {"per_user": self.per_user, "linked_per_user": self.linked_per_user}
         if self.variant == "paper":
             for name, value in given.items():
@@ -104,7 +104,7 @@ class Optimal:
         linked = LINKED_PER_USER if self.linked_per_user is None else self.linked_per_user
         natural("per_user", per_user, "say how many pairs one user may add to", most=_MOST_PER_USER)
         natural("linked_per_user", linked, "say how many of a user's pairs are linked", most=_MOST_PER_USER)
-        return plan_budget(float(self.epsilon or 0), float(self.delta or 0), per_user, linked)
+        return plan_synthetic(self.given, per_user, linked)
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
@@ -114,17 +114,17 @@ class Optimal:
             "output_size": self.output_size,
             "weights": dict(self.weighting) or None,
         }
-        if self.budget is None:
+        if self.plan is None:
             return {"epsilon": self.epsilon, "delta": self.delta, **given}
         return {
             **given,
-            "per_user": self.budget.per_user,
-            "linked_per_user": self.budget.linked_per_user,
-            "noise": self.budget.pair_noise.sigma,
-            "threshold": self.budget.pair_threshold,
-            "link_noise": self.budget.link_noise and self.budget.link_noise.sigma,
-            "link_threshold": self.budget.link_threshold,
-            "size_noise": self.budget.size_noise.sigma,
+            "per_user": self.plan.per_user,
+            "linked_per_user": self.plan.linked_per_user,
+            "noise": self.plan.pair_noise.sigma,
+            "threshold": self.plan.pair_threshold,
+            "link_noise": self.plan.link_noise and self.plan.link_noise.sigma,
+            "link_threshold": self.plan.link_threshold,
+            "size_noise": self.plan.size_noise.sigma,
         }
 
     def claimed(self) -> Guarantee | None:
@@ -136,12 +136,12 @@ class Optimal:
 
     def proven(self) -> Guarantee:
         """What optimal.md proves."""
-        if self.budget is None:
+        if self.plan is None:
             return self._proven_of_sampling()
-        unprotected = (*ALWAYS, several_accounts(self.budget.pair_threshold + 1))
-        return user_guarantee(self.budget.epsilon, self.budget.delta, self._because(self.budget), unprotected)
+        unprotected = (*ALWAYS, several_accounts(self.plan.pair_threshold + 1))
+        return user_guarantee(self.plan.epsilon, self.plan.delta, self._because(self.plan), unprotected)
 
-    def _because(self, budget: Budget) -> str:
+    def _because(self, budget: SyntheticPlan) -> str:
         linked = ""
         if budget.link_noise is not None:
             linked = (
@@ -156,7 +156,7 @@ class Optimal:
         )
 
     def _proven_of_sampling(self) -> Guarantee:
-        chance = _chance_to_appear(float(self.epsilon or 0), float(self.delta or 0))
+        chance = _chance_to_appear(self.given)
         # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
         accounts = several_accounts(math.ceil(1 / stated(chance)))
         return Guarantee(
@@ -171,42 +171,19 @@ class Optimal:
             "the number of users, it protects nobody (methods/optimal/optimal.md)",
         )
 
-    def mechanisms(self) -> list[Mechanism]:
+    def draws(self) -> Sequence[Mechanism]:
         """What is drawn, for whoever adds up."""
-        return [] if self.budget is None else self.budget.mechanisms()
+        return [] if self.plan is None else self.plan.mechanisms()
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
-        """Count, charge, draw."""
-        from querycloak.methods.releasing import Run
+    def count(self, log: SearchLog) -> Counted:
+        """Bound the log, or solve for the output counts of the paper's variant."""
+        if self.plan is not None:
+            from querycloak.methods.optimal.synthetic.count import BoundedPairs
 
-        run = Run.begin(self, log, ledger, population, randomness)
-        if self.budget is not None:
-            draw, remarks = self._synthetic(log, run.drawing), list[str]()
-        else:
-            draw, remarks = self._sampled(log, run.drawing)
-        counts, rows = ("sampled", "drawn") if self.budget is None else ("synthetic", "made-up")
-        return run.finish(draw, counts=counts, rows=rows, remarks=remarks)
+            return BoundedPairs.of(self, self.plan, log)
+        from querycloak.methods.optimal.paper.count import SolvedPairs
 
-    def _synthetic(self, log: SearchLog, randomness: Randomness) -> Callable[[], Mapping[str, Table]]:
-        """Bound the log; what is returned draws the noisy tables, and reads the log no more after that."""
-        from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
-
-        budget = self._planned()
-        contributions = bounded(log, budget.per_user)
-        log.checked()
-
-        def draw() -> dict[str, Table]:
-            tables = draw_tables(log.engine, contributions, budget, randomness)
-            return {"log": self.made_up(tables, randomness)}
-
-        return draw
+        return SolvedPairs.of(self, log)
 
     def made_up(self, tables: NoisyTables, randomness: Randomness) -> pa.Table:
         """The rows of synthetic users: post-processing of the noisy tables."""
@@ -229,20 +206,6 @@ class Optimal:
         user, pair = deal(reconcile(tables.count, tables.sizes, wanted), tables, randomness)
         return log_table(tables.pairs, pair, named(user, randomness), np.ones(pair.size, dtype=np.int64))
 
-    def _sampled(self, log: SearchLog, randomness: Randomness) -> tuple[Callable[[], Mapping[str, Table]], list[str]]:
-        """Solve for the output counts; what is returned draws users for them."""
-        from querycloak.methods.optimal.drawn_rows import log_table, named, sample
-        from querycloak.methods.optimal.paper.holdings import of_log
-
-        held = of_log(log)
-        solution = self.solve(held)
-
-        def draw() -> dict[str, Table]:
-            pair, user, count = sample(held, solution.counts, randomness)
-            return {"log": log_table(held.keys, pair, named(user, randomness), count)}
-
-        return draw, [solution.remark(self.objective)]
-
     def solve(self, held: Holdings) -> Solution:
         """The output counts of the paper variant; they, and every error here, are private output."""
         from querycloak.methods.optimal.objectives import objective
@@ -250,7 +213,7 @@ class Optimal:
         from querycloak.methods.optimal.paper.holdings import PRIVATE
         from querycloak.methods.optimal.paper.solver import largest_output, solve
 
-        bound = limit(float(self.epsilon or 0), float(self.delta or 0))
+        bound = limit(self.given.epsilon, self.given.delta)
         goal = objective(
             self.objective, held.totals, support=self.support, output_size=self.output_size, weights=self.weighting
         )
@@ -275,26 +238,21 @@ class Optimal:
     def _check_reached(self, largest: Solution) -> None:
         from querycloak.methods.optimal.paper.holdings import PRIVATE
 
-        if largest.value < (self.output_size or 0):
+        if self.output_size is not None and largest.value < self.output_size:
             raise InputError(
                 f"{PRIVATE} output_size {self.output_size:,} is above what the constraints allow: the largest output "
                 f"found has {int(largest.value):,} rows, and none has more than {int(largest.bound):,}"
             )
-
-    def _planned(self) -> Budget:
-        if self.budget is None:
-            raise TypeError("the paper variant has no noise to plan")
-        return self.budget
 
 
 def _largest(held: Holdings) -> float:
     return float(held.totals.max()) / held.size
 
 
-def _chance_to_appear(epsilon: float, delta: float) -> float:
+def _chance_to_appear(given: Budget) -> float:
     """1 - exp(-min(epsilon, log(1/(1-delta)))), rounded up."""
-    low, _ = exp_minus(stated(epsilon), _BITS)
-    return min(delta, rounded_up(1 - Fraction(low, 1 << _BITS)))
+    low, _ = exp_minus(stated(given.epsilon), _BITS)
+    return min(given.delta, rounded_up(1 - Fraction(low, 1 << _BITS)))
 
 
 def _weighting(text: str | None) -> dict[str, float]:

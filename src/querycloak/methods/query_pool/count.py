@@ -15,6 +15,7 @@ from querycloak.methods.keys.contribution_bounding import first_records, once_pe
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
+from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.privacy.chance.randomness import Randomness
 
@@ -61,7 +62,7 @@ class Pooling:
             clicked = clicked.semi_join(urls, "url")
         return once_per_key(clicked, CLICK, self._method.bounds["clicks"])
 
-    def tables(self, randomness: Randomness) -> dict[str, pa.Table]:
+    def draw(self, randomness: Randomness) -> Drawn:
         """Draw, table after table."""
         method = self._method
         queries = self._released_queries(randomness)
@@ -74,7 +75,7 @@ class Pooling:
         if "transitions" in method.bounds:
             pairs = PublicKeys({"query": names, "next_query": names}, different=True)
             tables["transitions"] = self._released_pairs(self.transitions(released), pairs, "transitions", randomness)
-        return tables
+        return Drawn(tables, counts="public-keys")
 
     def _released_queries(self, randomness: Randomness) -> pa.Table:
         noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
@@ -124,7 +125,7 @@ class PaperPooling:
         searches = self._clean.select("user", "time", "query").distinct()
         return first_records(searches, self._method.bounds["queries"])
 
-    def tables(self, randomness: Randomness) -> dict[str, pa.Table]:
+    def draw(self, randomness: Randomness) -> Drawn:
         """Draw, table after table."""
         noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
         pool = self._engine.upload(pa.table({"query": self._pool}))
@@ -142,7 +143,7 @@ class PaperPooling:
         tables = {"queries": queries, "clicks": self._fuzzed(self._clicks(released), CLICK, "clicks", randomness)}
         if "transitions" in self._method.bounds:
             tables["transitions"] = self._fuzzed(self._transitions(released), TRANSITION, "transitions", randomness)
-        return tables
+        return Drawn(tables, counts="one-draw")
 
     def _clicks(self, released: ir.Table) -> ir.Table:
         clicked = self._clean.filter(self._clean.url.notnull())

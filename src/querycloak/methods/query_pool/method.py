@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.public_lists import PublicList
-from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
+from querycloak.methods.method import Counted, Method, Variant
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS, several_accounts
+from querycloak.privacy.budget import Knobs, which_is_given
 from querycloak.privacy.chance.exact import float_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -22,12 +24,7 @@ from querycloak.privacy.prices.selection import parse_split
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.releases.release import Release
 
-CLICKS = ("none", "threshold", "public")
-TABLES = ("queries", "clicks", "transitions")
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
 PER_USER = {"default": 4, "paper": 100}  # the paper does not say: 100 comes nearest to its epsilon, 29.99 at b = 10
 GAP_MINUTES = 30
@@ -40,28 +37,29 @@ NOT_PRIVATE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryPool:
+class QueryPool(Method):
     """Release the queries of a public pool that enough users asked, transitions between them, and their clicks.
 
     Give the budget (epsilon, and delta where something outside public lists may come out) or the knobs (noise, the
     scale for all tables, and threshold).
     """
 
-    name: ClassVar[str] = "query-pool"
+    name = "query-pool"
+    summary = "What people asked of a public list of queries."
 
-    epsilon: float | None = None
-    delta: float | None = None
-    noise: float | None = None
-    threshold: int | None = None
-    pool: str | None = None
-    off_pool: bool = False
-    clicks: str | None = None
-    urls: str | None = None
-    queries_per_user: int | None = None
-    clicks_per_user: int | None = None
-    gap_minutes: float = GAP_MINUTES
-    split: str | None = None
-    variant: str = "default"
+    epsilon: float | None = option(help="Budget: the most that a release may tell about one user.")
+    delta: float | None = option(help="Budget, only where keys outside public lists may come out.")
+    noise: float | None = option(help="Knob: scale of Laplace noise, for all tables.")
+    threshold: int | None = option(help="Knob: a query is released if its noisy count exceeds it.")
+    pool: str | None = option(help="File of public queries, one a line; English phrases if not given.")
+    off_pool: bool = option(False, help="Other queries too, above a threshold.")
+    clicks: Literal["none", "threshold", "public"] | None = option(help="Which clicks come out; public needs urls.")
+    urls: str | None = option(help="File of public urls, one a line.")
+    queries_per_user: int | None = option(help="How many queries of one user count.")
+    clicks_per_user: int | None = option(help="How many clicks of one user count.")
+    gap_minutes: float = option(GAP_MINUTES, help="The longest pause within a transition.")
+    split: str | None = option(help="The budget over tables, such as queries=2,clicks=1,transitions=1.")
+    variant: Variant = option("default", help="paper: as published, to compare.")
     lists: Mapping[str, PublicList] = field(init=False, repr=False)
     bounds: Mapping[str, int] = field(init=False, repr=False)
     noises: Mapping[str, Laplace] = field(init=False, repr=False)
@@ -69,13 +67,13 @@ class QueryPool:
     _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, VARIANTS)
+        self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         self._settle_clicks()
         self._settle_bounds()
-        given = budget_or_knobs({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
-        if given == "knobs":
-            self._set_knobs()
+        given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
+        if given == "knobs" and self.noise is not None and self.threshold is not None:
+            self._set_knobs(Knobs(self.noise, self.threshold))
         else:
             self._solve(number_above_zero("epsilon", self.epsilon, "give a number such as 1"))
         paper = self.variant == "paper"
@@ -95,7 +93,6 @@ class QueryPool:
                 raise ParameterError(f"urls are for clicks public; clicks is {self.clicks!r}; leave one of them out")
             lists["urls"] = PublicList.of("urls", self.urls)
         kind = self.clicks or ("public" if "urls" in lists else "none")
-        checked_choice("clicks", kind, CLICKS)
         if kind == "public" and "urls" not in lists:
             raise ParameterError("clicks public needs a public list of urls: --urls FILE; or say --clicks threshold")
         object.__setattr__(self, "clicks", kind)
@@ -118,13 +115,11 @@ class QueryPool:
             bounds["transitions"] = queries - 1
         object.__setattr__(self, "bounds", bounds)
 
-    def _set_knobs(self) -> None:
+    def _set_knobs(self, knobs: Knobs) -> None:
         if self.delta is not None or self.split is not None:
             raise ParameterError("delta and split are for a budget: noise and threshold decide; leave them out")
-        noise = Laplace(self.noise)  # type: ignore[arg-type]
-        threshold = whole("threshold", self.threshold, "give the count K that a query must exceed", least=0)
-        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, noise))
-        object.__setattr__(self, "thresholds", {"queries": threshold, "clicks": threshold})
+        object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
+        object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
 
     def _solve(self, epsilon: float) -> None:
         split: Mapping[str, int] = (
@@ -225,23 +220,11 @@ class QueryPool:
         """What query_pool.md proves."""
         return self._guarantees[1]
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
-        """Count, charge, draw; what is counted after the first draw reads what it released, and no other draw."""
+    def count(self, log: SearchLog) -> Counted:
+        """Bound and count; what is counted after the first draw reads what that released, and nothing else new."""
         from querycloak.methods.query_pool.count import PaperPooling, Pooling
-        from querycloak.methods.releasing import Run
 
-        run = Run.begin(self, log, ledger, population, randomness)
-        pooling = PaperPooling(self, log) if self.variant == "paper" else Pooling(self, log)
-        log.checked()
-        counts = "one-draw" if self.variant == "paper" else "public-keys"
-        return run.finish(lambda: pooling.tables(run.drawing), counts=counts)
+        return PaperPooling(self, log) if self.variant == "paper" else Pooling(self, log)
 
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
-from querycloak.methods.method import VARIANTS, checked_choice
+from querycloak.methods.method import Counted, Method, Variant
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.releases.release import Release
     from querycloak.words.taxonomy import Taxonomy
 
-CRITERIA = ("sqc1", "sqc2", "nsqc", "hbdp")
-BUDGETS = ("user", "query")
-TIMES = ("drop", "month", "day", "hour", "keep")
-REPEATS = ("draw", "reuse")
 WORDNET = "wordnet"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
@@ -36,34 +30,34 @@ _TIMES_UNPROTECTED = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Semantic:
+class Semantic(Method):
     """Replace each query by the label of a concept of similar meaning: same users, as many queries for each."""
 
-    name: ClassVar[str] = "semantic"
+    name = "semantic"
+    summary = "Each query replaced by a similar one."
 
-    epsilon: float | None = None
-    criterion: str = "sqc1"
-    domain: str = "all"
-    topics: str | None = None
-    budget_per: str = "user"
-    max_queries: int | None = None
-    repeats: str = "draw"
-    times: str = "drop"
-    taxonomy: str = WORDNET
-    variant: str = "default"
+    epsilon: float | None = option(help="Budget: the most that is told about a user, or a query (see budget per).")
+    criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] = option(
+        "sqc1", help="What makes a replacement good; sqc2 stays within topics, nsqc and hbdp are baselines."
+    )
+    domain: str = option("all", help="all, topics, or labels parted by |, such as abstraction.")
+    topics: str | None = option(help="For sqc2: 4, 19, children, or labels parted by |.")
+    budget_per: Literal["user", "query"] = option("user", help="Whose epsilon it is; query is weaker.")
+    max_queries: int | None = option(help="The most queries of one user, in all releases together.")
+    repeats: Literal["draw", "reuse"] = option("draw", help="Draw anew, or reuse a user's draw for the same concept.")
+    times: Literal["drop", "month", "day", "hour", "keep"] = option(
+        "drop", help="How exact released times are; all but drop are unprotected."
+    )
+    taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.")
+    variant: Variant = option("default", help="paper: as published, to compare.")
+    budget: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, value, accepted in (
-            ("criterion", self.criterion, CRITERIA),
-            ("budget_per", self.budget_per, BUDGETS),
-            ("times", self.times, TIMES),
-            ("repeats", self.repeats, REPEATS),
-            ("variant", self.variant, VARIANTS),
-        ):
-            checked_choice(name, value, accepted)
+        self.check_choices()
         way_out = "give the most that a release may tell about one user, such as 8"
         epsilon = number_above_zero("epsilon", self.epsilon, way_out, most=1000.0)
         object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "budget", epsilon)
         if self.max_queries is not None:
             natural("max_queries", self.max_queries, "say how many queries of one user are ever released", most=10**6)
         self._check_combinations()
@@ -76,8 +70,8 @@ class Semantic:
             raise ParameterError("topics go with criterion sqc2, which keeps replacements within a query's topic")
         if self.max_queries is not None and (self.variant == "paper" or self.repeats == "reuse"):
             raise ParameterError("max_queries goes with the default variant and repeats draw: it counts single queries")
-        if self.budget_per == "query" and self._epsilon > MOST_EPSILON:
-            raise ParameterError(f"epsilon must be at most {MOST_EPSILON:g} for each query, got {self._epsilon:g}")
+        if self.budget_per == "query" and self.budget > MOST_EPSILON:
+            raise ParameterError(f"epsilon must be at most {MOST_EPSILON:g} for each query, got {self.budget:g}")
 
     def _check_histogram(self) -> None:
         if self.max_queries is None:
@@ -98,11 +92,8 @@ class Semantic:
             )
 
     @property
-    def _epsilon(self) -> float:
-        return float(self.epsilon or 0.0)
-
-    @property
-    def _rows(self) -> str:
+    def rows(self) -> str:
+        """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
         if self.criterion == "hbdp":
             return "noised"
         return "rebuilt" if self.variant == "paper" else "replaced"
@@ -195,7 +186,7 @@ class Semantic:
 
         return read_taxonomy(self.taxonomy)
 
-    def check_named(self) -> None:
+    def check_inputs(self) -> None:
         """Refuse a taxonomy, a domain or topics that are not there; all of them are public, no log is needed."""
         from querycloak.methods.semantic.domain_names import ALL, check_domain
         from querycloak.words.topics import topic_concepts
@@ -207,33 +198,17 @@ class Semantic:
         if self.criterion == "sqc2":
             topic_concepts(taxonomy, self.topic_names)
 
-    def prepaid(self, ledger: Ledger, population: str) -> bool:
-        """Whether an earlier release has paid for this one: same population, guarantee and max_queries."""
-        if not self.keeps_spending:
-            return False
-        from querycloak.privacy.books.campaigns import Spending
-
-        return Spending(ledger).has_campaign(population, self.proven(), int(self.max_queries or 0))
-
     @property
-    def keeps_spending(self) -> bool:
-        """Whether what each user has spent is kept, so that later releases may go on."""
-        return self.max_queries is not None and self.budget_per == "user" and self.criterion != "hbdp"
+    def campaign(self) -> int | None:
+        """Where what each user has spent is kept, later releases may go on with the rest."""
+        kept = self.budget_per == "user" and self.criterion != "hbdp"
+        return self.max_queries if kept else None
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
-        """Look at the taxonomy, count, charge, draw."""
-        from querycloak.methods.releasing import Run
+    def count(self, log: SearchLog) -> Counted:
+        """Look at the taxonomy, and count the searches."""
         from querycloak.methods.semantic.replacement import Replacement
         from querycloak.methods.semantic.searches import Histories, staged_searches
 
-        run = Run.begin(self, log, ledger, population, randomness)
         replacement = Replacement.of(self, self.read_taxonomy())
         searches = staged_searches(log)
         log.checked()
@@ -242,10 +217,4 @@ class Semantic:
 
             users = log.engine.fetch(searches.agg(users=searches.user.nunique()))["users"][0].as_py()
             check_size(replacement.domains.domains[0], users)
-        histories = Histories.of(self, log, searches, ledger, population, run.drawing)
-        return run.finish(
-            lambda: {"log": replacement.table(histories.pulled(replacement.concepts_of), run.drawing)},
-            counts="one-draw" if self.criterion == "hbdp" else "none",
-            rows=self._rows,
-            paid=histories.paid,
-        )
+        return Histories(log.engine, searches, self.max_queries, replacement)

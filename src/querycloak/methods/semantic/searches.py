@@ -1,10 +1,10 @@
-"""The searches of a log, user by user, as arrays; and what of each user's budget pays for them."""
+"""The searches of a log, user by user, as arrays; and how many of each user may be drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ibis
 import ibis.expr.types as ir
@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from querycloak.engines import Engine
 from querycloak.logs.instants import microseconds_of
-from querycloak.privacy.books.payment import Accounting, charge
+from querycloak.methods.method import Drawn
+from querycloak.privacy.books.payment import CountedByUser
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.books.ledger import Ledger
+    from querycloak.methods.semantic.replacement import Replacement
     from querycloak.privacy.chance.randomness import Randomness
 
 Ints = NDArray[np.int32]
@@ -44,65 +45,55 @@ class Searches:
         return np.diff(self.starts)
 
 
+class Allowed(NamedTuple):
+    """How many searches of each user may be drawn, by the user's name under a campaign's key."""
+
+    key: str
+    searches: dict[str, int]
+
+
 def staged_searches(log: SearchLog) -> ir.Table:
     """One row for each search, however many clicks it has, kept in the engine."""
     return log.engine.stage(log.rows.select("user", "time", "query").distinct())
 
 
 @dataclass(frozen=True)
-class Histories:
-    """Searches in an engine, paid for, that wait to be pulled under new names."""
+class Histories(CountedByUser):
+    """Searches in an engine that wait to be pulled under new names."""
 
-    log: SearchLog
+    engine: Engine
     searches: ir.Table
-    secret: str = field(repr=False)
     most: int | None
-    paid: Accounting | None
-    _allowed: dict[str, int] | None = field(default=None, repr=False)
+    replacement: Replacement
+    allowed: Allowed | None = field(default=None, repr=False)
 
-    @classmethod
-    def of(
-        cls,
-        method: Semantic,
-        log: SearchLog,
-        searches: ir.Table,
-        ledger: Ledger | None,
-        population: str | None,
-        randomness: Randomness,
-    ) -> Histories:
-        """Pay, and where single users' spending is kept, spend; from here on it may be drawn."""
-        # Chosen here, used only when rows are pulled, which is after paying.
+    def asked(self, key: str) -> tuple[list[str], NDArray[np.int64]]:
+        """The users, under a hash with this key, and how many searches each has."""
+        counted = self.searches.group_by("user").agg(n=self.searches.count())
+        people = self.engine.fetch(counted.select(kept=_named(counted.user, key), n="n"))
+        return people["kept"].to_pylist(), people["n"].to_numpy()
+
+    def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Histories:
+        """The same, with no more searches of each user than this."""
+        return replace(self, allowed=Allowed(key, dict(zip(names, allowed.tolist(), strict=True))))
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """New names first, then a replacement for each search."""
         secret = bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex()
-        if ledger is None or population is None or not method.keeps_spending:
-            return cls(log, searches, secret, method.max_queries, None)
-        from querycloak.privacy.books.campaigns import Spending
+        pulled = self.pulled(secret, self.replacement.concepts_of)
+        method = self.replacement.method
+        counts = "one-draw" if method.criterion == "hbdp" else "none"
+        return Drawn({"log": self.replacement.table(pulled, randomness)}, counts=counts, rows=method.rows)
 
-        def pay() -> int:
-            made = charge(
-                ledger, population, method.proven(), method=method.name, parameters=method.parameters()
-            ).charge
-            return int(made or 0)
-
-        spending = Spending(ledger)
-        campaign = spending.campaign(population, method.proven(), int(method.max_queries or 0), pay)
-        counted = searches.group_by("user").agg(n=searches.count())
-        kept_under = _named(counted.user, campaign.key)
-        people = log.engine.fetch(
-            counted.select(kept=kept_under, name=_named(counted.user, secret, _NAME_DIGITS), n="n")
-        )
-        allowed = spending.spend(campaign, people["kept"].to_pylist(), people["n"].to_numpy())
-        names = dict(zip(people["name"].to_pylist(), allowed.tolist(), strict=True))
-        return cls(log, searches, secret, method.max_queries, Accounting(population, campaign.charge, ledger), names)
-
-    def pulled(self, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
+    def pulled(self, secret: str, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
         """All searches; with a function the concepts of their queries, without one the queries themselves."""
         table = self.searches
         named = table.select(
-            user=_named(table.user, self.secret, _NAME_DIGITS), time=microseconds_of(table.time), query=table.query
+            user=_named(table.user, secret, _NAME_DIGITS), time=microseconds_of(table.time), query=table.query
         )
         ordered = named.order_by(["user", "time", "query"])
         users, lengths, concepts, times, queries = [], [], [], [], []
-        for batch in self.log.engine.stream(ordered):
+        for batch in self.engine.stream(ordered):
             runs = pc.run_end_encode(batch.column("user"), run_end_type=pa.int64())
             users.append(runs.values)
             lengths.append(np.diff(runs.run_ends.to_numpy(), prepend=0))
@@ -115,16 +106,23 @@ class Histories:
         return Searches(
             names,
             starts,
-            self._allowances(names, np.diff(starts)),
+            self._allowances(names, np.diff(starts), secret),
             np.concatenate([np.empty(0, np.int32), *concepts]),
             np.concatenate([np.empty(0, np.int64), *times]),
             pa.chunked_array(queries, pa.string()) if concepts_of is None else None,
         )
 
-    def _allowances(self, names: pa.Array, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self._allowed is not None:
-            return np.array([self._allowed[name] for name in names.to_pylist()], np.int64)
-        return lengths if self.most is None else np.minimum(lengths, self.most)
+    def _allowances(self, names: pa.Array, lengths: NDArray[np.int64], secret: str) -> NDArray[np.int64]:
+        if self.allowed is None:
+            return lengths if self.most is None else np.minimum(lengths, self.most)
+        user = self.searches.select("user").distinct().user
+        people = self.engine.fetch(
+            self.searches.select("user")
+            .distinct()
+            .select(kept=_named(user, self.allowed.key), name=_named(user, secret, _NAME_DIGITS))
+        )
+        by_name = dict(zip(people["name"].to_pylist(), people["kept"].to_pylist(), strict=True))
+        return np.array([self.allowed.searches[by_name[name]] for name in names.to_pylist()], np.int64)
 
 
 def _named(user: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:

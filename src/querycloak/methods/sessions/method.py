@@ -4,45 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
-from querycloak.methods.keys.auto_bound import AUTO, BoundChooser, check_auto
-from querycloak.methods.method import VARIANTS, budget_or_knobs, checked_choice
+from querycloak.methods.keys.auto_bound import AUTO, AutoBound, auto_bound, check_given_bound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, paper_plans
+from querycloak.methods.method import Variant
+from querycloak.methods.option import option
 from querycloak.methods.unprotected import of_paper_variant, with_thresholds
-from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
 from querycloak.privacy.guarantee import Guarantee, compose
 from querycloak.privacy.parameters import natural, number_above_zero, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
-from querycloak.privacy.prices.one_draw import Plan, checked_bound, paper_guarantees, price
-from querycloak.privacy.prices.paper_knobs import paper_knobs
-from querycloak.privacy.prices.selection import (
-    PER_USER,
-    PRIORS,
-    SELECTIONS,
-    TablePlan,
-    checked_budget,
-    default_selection,
-    parse_split,
-    plan_parameters,
-    plan_tables,
-)
+from querycloak.privacy.prices.one_draw import Plan, checked_bound, price
+from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_parameters, plan_tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.composing.draws import Mechanism
-    from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
-KEYS = {"clicks": clicks.KEY, "sessions": ("queries",)}
-# Sessions per user, queries per session: room for as many keys as clicks have there.
-BOUNDS = {"laplace": (1, 2), "gaussian": (8, 3), "weighted": (32, 3), "rounds": (32, 3), "paper": (1, 3)}
+TABLE = "sessions"
 GAP_MINUTES = 30
 LONGEST_SESSION = 10
 MOST_KEYS = 250
@@ -50,56 +36,65 @@ QUERIES_IF_CHOSEN = 3
 """How many queries of a session count where the other bounds are chosen on the log."""
 
 
+class SessionBounds(NamedTuple):
+    """How many sessions of a user count, and how many queries of each."""
+
+    sessions: int
+    queries: int
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences of two or more queries they hold at most."""
+        return sensitivity(self.sessions, self.queries)
+
+
+# Room for as many keys as clicks have there.
+BOUNDS = {
+    "laplace": SessionBounds(1, 2),
+    "gaussian": SessionBounds(8, 3),
+    "weighted": SessionBounds(32, 3),
+    "rounds": SessionBounds(32, 3),
+    "paper": SessionBounds(1, 3),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
-class Sessions:
+class Sessions(KeysMethod):
     """Release the sequences of queries that enough users asked within a session, and the pairs that enough clicked.
 
     Give the budget (epsilon, delta), or the knobs (noise, threshold), which then hold for both tables.
     """
 
-    name: ClassVar[str] = "sessions"
+    name = "sessions"
+    summary = "Noisy counts of query sequences, and of clicks."
+    keys: ClassVar = {clicks.TABLE: clicks.KEY, TABLE: ("queries",)}
 
-    epsilon: float | None = None
-    delta: float | None = None
-    noise: float | None = None
-    threshold: int | None = None
-    selection: str | None = None
-    sessions_per_user: int | None = None
-    queries_per_session: int | None = None
-    gap_minutes: float = GAP_MINUTES
-    per_user: int | str | None = None
-    auto_share: float | None = None
-    no_clicks: bool = False
-    split: str | None = None
-    priors: str | None = None
-    two_draws: bool = False
-    force: bool = False
-    variant: str = "default"
-    plans: Mapping[str, TablePlan] = field(init=False, repr=False)
-    _bounds: tuple[int, int] = field(init=False, repr=False)
-    _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
+    epsilon: float | None = option(help="Budget, for both tables together.")
+    delta: float | None = option(help="Budget, for both tables together; far below 1/users.")
+    noise: float | None = option(help="Knob: scale of Laplace, sigma of Gaussian noise.")
+    threshold: int | None = option(help="Knob: a key is released if its noisy count exceeds it.")
+    selection: Selection | None = option(help="How keys are selected; a formula chooses if it is not given.")
+    sessions_per_user: int | None = option(help="How many sessions of one user count.")
+    queries_per_session: int | None = option(help="How many queries of a session count.")
+    gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
+    per_user: int | Literal["auto"] | None = option(help="How many clicked pairs of a user count; auto: chosen, paid.")
+    auto_share: float | None = option(help="The part of epsilon by which auto chooses; 0.02 if not given.")
+    no_clicks: bool = option(False, help="Release sessions alone.")
+    split: str | None = option(help="The budget over tables, such as clicks=1,sessions=2.")
+    priors: Priors | None = option(help="public: users prefer keys that a word list makes likely.")
+    two_draws: bool = option(False, help="Publish unbiased counts, at their price.")
+    force: bool = option(False, help="Allow more than 250 rows for each user.")
+    variant: Variant = option("default", help="paper: as published, to compare.")
+    bounds: SessionBounds = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checked_choice("variant", self.variant, VARIANTS)
-        if self.selection is not None:
-            checked_choice("selection", self.selection, SELECTIONS)
-        if self.priors is not None:
-            checked_choice("priors", self.priors, PRIORS)
+        self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
-        given = budget_or_knobs(
-            {"epsilon": self.epsilon, "delta": self.delta}, {"noise": self.noise, "threshold": self.threshold}
-        )
-        check_auto(self.per_user, self.auto_share, given, self.variant)
+        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         self._check_one_table()
-        if self.per_user == AUTO:
-            if self.sessions_per_user is not None:
-                raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
-            object.__setattr__(self, "_bounds", self.at_bound(1)._bounds)
-            self._set({}, None, self.chooser.guarantee(with_thresholds()))
-        elif self.variant == "paper":
-            self._set_paper_plans(given)
-        else:
-            self._set_plans(given)
+        law = self._law(given)
+        object.__setattr__(self, "bounds", self._checked_bounds(BOUNDS[law or "gaussian"]))
+        object.__setattr__(self, "planned", self._planned(given, law))
 
     def _check_one_table(self) -> None:
         """Refuse what is about clicks where there are none."""
@@ -113,13 +108,61 @@ class Sessions:
                 "queries_per_session bound sessions"
             )
 
-    @property
-    def chooser(self) -> BoundChooser:
-        """How `auto` finds its bounds."""
-        return BoundChooser(self.epsilon, self.delta, self.auto_share, self.at_bound)  # type: ignore[arg-type]
+    def _law(self, given: Given) -> str | None:
+        """What decides the bounds that are not given: the paper, or how keys are selected."""
+        if self.per_user == AUTO:
+            return "laplace"  # bounds of each candidate are its own
+        if self.variant == "paper":
+            return "paper"
+        if isinstance(given, Knobs):
+            return self.selection or "laplace"
+        return self.selection or self._default_selection(given)
 
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Sessions:
-        """The same method with room for so many keys of a user in each table, perhaps with another epsilon."""
+    def _default_selection(self, given: Budget) -> str | None:
+        """By formula; a bound that was given decides what is best for it."""
+        most = None
+        if (self.sessions_per_user, self.queries_per_session, self.per_user) != (None, None, None):
+            most = max(self._room("gaussian", self._checked_bounds(BOUNDS["gaussian"])).values())
+        return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws)
+
+    def _checked_bounds(self, default: SessionBounds) -> SessionBounds:
+        if self.per_user == AUTO:
+            queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
+            default = SessionBounds(1, queries)
+        sessions = default.sessions if self.sessions_per_user is None else self.sessions_per_user
+        queries = default.queries if self.queries_per_session is None else self.queries_per_session
+        bounds = SessionBounds(
+            natural("sessions_per_user", sessions, "say how many sessions of one user may count"),
+            whole(
+                "queries_per_session",
+                queries,
+                f"give 2 to {LONGEST_SESSION}: each more doubles a session's sequences, and force does not lift this",
+                least=2,
+                most=LONGEST_SESSION,
+            ),
+        )
+        keys = checked_bound(bounds.sequences)
+        if keys > MOST_KEYS and not self.force:
+            raise ParameterError(
+                f"sessions_per_user times the subsequences of a session must be at most {MOST_KEYS}; "
+                f"{bounds.sessions:,} times {sensitivity(1, bounds.queries):,} would make up to {keys:,} rows for "
+                f"each user, {keys:,} million for a million users; lower queries_per_session, or insist: --force"
+            )
+        return bounds
+
+    def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
+        if self.per_user == AUTO:
+            if self.sessions_per_user is not None:
+                raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
+            return auto_bound(given, self.auto_share, self.variant, self.at_bound)
+        check_given_bound(self.per_user, self.auto_share)
+        room = self._room(law or "gaussian", self.bounds)
+        if self.variant == "paper":
+            return self._paper_plans(given, room)
+        return self._of_knobs(given, room) if isinstance(given, Knobs) else self._of_budget(given, law, room)
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
+        """The same method with room for this number of keys of a user in each table, perhaps with another epsilon."""
         queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
         return replace(
             self,
@@ -127,217 +170,116 @@ class Sessions:
             sessions_per_user=max(1, bound // max(1, sensitivity(1, queries))),
             queries_per_session=queries,
             auto_share=None,
-            epsilon=epsilon or self.epsilon,
+            epsilon=self.epsilon if epsilon is None else epsilon,
         )
 
-    def _set_plans(self, given: str) -> None:
-        plans, proven = self._of_knobs() if given == "knobs" else self._of_budget()
-        self._set(plans, None, proven)
+    def _room(self, law: str, bounds: SessionBounds) -> dict[str, int]:
+        """How many keys one user may add to, by table."""
+        if self.no_clicks:
+            return {TABLE: bounds.sequences}
+        default = PAPER_PER_USER if law == "paper" else PER_USER[law]
+        return {
+            clicks.TABLE: checked_bound(default if self.per_user is None else self.per_user),
+            TABLE: bounds.sequences,
+        }
 
-    def _set(self, plans: Mapping[str, TablePlan], claimed: Guarantee | None, proven: Guarantee) -> None:
-        object.__setattr__(self, "plans", plans)
-        object.__setattr__(self, "_guarantees", (claimed, proven))
-
-    def _of_knobs(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
+    def _of_knobs(self, given: Knobs, room: Mapping[str, int]) -> FixedPlans:
         law = self.selection or "laplace"
-        if law not in LAWS:
+        if law in ("weighted", "rounds"):
             raise ParameterError(f"selection {law} has many knobs: give the budget (epsilon, delta) instead")
         if self.split is not None:
             raise ParameterError("split is for a budget: noise and threshold hold for all tables alike; leave it out")
-        noise, room = clicks.noise_of(law, self.noise), self._room(law)
+        noise = noise_of(law, given.noise)
         fresh = noise if self.two_draws else None
-        return _one_histogram(price(noise, self.threshold, sum(room.values()), fresh=fresh), room)  # type: ignore[arg-type]
+        return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=fresh), room)
 
-    def _of_budget(self) -> tuple[Mapping[str, TablePlan], Guarantee]:
-        epsilon, delta = checked_budget(self.epsilon, self.delta)
-        law = self.selection or self._default_selection(epsilon, delta)
-        room = self._room(law or "gaussian")
+    def _of_budget(self, given: Budget, law: str | None, room: Mapping[str, int]) -> FixedPlans:
         split = None if self.split is None else parse_split(self.split)
+        epsilon, delta = given.epsilon, given.delta
         if law in (None, *LAWS) and (split is None or len(room) == 1):
-            together = calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws)
-            return _one_histogram(together, room)
+            return _one_histogram(
+                calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws), room
+            )
         priors = self.priors is not None
         planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
-        return planned.plans, planned.guarantee(with_thresholds(*planned.plans.values()))
+        return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
 
-    def _default_selection(self, epsilon: float, delta: float) -> str | None:
-        """By formula; a bound that was given decides what is best for it."""
-        if (self.sessions_per_user, self.queries_per_session, self.per_user) == (None, None, None):
-            return default_selection(epsilon, delta, None, two_draws=self.two_draws)
-        most = max(self._room("gaussian").values())
-        return default_selection(epsilon, delta, most, two_draws=self.two_draws)
-
-    def _room(self, law: str) -> dict[str, int]:
-        """How many keys one user may add to, by table; it also settles the bounds."""
-        sessions, queries = BOUNDS[law]
-        bounds = (
-            natural(
-                "sessions_per_user",
-                sessions if self.sessions_per_user is None else self.sessions_per_user,
-                "say how many sessions of one user may count",
-            ),
-            whole(
-                "queries_per_session",
-                queries if self.queries_per_session is None else self.queries_per_session,
-                f"give 2 to {LONGEST_SESSION}: each more doubles a session's sequences, and --force does not lift this",
-                least=2,
-                most=LONGEST_SESSION,
-            ),
-        )
-        object.__setattr__(self, "_bounds", bounds)
-        keys = checked_bound(sensitivity(*bounds))
-        if keys > MOST_KEYS and not self.force:
-            raise ParameterError(
-                f"sessions_per_user times the subsequences of a session must be at most {MOST_KEYS}; {bounds[0]:,} "
-                f"times {sensitivity(1, bounds[1]):,} would make up to {keys:,} rows for each user, "
-                f"{keys:,} million for a million users; lower queries_per_session, or insist: --force"
-            )
-        if self.no_clicks:
-            return {"sessions": keys}
-        default = clicks.PAPER_PER_USER if law == "paper" else PER_USER[law]
-        return {"clicks": checked_bound(default if self.per_user is None else self.per_user), "sessions": keys}
-
-    def _set_paper_plans(self, given: str) -> None:
+    def _paper_plans(self, given: Given, room: Mapping[str, int]) -> FixedPlans:
         if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors:
             raise ParameterError(
                 "the paper variant has Laplace noise, two draws and one scale for both tables: leave those options out"
             )
-        room = self._room("paper")
-        if given == "knobs":
-            noise, threshold = Laplace(self.noise), self.threshold  # type: ignore[arg-type]
-        else:
-            noise, threshold = paper_knobs(*checked_budget(self.epsilon, self.delta), *room.values())
-        parts = {
-            table: paper_guarantees(noise, threshold, bound)  # type: ignore[arg-type]
-            for table, bound in room.items()
-        }
-        plans = {
-            table: Plan(noise, threshold, room[table], proven.epsilon, proven.delta, noise)  # type: ignore[arg-type]
-            for table, (_, proven) in parts.items()
-        }
-        proven = replace(compose(proven for _, proven in parts.values()), unprotected=of_paper_variant(*plans.values()))
-        self._set(plans, _weaker([claimed for claimed, _ in parts.values()]), proven)
+        plans, claims, proofs = paper_plans(given, room)
+        proven = replace(compose(proofs), unprotected=of_paper_variant(*plans.values()))
+        return FixedPlans(plans, proven, _weaker(claims))
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
-        if self.per_user == AUTO:
-            return {**self.chooser.parameters(), **self._cutting()}
+        if isinstance(self.planned, AutoBound):
+            return {**self.planned.parameters(), **self._cutting()}
         said = {table: plan_parameters(plan) for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in said.items()}
-        first = said["sessions"]
+        first = said[TABLE]
         shared = {name: value for name, value in first.items() if all(s[name] == value for s in said.values())}
         apart = {table: {name: s[name] for name in s if name not in shared} for table, s in said.items()}
         return {
             **shared,
             **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds.get("clicks"),
-            "sessions_per_user": self._bounds[0],
-            "sequences_per_user": bounds["sessions"],
+            "per_user": bounds.get(clicks.TABLE),
+            "sessions_per_user": self.bounds.sessions,
+            "sequences_per_user": bounds[TABLE],
             **self._cutting(),
         }
 
     def _cutting(self) -> dict[str, Any]:
         return {
-            "queries_per_session": self._bounds[1],
+            "queries_per_session": self.bounds.queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "split": self.split,
             "priors": self.priors,
         }
 
-    def mechanisms(self) -> list[Mechanism]:
-        """What is drawn, for whoever adds up."""
-        from querycloak.privacy.composing.draws import mechanism_of
-
-        return self.chooser.mechanisms() if self.per_user == AUTO else [mechanism_of(p) for p in self.plans.values()]
-
-    def claimed(self) -> Guarantee | None:
-        """What Zhang and Yang say, in the paper variant."""
-        return self._guarantees[0]
-
-    def proven(self) -> Guarantee:
-        """What sessions.md proves."""
-        return self._guarantees[1]
-
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """What each user may add to each table: a row for each 1 that is counted, before a plan's bound on keys."""
-        from querycloak.logs import sequences
-        from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+        from querycloak.methods.sessions.count import sequences_of
 
-        most_sessions, most_queries = self._bounds
-        sessions = sequences.session_queries(log.rows, self.gap_minutes, most_queries)
-        if self.variant == "paper":
-            sessions = sequences.first_sessions(sessions, most_sessions)
-        found = sequences.subsequences(sessions, most_queries, escape=not log.source.choices.normalise)
-        tables = {"sessions": found if self.variant == "paper" else sequences.once_per_sequence(found)}
+        paper = self.variant == "paper"
+        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, records=paper)}
         if not self.no_clicks:
-            paper = self.variant == "paper"
-            every = log.clicks
-            pairs = first_records(every, self.plans["clicks"].per_user) if paper else once_per_key(every, clicks.KEY)
-            tables = {"clicks": pairs, **tables}
+            from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+
+            every, key = log.clicks, clicks.KEY
+            pairs = first_records(every, self.plans[clicks.TABLE].per_user) if paper else once_per_key(every, key)
+            tables = {clicks.TABLE: pairs, **tables}
         if self.priors is not None:
             from querycloak.methods.keys.public_priors import with_prior
 
-            tables = {table: with_prior(log.engine, rows, KEYS[table][0]) for table, rows in tables.items()}
+            tables = {table: with_prior(log.engine, rows, self.keys[table][0]) for table, rows in tables.items()}
         return tables
 
-    def release(
-        self,
-        log: SearchLog,
-        *,
-        ledger: Ledger | None = None,
-        population: str | None = None,
-        randomness: Randomness | None = None,
-    ) -> Release:
-        """Count, charge, draw."""
-        from querycloak.methods.keys.partition_selection import count, count_records, counts_of
-        from querycloak.methods.releasing import Run
+    def published(self, table: str, released: pa.Table) -> Table:
+        """Sequences as lists of queries."""
+        from querycloak.methods.sessions.count import with_lists
 
-        run = Run.begin(self, log, ledger, population, randomness)
-        if self.per_user == AUTO:
-            from querycloak.methods.keys.auto_bound_draw import release_at_chosen_bound
-
-            return release_at_chosen_bound(run, self.chooser, self.contributions(log), KEYS, published=_published)
-        counting = count_records if self.variant == "paper" else count
-        counted = {
-            table: counting(log.engine, rows, KEYS[table], self.plans[table])
-            for table, rows in self.contributions(log).items()
-        }
-        log.checked()
-        return run.finish(
-            lambda: {table: _published(table, each.release(run.drawing).table) for table, each in counted.items()},
-            counts=counts_of(self.plans["sessions"]),
-        )
+        return with_lists(released) if table == TABLE else released
 
 
 def sensitivity(sessions: int, queries: int) -> int:
-    """How many subsequences of two or more queries so many sessions of so many queries have (sessions.md)."""
+    """How many subsequences of two or more queries these sessions have at most (sessions.md)."""
     return sessions * ((1 << queries) - 1 - queries)
 
 
-def _one_histogram(plan: Plan, room: Mapping[str, int]) -> tuple[Mapping[str, TablePlan], Guarantee]:
+def _one_histogram(plan: Plan, room: Mapping[str, int]) -> FixedPlans:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
     proven = plan.guarantee(with_thresholds(plan))
     if len(room) > 1:
         shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
         proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
-    return {table: replace(plan, per_user=bound) for table, bound in room.items()}, proven
+    return FixedPlans({table: replace(plan, per_user=bound) for table, bound in room.items()}, proven)
 
 
 def _weaker(claims: list[Guarantee]) -> Guarantee:
     """What the paper claims of both outputs: the weaker of its parts; budgets of the same users add up, though."""
-    return replace(
-        claims[0],
-        epsilon=max(claim.epsilon or 0.0 for claim in claims),
-        delta=max(claim.delta or 0.0 for claim in claims),
-    )
-
-
-def _published(table: str, released: pa.Table) -> Table:
-    import pyarrow as pa
-
-    from querycloak.logs.sequences import as_lists
-
-    if table != "sessions":
-        return released
-    return pa.table({"queries": as_lists(released["queries"]), "count": released["count"]})
+    epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
+    return replace(claims[0], epsilon=max(epsilons), delta=max(deltas))

@@ -8,9 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from querycloak.methods.method import Method, describe
+from querycloak.methods.method import Method
 from querycloak.present.commands.ledger_command import composed_line
-from querycloak.present.method_options import warnings
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 
@@ -31,9 +30,9 @@ def show_guarantee(
     tightly: bool = False,
 ) -> None:
     """Print claimed beside proven; if asked, also what several such releases come to."""
-    cautions = warnings(method, population_size)
+    cautions = method.warnings(population_size)
     if as_json:
-        shown = describe(method)
+        shown = method.describe()
         if together is not None:
             shown["composition"] = {"releases": releases, **together.to_json()}
         json.dump(shown, sys.stdout)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError
-from querycloak.methods.method import Method, check_budget, describe, is_prepaid
+from querycloak.methods.method import Method
 from querycloak.present.commands.guarantee_command import guarantee_lines
-from querycloak.present.method_options import check_named
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.parameters import refuse
 
@@ -37,7 +35,7 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     if out is None:
         refuse("out", "the folder to write the release into", None, "it must not exist yet")
     check_target(out)
-    check_budget(method, ledger, population)
+    method.payment(ledger, population).check()
     return out
 
 
@@ -45,26 +43,27 @@ def show_dry_run(
     method: Method, logs: list[str], ledger: Ledger | None, population: str | None, *, as_json: bool
 ) -> None:
     """What would be promised, charged and read; nothing is read."""
-    check_named(method)
+    method.check_inputs()
     size = sum(_size(log) for log in logs)
-    account = check_budget(method, ledger, population)
+    payment = method.payment(ledger, population)
+    account = payment.check()
     if as_json:
-        charged = account and {"population": population, "account": account.to_json()}
-        json.dump({**describe(method), "charge": charged, "log_bytes": size}, sys.stdout)
+        charge_to = account and {"population": population, "account": account.to_json()}
+        json.dump({**method.describe(), "charge": charge_to, "log_bytes": size}, sys.stdout)
         sys.stdout.write("\n")
         return
     proven = method.proven()
     charge = "nothing: no ledger, the card will say not accounted"
-    if ledger is not None and population is not None and is_prepaid(method, ledger, population):
-        charge = f"nothing: an earlier release has paid for so many queries of each user of {population}"
+    if payment.is_prepaid:
+        charge = f"nothing: an earlier release has paid for the queries of each user of {population}"
     elif account is not None and proven.kind == "syntactic":
         charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
     elif account is not None:
         step = "" if proven.covers_release else "; that is for one step only"
-        price = "epsilon {}, delta {}".format(*map(shown_up, (proven.epsilon or 0.0, proven.delta or 0.0)))
+        price = "epsilon {}, delta {}".format(*map(shown_up, proven.numbers))
         charge = f"{price} to {population}, which has enough left{step}"
-    payment = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
-    lines = [*guarantee_lines(method), "", *payment, f"log: {size:,} bytes", "nothing was read"]
+    charged = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
+    lines = [*guarantee_lines(method), "", *charged, f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -87,11 +86,12 @@ def make_and_save(
     ledger: Ledger | None,
     population: str | None,
     together: Composed | None = None,
+    population_size: int | None = None,
 ) -> dict[str, Any]:
     """Release and save; what may be shown of it, and (private) what the last look dropped."""
-    release = method.release(log, ledger=ledger, population=population)
-    if together is not None:
-        release = replace(release, composition=together.to_json())
+    release = method.release(
+        log, ledger=ledger, population=population, composition=together, population_size=population_size
+    )
     saved = release.save(out, table_format, last_look=last_look)
     card = json.loads((saved.folder / "card.json").read_text())
     return {

@@ -6,10 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from querycloak.experiments.bound_yields import Tunable, Yield, yields
+from querycloak.experiments.bound_yields import BoundYield, yields
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.method import KeysMethod
 
 LEAKS = (
     "PRIVATE OUTPUT: yields on this log. If it is private, a bound chosen by them is\n"
@@ -19,7 +20,7 @@ LEAKS = (
 _BAR = 24
 
 
-def show_yields(method: Tunable, log: SearchLog, *, public: bool, as_json: bool) -> None:
+def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bool) -> None:
     """Print a table with a bar for each bound."""
     if as_json:
         found = [each.to_json() for each in yields(method, log)]
@@ -39,7 +40,7 @@ def show_yields(method: Tunable, log: SearchLog, *, public: bool, as_json: bool)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _line(found: Yield, most: int) -> str:
+def _line(found: BoundYield, most: int) -> str:
     bar = "█" * round(_BAR * found.keys / most) if most else ""
     selection, threshold = found.parameters.get("selection", ""), found.parameters.get("threshold", 0)
     return f"{found.bound:>8}  {selection:<9} {threshold:>11.4g} {found.keys:>9,} {found.volume:>11,}  {bar}".rstrip()

@@ -17,7 +17,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.optimal.paper.holdings import KEY
-from querycloak.methods.optimal.synthetic.budget import Budget
+from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.prices.histogram import noisy_counts
 
@@ -49,7 +49,7 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
     return log.engine.stage(once_per_key(log.clicks, KEY, per_user).select("user", *KEY))
 
 
-def draw_tables(engine: Engine, contributions: ir.Table, budget: Budget, randomness: Randomness) -> NoisyTables:
+def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
     """Pairs first; the other two tables look only at pairs that came out."""
     counts = KeyCounts.of(engine, contributions.select(*KEY), KEY)
     pairs = release_keys(counts, budget.pair_noise, budget.pair_threshold, randomness).table.combine_chunks()
@@ -74,7 +74,7 @@ def _held(engine: Engine, contributions: ir.Table, pairs: pa.Table) -> ir.Table:
     return engine.stage(contributions.inner_join(released, list(KEY)).select("user", "pair"))
 
 
-def _sizes(engine: Engine, held: ir.Table, budget: Budget, randomness: Randomness) -> IntArray:
+def _sizes(engine: Engine, held: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> IntArray:
     each = held.group_by("user").agg(size=held.count())
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
     true = np.zeros(budget.per_user, dtype=np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import four_digits_up
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
 from querycloak.privacy.prices.bisection import largest_number, smallest_integer
@@ -25,7 +26,7 @@ _STEP = 0.999
 
 
 @dataclass(frozen=True)
-class Budget:
+class SyntheticPlan:
     """Noise and thresholds of pairs and associations, noise of sizes, and the delta that they have together."""
 
     epsilon: float
@@ -53,19 +54,20 @@ class Budget:
         return [*drawn, PublicCounts(self.size_noise, 1)]
 
 
-def plan_budget(epsilon: float, delta: float, per_user: int, linked_per_user: int) -> Budget:
+def plan_synthetic(given: Budget, per_user: int, linked_per_user: int) -> SyntheticPlan:
     """The least noise, in fixed proportions, whose three tables stay within (epsilon, delta) together."""
+    epsilon, delta = given.epsilon, given.delta
     linked = min(per_user, linked_per_user)
     rho = largest_number(lambda loss: zcdp_delta(loss, epsilon) <= delta * _NOISE_SHARE, ratio=1.0001)
     while True:
         budget = _with_loss(rho, epsilon, delta, per_user, linked)
         reached = joint_delta(budget)
         if reached <= delta:
-            return Budget(**{**vars(budget), "delta": reached})
+            return SyntheticPlan(**{**vars(budget), "delta": reached})
         rho *= _STEP
 
 
-def joint_delta(budget: Budget) -> float:
+def joint_delta(budget: SyntheticPlan) -> float:
     """The delta at the budget's epsilon, rounded up: own keys that come out, and the noise on shared ones."""
     own, loss, rho = 0.0, 0.0, 1 / (2 * budget.size_noise.sigma**2)
     tables = [(budget.pair_noise, budget.pair_threshold, budget.per_user)]
@@ -83,13 +85,13 @@ def joint_delta(budget: Budget) -> float:
     )
 
 
-def _with_loss(rho: float, epsilon: float, delta: float, per_user: int, linked: int) -> Budget:
+def _with_loss(rho: float, epsilon: float, delta: float, per_user: int, linked: int) -> SyntheticPlan:
     links = linked * (linked - 1) // 2
     own = delta * (1 - _NOISE_SHARE) / (2 if links else 1)
     # Without associations their share goes to the pairs.
     pair_noise = _noise(per_user, rho * (PAIRS if links else PAIRS + LINKS))
     link_noise = _noise(links, rho * LINKS) if links else None
-    return Budget(
+    return SyntheticPlan(
         epsilon=epsilon,
         delta=delta,
         per_user=per_user,

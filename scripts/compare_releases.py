@@ -1,0 +1,99 @@
+"""Seeded releases of every method at two commits, side by side: `python scripts/compare_releases.py OLD NEW`.
+
+Tables must be the same bytes; cards must have the same keys and numbers. Sentences, checksums of texts, dates and
+versions may differ. Each commit runs its own code, in a process of its own, on the same small log.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SENTENCES = {"because", "unprotected", "meaning", "description", "warnings", "date", "created", "versions"}
+TEXTS = {"README.md", "croissant.json"}
+"""Keys of a card that hold sentences, and files that do: their texts and checksums may differ."""
+
+
+def record(out: Path) -> None:
+    """Release the contract suite's log with each of its methods, seeded; runs inside the commit's own code."""
+    import querycloak as qc
+
+    sys.path.insert(0, str(ROOT))
+    from scripts.seeded_methods import METHODS, log_rows
+
+    try:
+        from querycloak.privacy.chance.randomness import Randomness
+    except ImportError:  # before 0.2
+        from querycloak.privacy.randomness import Randomness  # type: ignore[import-not-found, no-redef]
+
+    log_file = out / "log.tsv"
+    log_file.write_text(log_rows())
+    with qc.read(log_file) as log:
+        for name, (kind, options) in METHODS.items():
+            method = getattr(qc, kind)(**options)
+            method.release(log, randomness=Randomness(seed=11)).save(out / name.replace(" ", "-"), format="tsv")
+
+
+def compare(old: Path, new: Path) -> list[str]:
+    """What differs between two recordings, a line for each."""
+    names = sorted({path.name for path in (*old.iterdir(), *new.iterdir()) if path.is_dir()})
+    found: list[str] = []
+    for name in names:
+        tables = {path.name for side in (old, new) for path in (side / name).glob("*.tsv")}
+        for table in sorted(tables):
+            sides = [side / name / table for side in (old, new)]
+            if not all(side.exists() for side in sides) or sides[0].read_bytes() != sides[1].read_bytes():
+                found.append(f"{name}: {table} differs")
+        cards = [json.loads((side / name / "card.json").read_text()) for side in (old, new)]
+        found += [f"{name}: card {line}" for line in differences(*cards)]
+    return found
+
+
+def differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """Keys and numbers that differ; texts only where they are no sentences."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = [f"{where}.{key}: only in one" for key in sorted(set(old) ^ set(new))]
+        for key in sorted(set(old) & set(new) - SENTENCES - TEXTS):
+            found += differences(old[key], new[key], f"{where}.{key}")
+        return found
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [
+            line for at, pair in enumerate(zip(old, new, strict=True)) for line in differences(*pair, f"{where}[{at}]")
+        ]
+    return [] if old == new else [f"{where}: {old!r} became {new!r}"]
+
+
+def recorded(commit: str, folder: Path) -> Path:
+    """The recording of one commit."""
+    source, out = folder / f"source-{commit}", folder / f"out-{commit}"
+    out.mkdir()
+    subprocess.run(["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(source), commit], check=True)
+    try:
+        code = f"import sys; sys.path.insert(0, {str(source / 'src')!r}); sys.path.insert(1, {str(ROOT)!r})\n"
+        code += f"from pathlib import Path; from scripts.compare_releases import record; record(Path({str(out)!r}))"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    finally:
+        subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(source)], check=True)
+    return out
+
+
+def main() -> int:
+    """Compare two commits; 0 if nothing but sentences differs."""
+    if len(sys.argv) != 3:
+        sys.stderr.write("usage: python scripts/compare_releases.py OLD NEW (two commits)\n")
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        old, new = (recorded(commit, Path(folder)) for commit in sys.argv[1:])
+        found = compare(old, new)
+        count = sum(path.is_dir() for path in new.iterdir())
+    sys.stdout.write("".join(f"{line}\n" for line in found) or f"{count} releases are the same\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The method values of the contract suite, and a small log for them: plain data that any version can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
+POOL, URLS = (str(FIXTURES / name) for name in ("pool.txt", "urls.txt"))
+HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
+CONCEPTS = ("water polo", "tennis", "asthma", "arthritis", "golf", "chess", "marathon", "measles", "rugby", "boxing")
+Value = tuple[str, dict[str, Any]]
+
+METHODS: dict[str, Value] = {
+    "clicks": ("Clicks", {"epsilon": 4, "delta": 1e-3}),
+    "clicks gaussian": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "gaussian"}),
+    "clicks weighted": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "weighted", "per_user": 40}),
+    "clicks rounds": ("Clicks", {"epsilon": 9, "delta": 1e-3, "selection": "rounds", "per_user": 40}),
+    "clicks priors": (
+        "Clicks",
+        {"epsilon": 9, "delta": 1e-3, "selection": "rounds", "per_user": 40, "priors": "public"},
+    ),
+    "clicks gaussian priors": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "gaussian", "priors": "public"}),
+    "clicks laplace": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "laplace"}),
+    "clicks two draws": ("Clicks", {"epsilon": 8, "delta": 1e-3, "per_user": 2, "two_draws": True}),
+    "clicks knobs": ("Clicks", {"noise": 0.5, "threshold": 4, "per_user": 2}),
+    "clicks paper": ("Clicks", {"noise": 1, "threshold": 8, "variant": "paper"}),
+    "clicks auto": ("Clicks", {"epsilon": 4, "delta": 1e-3, "per_user": "auto"}),
+    "sessions auto": ("Sessions", {"epsilon": 8, "delta": 1e-3, "per_user": "auto"}),
+    "sessions": ("Sessions", {"epsilon": 8, "delta": 1e-3}),
+    "sessions gaussian": (
+        "Sessions",
+        {"epsilon": 8, "delta": 1e-3, "selection": "gaussian", "split": "clicks=1,sessions=2"},
+    ),
+    "sessions knobs": (
+        "Sessions",
+        {"noise": 1, "threshold": 9, "sessions_per_user": 1, "queries_per_session": 3, "no_clicks": True},
+    ),
+    "sessions paper": ("Sessions", {"noise": 1, "threshold": 10, "variant": "paper"}),
+    "pool": ("QueryPool", {"epsilon": 8, "pool": POOL}),
+    "pool urls": ("QueryPool", {"epsilon": 12, "pool": POOL, "urls": URLS}),
+    "pool threshold": ("QueryPool", {"epsilon": 12, "delta": 1e-3, "off_pool": True, "clicks": "threshold"}),
+    "pool paper": ("QueryPool", {"noise": 1, "threshold": 10, "pool": POOL, "variant": "paper"}),
+    "optimal": ("Optimal", {"epsilon": 8, "delta": 1e-2, "per_user": 8, "linked_per_user": 3}),
+    "optimal frequent": (
+        "Optimal",
+        {"epsilon": 8, "delta": 1e-2, "per_user": 4, "objective": "frequent", "support": 0.01, "output_size": 50},
+    ),
+    "optimal paper": ("Optimal", {"epsilon": 0.7, "delta": 0.5, "variant": "paper"}),
+    "optimal paper joint": (
+        "Optimal",
+        {"epsilon": 2, "delta": 0.6, "variant": "paper", "objective": "joint", "support": 0.01, "output_size": 20},
+    ),
+    "k queries": ("KAnonymity", {"min_users": 3, "keys": "queries"}),
+    "k clicks": ("KAnonymity", {"min_users": 3}),
+    "k log": ("KAnonymity", {"min_users": 3, "keys": "log"}),
+    "k dma": ("KAnonymity", {"preset": "dma"}),
+    "affinity": ("Affinity", {"min_users": 3, "theta": 0.8, "concept_users": 5}),
+    "affinity with times": (
+        "Affinity",
+        {"min_users": 3, "concept_users": 5, "max_neighbours": 4, "keep_time": True},
+    ),
+    "generalize": ("Generalize", {"min_users": 3}),
+    "semantic": ("Semantic", {"epsilon": 4, "domain": "sport"}),
+    "semantic topics": (
+        "Semantic",
+        {"epsilon": 4, "domain": "disease|sport", "criterion": "nsqc", "max_queries": 3, "times": "day"},
+    ),
+    "semantic counts": ("Semantic", {"epsilon": 4, "domain": "question", "criterion": "hbdp", "max_queries": 9}),
+    "semantic paper": (
+        "Semantic",
+        {"epsilon": 4, "domain": "sport", "criterion": "sqc2", "topics": "children", "variant": "paper"},
+    ),
+}
+
+
+def log_rows(users: int = 60) -> str:
+    """A log in AOL's form: pair i is clicked by users i, i+1, ..., and each user asks for some of the concepts."""
+    lines = [HEADER]
+    for user in range(users):
+        rows = [(12, pair, f"query {pair}", f"http://{pair}.example/") for pair in range(min(user + 1, 40))]
+        rows += [(13, at, f"{CONCEPTS[(user + at) % 10]} rules", "") for at in range(1 + user % 4)]
+        rows += [(15, at, CONCEPTS[at % 10], f"http://{at}.sport.example/") for at in range(user % 7)]
+        repeats = 2 if user == 7 else 1  # one user says everything twice
+        for hour, minute, query, url in rows * repeats:
+            rank = "1" if url else ""
+            lines.append(f"u{user}\t{query}\t2006-03-01 {hour}:{minute:02}:00\t{rank}\t{url}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,94 @@
+"""Tables of keys, counted and waiting for the draw; the bound may be chosen in it (proof: prices/bound_choice.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.engines import Engine
+from querycloak.methods.keys.auto_bound import AutoBound, Planned
+from querycloak.methods.keys.partition_selection import CountedKeys, count, count_records, counts_of
+from querycloak.methods.keys.plans import FixedPlans
+from querycloak.methods.method import Drawn
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.bound_choice import choose_plan
+from querycloak.privacy.prices.selection import TablePlan
+from querycloak.releases.tables import Table
+
+Keys = Mapping[str, Sequence[str]]
+Publish = Callable[[str, pa.Table], Table]
+
+
+@dataclass(frozen=True)
+class KeyTables:
+    """Tables whose plans are known."""
+
+    counted: Mapping[str, CountedKeys]
+    plans: Mapping[str, TablePlan]
+    published: Publish
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw table after table."""
+        tables = {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
+        return Drawn(tables, counts=counts_of(list(self.plans.values())[-1]))
+
+
+def count_tables(
+    engine: Engine, planned: FixedPlans, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
+) -> KeyTables:
+    """Read the contributions to each table, once."""
+    counting = count_records if planned.bounds_records else count
+    counted = {
+        table: counting(engine, rows, keys[table], planned.plans[table]) for table, rows in contributions.items()
+    }
+    return KeyTables(counted, planned.plans, published)
+
+
+@dataclass(frozen=True)
+class TablesAtAnyBound:
+    """Tables that are counted anew once their bound is chosen."""
+
+    engine: Engine
+    chooser: AutoBound
+    candidates: Sequence[Planned]
+    kept: Mapping[str, ir.Table]
+    held: Mapping[str, Mapping[int, int]]
+    keys: Keys
+    published: Publish
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Choose by the exponential mechanism, count at that bound, draw."""
+        at = choose_plan([each.plans for each in self.candidates], self.held, self.chooser.budget[0], randomness)
+        chosen = self.candidates[at]
+        tables: dict[str, Table] = {}
+        counted = {
+            table: count(self.engine, self.kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()
+        }
+        for table, each in counted.items():
+            tables[table] = self.published(table, each.release(randomness).table)
+        return Drawn(tables, counts_of(next(iter(chosen.plans.values()))), parameters=chosen.parameters())
+
+
+def count_at_chosen_bound(
+    engine: Engine, chooser: AutoBound, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
+) -> TablesAtAnyBound:
+    """Count how many keys users hold. The contributions are kept: they are read to choose, and again to release."""
+    candidates = chooser.candidates()
+    kept = {table: engine.stage(rows) for table, rows in contributions.items()}
+    held = {table: users_by_keys(engine, rows, _most(table, candidates)) for table, rows in kept.items()}
+    return TablesAtAnyBound(engine, chooser, candidates, kept, held, keys, published)
+
+
+def _most(table: str, candidates: Sequence[Planned]) -> int:
+    return max(each.plans[table].per_user for each in candidates)
+
+
+def users_by_keys(engine: Engine, keys: ir.Table, most: int) -> dict[int, int]:
+    """How many users hold 1, 2, ... keys; users of more than `most` keys count as users of `most` (private)."""
+    per_user = keys.group_by("user").agg(keys=keys.count())
+    clipped = per_user.mutate(keys=per_user["keys"].clip(upper=most))
+    counted = engine.fetch(clipped.group_by("keys").agg(users=clipped.count()))
+    return dict(zip(counted["keys"].to_pylist(), counted["users"].to_pylist(), strict=True))

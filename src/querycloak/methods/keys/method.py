@@ -1,0 +1,72 @@
+"""What the methods share that count keys and let those out that enough users hold."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.plans import FixedPlans
+from querycloak.methods.method import Counted, Method
+from querycloak.methods.option import option
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.prices.selection import TablePlan
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+    import pyarrow as pa
+
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.releases.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeysMethod(Method):
+    """Contributions are bounded and counted by key; a partition selection decides which keys come out."""
+
+    keys: ClassVar[Mapping[str, Sequence[str]]]
+    """The columns of a key, by table."""
+    per_user: int | Literal["auto"] | None = option(help="How many keys one user may add to; auto: chosen and paid.")
+    planned: FixedPlans | AutoBound = field(init=False, repr=False)
+    """Settled at construction: plans, or how they are chosen on the log."""
+
+    @abstractmethod
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
+        """The same method with room for this number of keys of a user, perhaps with another epsilon."""
+
+    @abstractmethod
+    def contributions(self, log: SearchLog) -> Mapping[str, ir.Table]:
+        """What each user may add to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
+
+    def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002
+        """A table's last touch."""
+        return released
+
+    @property
+    def plans(self) -> Mapping[str, TablePlan]:
+        """Noise, threshold and bound of each table, where they are known before the data."""
+        return self.planned.plans
+
+    def claimed(self) -> Guarantee | None:
+        """What the paper says, in its variant."""
+        return self.planned.claimed
+
+    def proven(self) -> Guarantee:
+        """What the method's note proves."""
+        return self.planned.proven
+
+    def draws(self) -> Sequence[Mechanism]:
+        """What is drawn, for whoever adds up."""
+        return self.planned.draws()
+
+    def count(self, log: SearchLog) -> Counted:
+        """Bound every user's contributions and count them by key."""
+        from querycloak.methods.keys.key_tables import count_at_chosen_bound, count_tables
+
+        contributions = self.contributions(log)
+        if isinstance(self.planned, AutoBound):
+            return count_at_chosen_bound(log.engine, self.planned, contributions, self.keys, self.published)
+        return count_tables(log.engine, self.planned, contributions, self.keys, self.published)

@@ -1,0 +1,67 @@
+"""The plans by which a method's tables of keys are released, settled before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from querycloak.methods.unprotected import with_thresholds
+from querycloak.privacy.budget import Given, Knobs
+from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.composing.draws import Mechanism, mechanism_of
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.prices.one_draw import Plan, paper_guarantees
+from querycloak.privacy.prices.paper_knobs import paper_knobs
+from querycloak.privacy.prices.selection import TablePlan
+
+Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
+Priors = Literal["public"]
+PAPER_PER_USER = 4
+
+
+@dataclass(frozen=True)
+class FixedPlans:
+    """Noise, threshold and bound of each table, and what they promise."""
+
+    plans: Mapping[str, TablePlan]
+    proven: Guarantee
+    claimed: Guarantee | None = None
+
+    def draws(self) -> Sequence[Mechanism]:
+        """What is drawn; a paper's variant may count a user several times for one key, so that its guarantee is all."""
+        return [] if self.claimed is not None else [mechanism_of(plan) for plan in self.plans.values()]
+
+    @property
+    def bounds_records(self) -> bool:
+        """Whether a user's records are bounded, as papers have it, rather than a user's keys."""
+        return self.claimed is not None
+
+
+def one_plan(table: str, plan: TablePlan) -> FixedPlans:
+    """The plan of a method's only table."""
+    return FixedPlans({table: plan}, plan.guarantee(with_thresholds(plan)))
+
+
+def paper_plans(given: Given, room: Mapping[str, int]) -> tuple[dict[str, Plan], list[Guarantee], list[Guarantee]]:
+    """The plans of Zhang and Yang's variants, and for each table what is claimed and what is proven.
+
+    room: how much one user may add to each table.
+    """
+    noise, threshold = (
+        (Laplace(given.noise), given.threshold)
+        if isinstance(given, Knobs)
+        else paper_knobs(given.epsilon, given.delta, *room.values())
+    )
+    plans, claims, proofs = {}, [], []
+    for table, bound in room.items():
+        claimed, proven = paper_guarantees(noise, threshold, bound)
+        plans[table] = Plan(noise, threshold, bound, *proven.numbers, noise)
+        claims.append(claimed)
+        proofs.append(proven)
+    return plans, claims, proofs
+
+
+def noise_of(law: Selection, size: float) -> Noise:
+    """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
+    return Laplace(size) if law == "laplace" else Gaussian(size)

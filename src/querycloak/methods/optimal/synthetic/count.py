@@ -1,0 +1,38 @@
+"""Pairs of bounded users, from which synthetic users are made (optimal.md, default variant)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import ibis.expr.types as ir
+
+from querycloak.engines import Engine
+from querycloak.methods.method import Drawn
+from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
+from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.method import Optimal
+    from querycloak.privacy.chance.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class BoundedPairs:
+    """What each user adds, in the engine."""
+
+    method: Optimal
+    plan: SyntheticPlan
+    engine: Engine
+    contributions: ir.Table
+
+    @classmethod
+    def of(cls, method: Optimal, plan: SyntheticPlan, log: SearchLog) -> BoundedPairs:
+        """Bound every user of the log."""
+        return cls(method, plan, log.engine, bounded(log, plan.per_user))
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw the noisy tables; the log is not read after that."""
+        tables = draw_tables(self.engine, self.contributions, self.plan, randomness)
+        return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows="made-up")

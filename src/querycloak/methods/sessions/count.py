@@ -1,0 +1,28 @@
+"""What users add to counts of query sequences, and the lists that come out (sessions.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.logs import sequences
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.sessions.method import SessionBounds
+
+
+def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, records: bool) -> ir.Table:
+    """Each user's subsequences of sessions, once each; or every record of the first sessions, as the paper has it."""
+    sessions = sequences.session_queries(log.rows, gap_minutes, bounds.queries)
+    if records:
+        sessions = sequences.first_sessions(sessions, bounds.sessions)
+    found = sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
+    return found if records else sequences.once_per_sequence(found)
+
+
+def with_lists(released: pa.Table) -> pa.Table:
+    """The released sequences as lists of queries."""
+    return pa.table({"queries": sequences.as_lists(released["queries"]), "count": released["count"]})

@@ -1,0 +1,68 @@
+"""What whoever releases gives: a budget, from which noise and threshold follow, or the knobs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import number_above_zero, share, whole
+
+__all__ = ["Budget", "Given", "Knobs", "budget_or_knobs", "which_is_given"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a release may lose: epsilon and delta, both checked."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        epsilon = number_above_zero("epsilon", self.epsilon, "give a number such as 1")
+        delta = share("delta", self.delta, "give a number such as 1e-7, far below one divided by the number of users")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The size of the noise, and the count that a key must exceed."""
+
+    noise: float
+    threshold: int
+
+    def __post_init__(self) -> None:
+        noise = number_above_zero("noise", self.noise, "give the scale of Laplace, or the sigma of Gaussian noise")
+        threshold = whole("threshold", self.threshold, "give the count K that a key must exceed", least=0)
+        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "threshold", threshold)
+
+
+Given = Budget | Knobs
+
+
+def budget_or_knobs(
+    epsilon: float | None, delta: float | None, noise: float | None, threshold: int | None
+) -> Budget | Knobs:
+    """The one of the two that was given, as a value."""
+    given = which_is_given({"epsilon": epsilon, "delta": delta}, {"noise": noise, "threshold": threshold})
+    if given == "knobs" and noise is not None and threshold is not None:
+        return Knobs(noise, threshold)
+    if epsilon is not None and delta is not None:
+        return Budget(epsilon, delta)
+    raise TypeError("which_is_given lets nothing pass that is not complete")
+
+
+def which_is_given(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
+    """`budget` or `knobs`: all of one must be given, and none of the other."""
+    given = {name for name, value in {**budget, **knobs}.items() if value is not None}
+    names = {"budget": list(budget), "knobs": list(knobs)}
+    chosen = [kind for kind, members in names.items() if given & set(members)]
+    either = f"the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})"
+    if len(chosen) != 1:
+        raise ParameterError(f"give {either}{', never both: each follows from the other' if chosen else ''}")
+    lacking = [name for name in names[chosen[0]] if name not in given]
+    if lacking:
+        raise ParameterError(f"{' and '.join(lacking)} must be given too: {either}, complete")
+    return chosen[0]
