@@ -381,7 +381,7 @@ def test_lists_that_cannot_be_used_are_refused(tmp_path: Path, duckdb_engine: En
     for name, problem in (("none", "no such file"), ("bad", "it is not UTF-8"), ("empty", "is empty")):
         with pytest.raises(InputError, match=problem):
             QueryPool(epsilon=1, pool=str(tmp_path / name))
-    with pytest.raises(InputError, match="--urls: the list"):
+    with pytest.raises(InputError, match="urls: the list"):
         QueryPool(epsilon=1, urls=str(tmp_path / "none"))
     method = QueryPool(epsilon=1, pool=listed(tmp_path / "pool", "ab"))
     listed(tmp_path / "pool", "abc")

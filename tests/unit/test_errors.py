@@ -16,6 +16,8 @@ from querycloak.present.error_line import error_line, options
 from querycloak.privacy.parameters import natural, number_above_zero, one_of, refuse, share, whole
 from querycloak.sentence import Action, Parameter, Sentence, listed
 
+# What comes from outside may say anything.
+pytestmark = pytest.mark.any_words
 SET = Action("Ledger('l').set_limit('a b', E, D)", ("querycloak", "ledger", "set", "a b", "--epsilon", "E"))
 
 

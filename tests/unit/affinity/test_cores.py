@@ -138,7 +138,7 @@ def test_bounded_lists_do_lose_something() -> None:
 def test_more_neighbours_than_memory_should_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "MOST_LISTED", 100)
     sets, users, weights = [[0, i] for i in range(1, 30)], [[i] for i in range(29)], [9, *([1] * 29)]
-    with pytest.raises(ResourceError, match="give --max-neighbours, such as 100"):
+    with pytest.raises(ResourceError, match="give max_neighbours=100, which"):
         degrees_of(sets, weights, users, 29, 900_000, 40)
     assert degrees_of(sets, weights, users, 29, 900_000, 40, max_neighbours=2)
 

@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from querycloak.errors import ResourceError
 from querycloak.methods.affinity.cosine import Index, neighbours_of
 from querycloak.methods.rows import Rows, sorted_sets
+from querycloak.sentence import Sentence
 
 # Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
 MOST_LISTED = 800_000_000
 _BLOCK = 2048
 _BUFFER = 1 << 20
-TOO_MANY = (
-    "queries have more neighbours than memory should hold: give --max-neighbours, such as 100, which makes "
-    "degrees lower bounds and lets less out, or a higher --theta"
+TOO_MANY = Sentence(
+    "queries have more neighbours than memory should hold: give {max_neighbours:100}, which makes degrees lower bounds "
+    "and lets less out, or a higher {theta}"
 )
 OnShare = Callable[[float], None]
 

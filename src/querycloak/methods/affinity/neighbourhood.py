@@ -80,7 +80,7 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
     text = _as_in_the_log(log, query)
     place = pc.index(expanded.queries, text).as_py()
     if place < 0:
-        raise InputError("nobody asked the query given with --explain in this log; give one as it stands there")
+        raise InputError("nobody asked the query that is to be explained in this log; give one as it stands there")
     word_users = _word_users(log, uses, text)
     own, vertex = int(expanded.own_users[place]), int(expanded.vertex[place])
     if vertex < 0:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.privacy.chance.exact import stated
+from querycloak.sentence import Sentence
 from querycloak.words.lexicon import Lexicon
 from querycloak.words.ngrams import LONGEST, PARTS, WordCounts, longer_grams, total_occurrences
 from querycloak.words.stop_words import STOP_WORDS
@@ -93,10 +94,14 @@ def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word
     concepts = _concepts(frequent, [int(totals[f"grams_{n}"] or 0) for n in range(1, LONGEST + 1)], safe)
     if not len(concepts):
         kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
-        way_out = "use k-anonymity, which needs none"
         raise InputError(
-            f"this log has no concepts: no word or phrase that says something was used by concept_users = "
-            f"{concept_users:g} {kind}; {way_out if concept_users == 2 else f'lower it towards 2, or {way_out}'}"
+            Sentence(
+                "this log has no concepts: no word or phrase that says something was used by {number:g} {kind} "
+                "({concept_users}); {lower}use k-anonymity, which needs none",
+                number=concept_users,
+                kind=kind,
+                lower="" if concept_users == 2 else "lower it towards 2, or ",
+            )
         )
     return concepts
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from querycloak.errors import InputError
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ class PublicList:
         content = _content(option, path)
         size = len(set(_lines(content)))
         if not size:
-            raise InputError(f"--{option}: the list {str(path)!r} is empty; give a text file, one entry a line")
+            raise InputError(_problem(option, path, "is empty; give a text file, one entry a line"))
         return cls(str(path), size, hashlib.sha256(content).hexdigest())
 
     def describe(self, name: str) -> dict[str, object]:
@@ -51,7 +52,7 @@ class PublicList:
         """The entries of a list in a file, as they stand there."""
         content = _content(option, self.path or "")
         if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise InputError(f"--{option}: the list {self.path!r} was changed meanwhile; start again")
+            raise InputError(_problem(option, self.path or "", "was changed meanwhile; start again"))
         return list(_lines(content))
 
 
@@ -65,9 +66,11 @@ def _content(option: str, path: str | os.PathLike[str]) -> bytes:
         problem = os.strerror(error.errno or 0).lower()
     except UnicodeDecodeError:
         problem = "it is not UTF-8"
-    raise InputError(
-        f"--{option}: the list {str(path)!r} cannot be read: {problem}; give a text file, one entry a line"
-    )
+    raise InputError(_problem(option, path, f"cannot be read: {problem}; give a text file, one entry a line"))
+
+
+def _problem(option: str, path: str | os.PathLike[str], problem: str) -> Sentence:
+    return Sentence("{name}: the list {path!r} {problem}", name=Parameter(option), path=str(path), problem=problem)
 
 
 def _lines(content: bytes) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
+from querycloak.sentence import Sentence
 from querycloak.words.taxonomy import Taxonomy
 from querycloak.words.topics import FOUR, topics_of, widest_sense
 
@@ -31,11 +32,16 @@ def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
         if found[root] != number:
             inside = labels[found[root] - 1]
             raise ParameterError(
-                f"domain names {labels[number - 1]!r}, which lies within {inside!r}; leave one out, "
-                "or name the narrower one first"
+                Sentence(
+                    "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
+                    inner=labels[number - 1],
+                    outer=inside,
+                )
             )
     if found[taxonomy.root]:
-        raise ParameterError("domain names the root beside other concepts; name only these, the rest has its own")
+        raise ParameterError(
+            Sentence("{domain} names the root beside other concepts; name only these, the rest has its own")
+        )
     return found
 
 

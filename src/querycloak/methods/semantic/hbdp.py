@@ -16,6 +16,7 @@ from querycloak.methods.semantic.searches import Searches
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.prices.histogram import release_groups
 from querycloak.releases.tables import Stream
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic
@@ -29,8 +30,12 @@ def check_size(domain: Domain, users: int) -> None:
     size = len(domain.taxonomy)
     if size * users > _MOST_CELLS:
         raise ParameterError(
-            "criterion hbdp draws noise for every concept and user, and half of that comes out as rows: too many for a "
-            f"domain of {size:,} concepts and a log like this; name a smaller domain, or take another criterion"
+            Sentence(
+                "{criterion:hbdp} draws noise for every concept and user, and half of that comes out as rows: too many "
+                "for a domain of {size:,} concepts and a log like this; name a smaller {domain}, or take another "
+                "criterion",
+                size=size,
+            )
         )
 
 

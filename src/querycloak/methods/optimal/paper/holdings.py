@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError
 from querycloak.privacy.chance.randomness import IntArray
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -83,8 +84,11 @@ def of_log(log: SearchLog) -> Holdings:
     table = log.engine.fetch(shared.order_by([*KEY, "user"]))
     if table.num_rows == 0:
         raise InputError(
-            f"{PRIVATE} no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
-            "give a larger log, or keep less of each address: --keep-url host"
+            Sentence(
+                "{private} no (query, url) pair is held by two users, and pairs of a single user cannot be released; "
+                "give a larger log, or keep less of each address: {keep_url:host}",
+                private=PRIVATE,
+            )
         )
     texts = [_codes(table[name]) for name in KEY]
     changed = np.zeros(table.num_rows, dtype=np.bool_)
