@@ -1,4 +1,4 @@
-"""The one place that writes a release folder: whole, or not at all.
+"""The one place that writes a release folder, or another that must not be half there: whole, or not at all.
 
 A sibling of the final folder, closed to everybody else (0700) and locked as long as its writer lives, holds the
 folder while it grows. When every file and the folder itself are synced, the inner folder is renamed to its final
@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -22,6 +22,7 @@ from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.locked_folder import make_locked, remove_stale
 
 PREFIX = ".querycloak-unfinished-"
+RELEASE, NOTHING = "release", "nothing was written"
 
 
 def check_target(folder: str | os.PathLike[str]) -> Path:
@@ -43,12 +44,12 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
 
 
 class WrittenFile:
-    """A file of the release, hashed as it is written; its errors say what the disk lacks, and nothing else."""
+    """A file of the folder, hashed as it is written; its errors say what the disk lacks, and nothing else."""
 
-    def __init__(self, path: Path, parent: Path) -> None:
-        self.name, self._parent = path.name, parent
+    def __init__(self, path: Path, parent: Path, what: str = RELEASE) -> None:
+        self.name, self._parent, self._what = path.name, parent, what
         self._digest, self.size, self.closed, self._given_up = hashlib.sha256(), 0, False, False
-        with _disk_errors(parent):
+        with self._errors():
             self._file: BinaryIO = path.open("xb", buffering=1 << 20)
 
     def write(self, data: bytes) -> int:
@@ -56,7 +57,7 @@ class WrittenFile:
         view = memoryview(data).cast("B")
         if self._given_up:  # Arrow's writers write their ends once more when they are collected
             return len(view)
-        with _disk_errors(self._parent):
+        with self._errors():
             self._file.write(view)
         self._digest.update(view)
         self.size += len(view)
@@ -70,7 +71,7 @@ class WrittenFile:
         """Hand all to the system."""
         if self.closed:
             return
-        with _disk_errors(self._parent):
+        with self._errors():
             self._file.flush()
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class WrittenFile:
 
     def finish(self) -> None:
         """Bring it to the disk."""
-        with _disk_errors(self._parent), fault.around(f"sync {self.name}"):
+        with self._errors(), fault.around(f"sync {self.name}"):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
@@ -107,18 +108,24 @@ class WrittenFile:
         with suppress(OSError):  # the error that brought us here says it
             self._file.close()
 
+    def _errors(self) -> AbstractContextManager[None]:
+        return _disk_errors(self._parent, what=self._what)
+
 
 class Unfinished:
-    """A release folder that grows; in a `with` block it disappears unless `finish` has put it in its place."""
+    """A folder that grows; in a `with` block it disappears unless `finish` has put it in its place.
 
-    def __init__(self, target: Path) -> None:
-        self.target, self._parent = target, target.absolute().parent
+    What is private stays closed to everybody else where it is put.
+    """
+
+    def __init__(self, target: Path, *, what: str = RELEASE, private: bool = False) -> None:
+        self.target, self._parent, self._what = target, target.absolute().parent, what
         remove_stale(self._parent, PREFIX)
-        with _disk_errors(self._parent):
+        with self._errors():
             self._outer, self._lock = make_locked(self._parent, PREFIX)
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
-            self.inner.mkdir()
+            self.inner.mkdir(mode=0o700 if private else 0o777)
 
     def __enter__(self) -> Unfinished:
         return self
@@ -128,9 +135,12 @@ class Unfinished:
 
     @contextmanager
     def file(self, name: str) -> Iterator[WrittenFile]:
-        """A new file of the release, on the disk when the block ends."""
+        """A new file, on the disk when the block ends; its folder is made if the name has one."""
         fault.reached(f"before write {name}")
-        file = WrittenFile(self.inner / name, self._parent)
+        path = self.inner / name
+        with self._errors():
+            path.parent.mkdir(exist_ok=True)
+        file = WrittenFile(path, self._parent, self._what)
         try:
             yield file
             fault.reached(f"after write {name}")
@@ -141,15 +151,16 @@ class Unfinished:
 
     def finish(self) -> None:
         """Put the whole folder in its place."""
-        with _disk_errors(self._parent):
+        with self._errors():
             with fault.around("sync folder"):
-                _sync(self.inner)
+                for folder in (*filter(Path.is_dir, self.inner.iterdir()), self.inner):
+                    _sync(folder)
             if os.path.lexists(self.target):
                 raise FileExistsError(errno.EEXIST, "")
             with fault.around("rename"):
                 self.inner.rename(self.target)
-        afterwards = "the release is there, but may not outlive a power failure"
-        with _disk_errors(self._parent, afterwards), fault.around("sync parent"):
+        afterwards = f"the {self._what} is there, but may not outlive a power failure"
+        with self._errors(afterwards), fault.around("sync parent"):
             _sync(self._parent)
 
     def remove(self) -> None:
@@ -158,6 +169,9 @@ class Unfinished:
             shutil.rmtree(self._outer, ignore_errors=True)
             os.close(self._lock)
             self._lock = -1
+
+    def _errors(self, left: str = NOTHING) -> AbstractContextManager[None]:
+        return _disk_errors(self._parent, left, self._what)
 
 
 def _sync(folder: Path) -> None:
@@ -172,23 +186,23 @@ def _sync(folder: Path) -> None:
 
 
 @contextmanager
-def _disk_errors(parent: Path, left: str = "nothing was written") -> Iterator[None]:
+def _disk_errors(parent: Path, left: str = NOTHING, what: str = RELEASE) -> Iterator[None]:
     problem: QuerycloakError
     try:
         yield
         return
     except OSError as error:
-        problem = _explained(error, parent, left)
+        problem = _explained(error, parent, left, what)
     raise problem
 
 
-def _explained(error: OSError, parent: Path, left: str) -> QuerycloakError:
+def _explained(error: OSError, parent: Path, left: str, what: str) -> QuerycloakError:
     if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
         return ParameterError(
-            f"the output must not exist yet, it appeared while the release was made; {left}; name another folder"
+            f"the output must not exist yet, it appeared while the {what} was made; {left}; name another folder"
         )
     where = str(parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(f"the disk of {where!r} is full; {left}; free some room or name another")
     reason = os.strerror(error.errno or errno.EIO).lower()
-    return ResourceError(f"no release can be written in {where!r}: {reason}; {left}; name another folder")
+    return ResourceError(f"no {what} can be written in {where!r}: {reason}; {left}; name another folder")
