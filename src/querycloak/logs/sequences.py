@@ -25,7 +25,7 @@ _PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank i
 
 def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
     """user, began (microseconds) and the first `most` queries of each session as q0, q1, ..., null beyond its end."""
-    steps = _steps(rows, gap_minutes)
+    steps = steps_of(rows, gap_minutes)
     order = ibis.window(group_by=steps.user, order_by=[steps.at, steps.query])
     ahead = {f"q{i}": steps.query.lead(i).over(order) for i in range(1, most)}
     ends = {f"ends{i}": steps.begins.lead(i).over(order) for i in range(1, most)}
@@ -39,7 +39,7 @@ def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
     return seen.select("user", began=seen.at, **queries)
 
 
-def _steps(rows: ir.Table, gap_minutes: float) -> ir.Table:
+def steps_of(rows: ir.Table, gap_minutes: float) -> ir.Table:
     """Each user's queries in order of time, repeats of the one before left out, with whether a session begins."""
     at = microseconds_of(rows.time)
     order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
