@@ -113,6 +113,10 @@ class SearchLog:
         """End the engine."""
         self.engine.close()
 
+    def on(self, engine: Engine) -> SearchLog:
+        """The same log on another engine."""
+        return self if engine is self.engine else SearchLog(self.source, self.format, engine, self._max_bad)
+
     def progress(self, step: str, share: float) -> None:
         """Tell whoever watches how far a long step is."""
         if self._on_step is not None:

@@ -17,14 +17,14 @@ def session_starts(steps: Steps) -> NDArray[np.int64]:
     return np.append(np.flatnonzero(steps.begins), len(steps.begins)).astype(np.int64)
 
 
-def transitions(steps: Steps, queries: int) -> WeightedPairs:
+def next_pairs(steps: Steps, queries: int) -> WeightedPairs:
     """How often a query was asked right after another in a session."""
     inside = ~steps.begins[1:]
     left, right = steps.query[:-1][inside], steps.query[1:][inside]
     return WeightedPairs.of(left, right, np.ones(len(left)), queries)
 
 
-def later_queries(steps: Steps, queries: int) -> WeightedPairs:
+def later_pairs(steps: Steps, queries: int) -> WeightedPairs:
     """How often a query was asked anywhere after another in a session; no query follows itself."""
     starts = session_starts(steps)
     lengths = np.diff(starts)

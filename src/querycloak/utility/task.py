@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.utility.graphs import Graphs
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -34,6 +36,11 @@ class Subject(Protocol):
     @property
     def name(self) -> str:
         """The folder's name, `original` or `k-anonymity`."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the folder's card, if it is in one."""
         ...
 
     @property
@@ -68,10 +75,24 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Logs:
-    """The two sides of a split, both raw: private."""
+    """The two sides of a split, both raw and on one engine, and whatever is judged by them: private."""
 
     train: SearchLog
     test: SearchLog
+    subjects: tuple[Subject, ...] = ()
+
+    @cached_property
+    def test_users(self) -> int:
+        """How many users TEST has."""
+        users = self.test.rows.user
+        return int(self.test.engine.fetch(users.nunique().as_table())[0][0].as_py())
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """Both sides and all subjects with numbers in place of texts, for compiled work."""
+        from querycloak.utility.graphs import Graphs
+
+        return Graphs(self.train, self.test, self.subjects)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +101,7 @@ class CaseScores:
 
     `scores` is NaN where a case was not answered; `users` numbers the cases' users from 0. `units` numbers what is
     counted as a case where that is more than one score (the session of a prefix). `weights` are the cases' own.
+    Where a case is `pooled` over users it is drawn as a whole, and `users` numbers cases.
     """
 
     measure: Measure
@@ -88,6 +110,7 @@ class CaseScores:
     slice: str | None = None
     units: Numbers | None = None
     weights: Floats | None = None
+    pooled: bool = False
 
 
 @dataclass(frozen=True)

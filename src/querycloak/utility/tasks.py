@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import one_of
 from querycloak.utility.task import Task
 
 
@@ -18,6 +18,7 @@ class Entry(NamedTuple):
 
 
 TASKS: dict[str, Entry] = {
+    "suggestion": Entry("querycloak.utility.suggestion", "Suggestion"),
     "counts": Entry("querycloak.utility.counts", "Counts"),
     "pairs": Entry("querycloak.utility.pairs", "Pairs"),
     "profiles": Entry("querycloak.utility.profiles", "Profiles"),
@@ -27,9 +28,8 @@ TASKS: dict[str, Entry] = {
 
 def tasks_named(names: Sequence[str] | None = None) -> list[Task]:
     """The tasks of these names, all if none is given."""
-    unknown = [name for name in names or () if name not in TASKS]
-    if unknown:
-        raise ParameterError(f"there is no task {unknown[0]!r}; there are {', '.join(TASKS)}")
+    for name in names or ():
+        one_of("task", name, TASKS)
     return [
         getattr(import_module(entry.module), entry.class_name)() for entry in map(TASKS.get, names or TASKS) if entry
     ]
