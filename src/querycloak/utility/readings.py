@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 OVER_USERS, DIFFERENCE = "over=users", "difference"
 NO_CASES, NO_ANSWER = "TEST has no such case", "none of the cases is answered"
 
+_SUMS = ("numerator", "denominator")
+
 
 @dataclass(frozen=True)
 class About:
@@ -89,10 +91,9 @@ def rows_of(about: About, scores: Sequence[CaseScores], original: Sequence[CaseS
     bounds: dict[int, tuple[float, float]] = {}
     for size in {mean.numerator.size for mean in means}:  # means of as many users share resamples
         places = [place for place, mean in enumerate(means) if mean.numerator.size == size]
-        numerators = np.column_stack([means[place].numerator for place in places])
-        denominators = np.column_stack([means[place].denominator for place in places])
-        bounds |= dict(zip(places, zip(*intervals(numerators, denominators), strict=True), strict=True))
-    return (mean.finished(*map(float, bounds[place])) for place, mean in enumerate(means))
+        numerators, denominators = ([getattr(means[place], name) for place in places] for name in _SUMS)
+        bounds |= dict(zip(places, intervals(numerators, denominators), strict=True))
+    return (mean.finished(*bounds[place]) for place, mean in enumerate(means))
 
 
 def _means(about: About, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:

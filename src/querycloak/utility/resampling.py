@@ -6,6 +6,7 @@ all means of a task share the same resamples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -30,24 +31,28 @@ def _weights(users: int) -> NDArray[np.uint8]:
     return drawn
 
 
-def intervals(numerators: Floats, denominators: Floats) -> tuple[Floats, Floats]:
-    """Low and high of each column's ratio of sums; rows are users. NaN where fewer than two users count."""
-    users, columns = numerators.shape
-    low, high = np.full(columns, np.nan), np.full(columns, np.nan)
-    told = (denominators > 0).sum(axis=0) >= 2
-    if told.any():
-        low[told], high[told] = _quantiles(numerators[:, told], denominators[:, told], users)
-    return low, high
-
-
-def _quantiles(numerators: Floats, denominators: Floats, users: int) -> tuple[Floats, Floats]:
-    columns = numerators.shape[1]
-    means = np.empty((RESAMPLES, columns))
-    for first in range(0, RESAMPLES, _AT_ONCE):
-        drawn = _weights(users)[first : first + _AT_ONCE].astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means[first : first + _AT_ONCE] = (drawn @ numerators) / (drawn @ denominators)
+def intervals(numerators: Sequence[Floats], denominators: Sequence[Floats]) -> list[tuple[float, float]]:
+    """Low and high of each ratio of sums over users; NaN where fewer than two users count."""
+    above, below = _resampled(numerators), _resampled(denominators)
     tail = (1 - LEVEL) / 2
-    # A resample without any of the users that count says nothing.
-    low, high = np.nanquantile(means, [tail, 1 - tail], axis=0)
-    return low, high
+    found = []
+    for numerator, denominator in zip(numerators, denominators, strict=True):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = above[id(numerator)] / below[id(denominator)]
+        means = means[np.isfinite(means)]  # a resample without any of the users that count says nothing
+        told = np.count_nonzero(denominator) >= 2
+        low, high = np.quantile(means, [tail, 1 - tail]) if told else (np.nan, np.nan)
+        found.append((float(low), float(high)))
+    return found
+
+
+def _resampled(sums: Sequence[Floats]) -> dict[int, Floats]:
+    """The total of each array in all resamples, by the array's identity: many means share one."""
+    distinct = {id(array): array for array in sums}
+    stacked = np.column_stack(list(distinct.values())).astype(np.float32)
+    drawn = _weights(len(stacked))
+    totals = np.empty((RESAMPLES, len(distinct)))
+    for first in range(0, RESAMPLES, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        totals[some] = drawn[some].astype(np.float32) @ stacked
+    return dict(zip(distinct, totals.T, strict=True))

@@ -19,6 +19,10 @@ class Entry(NamedTuple):
 
 TASKS: dict[str, Entry] = {
     "suggestion": Entry("querycloak.utility.suggestion", "Suggestion"),
+    "completion": Entry("querycloak.utility.completion", "Completion"),
+    "retrieval-walk": Entry("querycloak.utility.retrieval_walk", "RetrievalWalk"),
+    "retrieval-feedback": Entry("querycloak.utility.retrieval_feedback", "RetrievalFeedback"),
+    "ranking": Entry("querycloak.utility.ranking", "Ranking"),
     "counts": Entry("querycloak.utility.counts", "Counts"),
     "pairs": Entry("querycloak.utility.pairs", "Pairs"),
     "profiles": Entry("querycloak.utility.profiles", "Profiles"),
