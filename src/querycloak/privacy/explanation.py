@@ -25,7 +25,10 @@ def caught_at_most(false_alarms: float, epsilon: float, delta: float) -> float:
 
 
 def group_delta(size: int, epsilon: float, delta: float) -> float:
-    """Return delta, rounded up, at `size` times epsilon for so many at once: delta (1 + e^epsilon + ...), at most 1."""
+    """Return the delta of group privacy for `size` users, at `size` times epsilon, rounded up and at most 1.
+
+    It is delta (1 + e^epsilon + ... + e^((size-1) epsilon)): histogram.md, neighbours.
+    """
     if not delta:
         return 0.0
     if (size - 1) * epsilon > _LEAST_LOG:
@@ -37,26 +40,27 @@ def group_delta(size: int, epsilon: float, delta: float) -> float:
 
 
 def explain(guarantee: Guarantee) -> str:
-    """Return what the numbers mean for one person, a paragraph for each point."""
+    """Return what the numbers mean for one person, a paragraph for each point.
+
+    Why the guarantee holds and what it leaves unprotected are texts of the guarantee itself, and are not repeated.
+    """
     if guarantee.kind == "syntactic":
-        points = _syntactic(guarantee)
-    else:
-        points = _beliefs(guarantee) + _accidents(guarantee) + _limits(guarantee)
-    return "\n\n".join([*points, _left_out(guarantee), f"Why this holds: {guarantee.because}."])
+        return _syntactic(guarantee)
+    return "\n\n".join(_beliefs(guarantee) + _accidents(guarantee) + _limits(guarantee))
 
 
-def _syntactic(guarantee: Guarantee) -> list[str]:
+def _syntactic(guarantee: Guarantee) -> str:
     crowd = f"at least {guarantee.k} users share it" if guarantee.k else "it meets a rule about the data"
     if guarantee.k and guarantee.unit == "query":
         crowd = (
-            f"at least {guarantee.k} users asked it or what the method counts as like it: "
+            f"at least {guarantee.k} users asked it or something that the method counts as like it; "
             "a single query may still be one person's alone"
         )
-    return [
-        f"Something is released only if {crowd}. That is a rule about what the output looks like. It sets no "
-        "limit to what somebody can conclude about one person: whoever knows the others in the crowd, or "
-        "sees two such releases, may conclude everything. It cannot be added up with other guarantees either."
-    ]
+    return (
+        f"Something is released only if {crowd}. That is a rule about what the release looks like. It sets no "
+        "limit to what somebody can conclude about one person: somebody who knows the other users, or "
+        "sees two such releases, may learn everything. It cannot be added up with other guarantees either."
+    )
 
 
 def _beliefs(guarantee: Guarantee) -> list[str]:
@@ -64,17 +68,17 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
     points = [
         f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
-        "If they held it as likely as not (50 %) before they saw the release, the release can lift that to "
-        f"{_percent(even)} and no further. If they held it improbable (1 %), to {_percent(faint)} and no "
-        "further. This is so whatever else they know and however they compute "
-        f"(epsilon = {epsilon:g}: the odds change at most by a factor of {_factor(epsilon)}, up or down).",
+        "If they believe before the release that it is as likely as not (50 %), the release can raise that to at most "
+        f"{_percent(even)}. If they believe that it is improbable (1 %), the release can raise that to at most "
+        f"{_percent(faint)}. This holds whatever else they know, and whatever they compute "
+        f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
     ]
     if guarantee.kind == "sampling-only":
         points.insert(0, _one_step(guarantee))
     if even > 0.99:
         points.append(
-            "That is a weak promise: in the worst case a guess becomes near certainty. The worst case needs "
-            "an attacker who knows nearly all else in the log, but nothing in these numbers rules one out."
+            "That is a weak promise: in the worst case a guess becomes almost certain. The worst case needs "
+            "an attacker who knows nearly everything else in the log, but these numbers do not rule one out."
         )
     return points
 
@@ -82,12 +86,12 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
 def _one_step(guarantee: Guarantee) -> str:
     if guarantee.neighbours == "replace-query":
         return (
-            "Careful: these numbers cover one step only, the random choice of what stands for a concept. All else that "
-            "comes out of a query was released as it was typed, and nothing below covers that."
+            "Careful: these numbers cover one step only, the random choice of the concept that replaces another. "
+            "Everything else in a query is released as it was typed, and nothing below covers that."
         )
     return (
         "Careful: these numbers cover the last step only, the random choice of rows. How many rows of "
-        "each kind to choose was computed from the log without noise, and nothing below covers that."
+        "each kind are chosen was computed from the log without noise, and nothing below covers that."
     )
 
 
@@ -104,44 +108,48 @@ def _accidents(guarantee: Guarantee) -> list[str]:
     if delta == 0:
         return ["There is no exception to these limits (delta = 0)."]
     text = (
-        f"There is an exception (delta = {shown_up(delta)}, {_one_in(delta)}). The release is at least as safe as "
-        "one that, with that probability, tells all about the person, and otherwise keeps to the limits "
-        "above. When the exception happens, nothing limits what is learnt."
+        f"There is an exception (delta = {shown_up(delta)}, {_one_in(delta)}). At worst, the release tells everything "
+        "about the person with this probability, and keeps to the limits above otherwise. When the exception happens, "
+        "nothing limits what is learnt."
     )
     if delta >= 1e-3:
-        text += " A probability as large as this protects no one whom it befalls, and it will befall some."
+        text += " A probability as large as this is no protection: the exception will happen to some people."
     else:
-        text += " It counts for each person: keep it well below one divided by the number of people in the log."
+        text += " The probability is for each person: keep it far below one divided by the number of people in the log."
     return [text]
 
 
 def _limits(guarantee: Guarantee) -> list[str]:
-    caught = caught_at_most(0.01, *guarantee.numbers)
-    by_search = guarantee.unit == "query" or guarantee.neighbours == "replace-query"
-    tested = "members of the log"
-    if by_search:
-        tested = "searches for the one thing" if guarantee.unit == "query" else "people who searched for the one thing"
-    text = (
-        f"Put as a test: a test that is wrong about 1 % of the others finds at most {_percent(caught)} of the {tested}."
-    )
+    caught = _percent(caught_at_most(0.01, *guarantee.numbers))
     if guarantee.unit == "query":
-        return [f"{text} This counts for each single search. A person with ten searches: {_group(guarantee, 10)}."]
-    if by_search:
+        text = _as_a_test("which searches were for one thing", "searches for something else", "those for it", caught)
+        return [f"{text} This is for each single search. For a person with ten searches: {_group(guarantee, 10)}."]
+    if guarantee.neighbours == "replace-query":
+        text = _as_a_test("who searched for one thing", "people who did not", "those who did", caught)
         text += (
-            " It covers all searches of one person together, not whether that person is in the log, nor how often "
-            "that person searched."
+            " The guarantee covers all searches of one person together. It does not cover whether that person is in "
+            "the log, nor how often that person searched."
         )
-    return [f"{text} Each further release of the same log adds its own.", _groups(guarantee)]
+    else:
+        text = _as_a_test("who is in the log", "people who are not", "those who are", caught)
+    return [f"{text} Each further release of the same log adds its own numbers to these.", _groups(guarantee)]
+
+
+def _as_a_test(question: str, others: str, members: str, caught: str) -> str:
+    return (
+        f"Suppose that somebody uses a test to find out {question}. If the test wrongly names 1 % of the {others}, it "
+        f"rightly names at most {caught} of {members}."
+    )
 
 
 def _groups(guarantee: Guarantee) -> str:
     """What is left for several accounts, whose delta grows far faster than their epsilon (histogram.md)."""
-    who = "Two accounts of one person"
+    who = "two accounts of one person"
     if guarantee.neighbours == "add-remove-user":
-        who += ", two people who act as one, and one person replaced by another"
+        who += ", two people who act as one, or one person replaced by another"
     return (
-        f"All this is for one user as the log knows users. {who}: {_group(guarantee, 2)}. "
-        f"Three accounts: {_group(guarantee, 3)}."
+        f"All this is for one user, as the log knows users. For {who}: {_group(guarantee, 2)}. "
+        f"For three accounts: {_group(guarantee, 3)}."
     )
 
 
@@ -151,13 +159,7 @@ def _group(guarantee: Guarantee, size: int) -> str:
     delta = group_delta(size, epsilon, delta)
     if delta == 0:
         return grown
-    return "no promise is left (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
-
-
-def _left_out(guarantee: Guarantee) -> str:
-    if not guarantee.unprotected:
-        return "Not covered by any noise: nothing that is released."
-    return "Not covered by any noise: " + "; ".join(guarantee.unprotected) + "."
+    return "nothing is promised (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
 
 
 def _percent(share: float) -> str:

@@ -104,8 +104,8 @@ def test_a_plan_becomes_a_guarantee() -> None:
         "add-remove-user",
     )
     assert guarantee.unprotected == ("the day",)
-    assert "a fresh one of discrete Gaussian noise" in guarantee.because
-    assert "comes out above 2 " in calibrate(8, 2.25e-7, 1).guarantee().because
+    assert "with fresh discrete Gaussian noise" in guarantee.because
+    assert " exceeds 2, and this noisy count is published " in calibrate(8, 2.25e-7, 1).guarantee().because
 
 
 def test_public_keys() -> None:

@@ -223,7 +223,7 @@ def test_sums_say_how_many_releases_they_are_about(ledger: Ledger) -> None:
     said = "covers 2 of 4 releases; the others bound nothing, or one step only"
     assert account.coverage == account.to_json()["condition"] == said
     tighter = account.composed().to_json()["privacy_loss_distribution"]
-    assert tighter["condition"].startswith(f"{said}; it holds if it was fixed beforehand")
+    assert tighter["condition"].startswith(f"{said}; it holds if the number of releases and the noise")
     kinds = ["pure-dp", "approximate-dp", "syntactic", "sampling-only"]
     assert [charge["kind"] for charge in account.to_json()["charges"]] == kinds
 

@@ -11,12 +11,12 @@ from querycloak.privacy.parameters import share
 __all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed"]
 
 CONDITION = (
-    "holds if it was fixed beforehand how many releases there are and with how much noise each; whoever decides that "
-    "after looking at earlier ones has the sum"
+    "holds if the number of releases and the noise of each were fixed beforehand; if they were decided after looking "
+    "at earlier releases, only the sum holds"
 )
 
 ONE_RELEASE = "holds: everything in one release is fixed by its parameters"
-ONE_STEP = "covers one step of the method only: nothing bounds what the rest of it tells"
+ONE_STEP = "covers one step of the method only: nothing limits what the other steps tell"
 
 
 @dataclass(frozen=True)

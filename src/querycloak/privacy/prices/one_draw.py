@@ -77,12 +77,12 @@ class Plan(TablePlan):
         return rows_of_one_user(self.noise, self.threshold, self.per_user)
 
     def _because(self) -> str:
-        draws = f"one draw of {self.noise.words} decides and is published"
+        published = "and this noisy count is published"
         if self.fresh is not None:
-            draws = f"one draw of {self.noise.words} decides, a fresh one of {self.fresh.words} is published"
+            published = f"and a second count is published, with fresh {self.fresh.words}"
         return (
-            f"each user counts at most once per key, for at most {self.per_user} in all; {draws}; "
-            f"a key comes out above {self.threshold} (privacy/prices/histogram.md)"
+            f"each user counts once per key, for at most {self.per_user} keys; a key comes out if its count, with "
+            f"{self.noise.words}, exceeds {self.threshold}, {published} (privacy/prices/histogram.md)"
         )
 
 
@@ -114,8 +114,8 @@ def public_keys_guarantee(
     """Return the guarantee where every key is public and its zeros are noised too: Laplace is pure."""
     per_user = checked_bound(per_user)
     because = (
-        f"each user counts at most once per public key, for at most {per_user} in all; "
-        f"one draw of {noise.words} per key (privacy/prices/histogram.md)"
+        f"each user counts once per public key, for at most {per_user} keys; every public key's count, zeros included, "
+        f"gets {noise.words} (privacy/prices/histogram.md)"
     )
     delta = None
     if isinstance(noise, Laplace):
@@ -139,8 +139,9 @@ def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[
     proven = user_guarantee(
         rounded_up(2 * sensitivity / Fraction(noise.scale)),
         paper_proven(noise, threshold, sensitivity),
-        because=f"each user adds at most {sensitivity} to all counts; one draw of {noise.words} decides, "
-        f"a fresh one is published; a key comes out above {threshold} (privacy/prices/histogram.md, claim 5)",
+        because=f"each user adds at most {sensitivity} to all counts together; a key comes out if its count, with "
+        f"{noise.words}, exceeds {threshold}, and a second count is published, with fresh noise of the same scale "
+        "(privacy/prices/histogram.md, claim 5)",
     )
     return claimed, proven
 

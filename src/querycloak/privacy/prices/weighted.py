@@ -27,7 +27,7 @@ __all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys",
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
-"""How much a key counts that is not known to be heavy when a user shares out weight."""
+"""How much a key counts that is not known to be heavy, when a user divides weight among keys."""
 LEAST_INTEREST = 64
 """How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
 ENOUGH = Fraction(7, 10)
@@ -118,18 +118,21 @@ class WeightedPlan(TablePlan):
         return -math.log1p(-own) * (1 + FLOAT_SLACK) if own < 1 else math.inf
 
     def _because(self) -> str:
-        rounds = f"{len(self.scouts)} scouting rounds with noise of sigma {self._sigmas()} guide it; " * bool(
-            self.scouts
-        )
         return (
-            f"each user shares out weight of length 1 among at most {self.per_user} keys; {rounds}"
-            f"a key comes out if its weight with Gaussian noise of sigma {self.noise.sigma / GRID:.4g} exceeds "
-            f"{self.threshold / GRID:.4g}; its count, of at most {self.counted_per_user} keys of a user, has noise of "
-            f"sigma {self.counting.sigma:.4g} (privacy/prices/selection.md)"
+            f"each user divides a weight of Euclidean length 1 among at most {self.per_user} keys; {self._guided()}"
+            f"a key comes out if its total weight, with Gaussian noise of sigma {self.noise.sigma / GRID:.4g}, exceeds "
+            f"{self.threshold / GRID:.4g}; then each user counts for at most {self.counted_per_user} of these keys, "
+            f"and a count gets Gaussian noise of sigma {self.counting.sigma:.4g} (privacy/prices/selection.md)"
         )
 
-    def _sigmas(self) -> str:
-        return " and ".join(f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts)
+    def _guided(self) -> str:
+        if not self.scouts:
+            return ""
+        sigmas = " and ".join(f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts)
+        return (
+            f"which of them get more is decided by {len(self.scouts)} earlier rounds, with Gaussian noise of sigma "
+            f"{sigmas}, whose results are never published; "
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
