@@ -58,7 +58,7 @@ def test_nobody_pays_without_a_ledger() -> None:
 
 def test_a_ledger_and_a_population_go_together(ledger: Ledger) -> None:
     for one, other in ((ledger, None), (None, "people")):
-        with pytest.raises(ParameterError, match="a ledger and a population go together"):
+        with pytest.raises(ParameterError, match="ledger and population go together"):
             payment_of(one, other, BILL)
 
 
