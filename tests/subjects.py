@@ -21,6 +21,7 @@ class Released:
     rows: str = "asked"
     method: tuple[str, str] = ("somebody's", "default")
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    digest: str | None = None
 
     @classmethod
     def of(cls, release: Release, name: str = "release") -> Released:

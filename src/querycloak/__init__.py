@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.releases.loading import load
     from querycloak.releases.release import Release
     from querycloak.synthetic.log_writer import synthesize
+    from querycloak.utility.description import describe
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "Sessions": "querycloak.methods.sessions.method",
     "Semantic": "querycloak.methods.semantic.method",
     "connect": "querycloak.engines",
+    "describe": "querycloak.utility.description",
     "load": "querycloak.releases.loading",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
@@ -59,6 +61,7 @@ __all__ = [
     "Semantic",
     "Sessions",
     "connect",
+    "describe",
     "load",
     "profile",
     "read",

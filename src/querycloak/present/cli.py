@@ -209,6 +209,17 @@ def ledger_show(
     show_accounts(book, book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
 
 
+@app.command("describe")
+def describe_release(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    as_json: options.Json = False,
+) -> None:
+    """Show what a release is, what its counts are worth, and what it can serve."""
+    from querycloak.present.commands.describe_command import show_description
+
+    show_description(release, as_json=as_json)
+
+
 @app.command()
 def synth(
     out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,

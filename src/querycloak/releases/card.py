@@ -57,7 +57,7 @@ class Contents:
     @property
     def title(self) -> str:
         """A name for the release."""
-        return f"search log release, method {self.release.method}, variant {self.release.variant}"
+        return self.release.title
 
     @property
     def warnings(self) -> list[str]:
@@ -83,6 +83,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "claimed": release.claimed and release.claimed.to_json(),
         "proven": release.proven.to_json(),
         "card_version": VERSION,
+        "published": contents.published.isoformat(),
         "warnings": contents.warnings,
         "seeded": release.seeded,
         "accounting": release.accounting.to_json(),
@@ -91,17 +92,24 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "rows": release.rows,
         "log": dict(release.log),
         "last_look": look.to_json() if look is not None else {"applied": False},
-        "tables": {table.kind: _table(table) for table in contents.tables},
+        "tables": {table.kind: _table(table, release) for table in contents.tables},
         "checksums": {"algorithm": "sha256", **checksums},
         "versions": dict(release.versions),
         "deployment": _deployment(contents),
     }
 
 
-def _table(table: TableFile) -> dict[str, Any]:
-    said = table.described
+def _table(table: TableFile, release: Release) -> dict[str, Any]:
+    said, reach = table.described, release.reach.get(table.kind)
     columns = {f.name: {"type": _type_name(f.type), "meaning": said.columns[f.name][1]} for f in table.schema}
-    return {"file": table.file, "meaning": said.meaning, "rows": table.rows, "order": table.order, "columns": columns}
+    return {
+        "file": table.file,
+        "meaning": said.meaning,
+        "rows": table.rows,
+        "order": table.order,
+        "columns": columns,
+        "reach": reach and reach.to_json(),
+    }
 
 
 def _type_name(of: pa.DataType) -> str:
@@ -120,7 +128,7 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
         "basic": {
             "name": contents.title,
             "description": "; ".join(f"{table.kind}: {table.described.meaning}" for table in contents.tables),
-            "intended_use": "; ".join(table.described.good_for for table in contents.tables),
+            "intended_use": "; ".join(table.described.good_for for table in contents.tables if table.rows) or "none",
             "publication_date": contents.published.isoformat(),
         },
         "dp_variant": {

@@ -9,6 +9,8 @@ from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.card import Contents, TableFile
+from querycloak.releases.citation import citation
+from querycloak.releases.count_words import how_to_read
 from querycloak.releases.release import Release
 from querycloak.releases.tables import LOG_ROWS
 
@@ -20,7 +22,7 @@ def datasheet_of(contents: Contents) -> str:
     sections = [
         _beginning(contents),
         _tables(contents),
-        *([_counts(contents.release)] if any("count" in table.schema.names for table in contents.tables) else []),
+        *([how_to_read(contents)] if any("count" in table.schema.names for table in contents.tables) else []),
         _guarantee(contents.release),
         _unprotected(contents.release),
         _making(contents),
@@ -71,48 +73,15 @@ _TSV = (
 
 def _table(table: TableFile) -> str:
     kind = table.described
+    good_for = f"Good for: {kind.good_for}." if table.rows else "No row came out, so it is good for nothing."
     lines = [
-        f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. Good for: {kind.good_for}.",
+        f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. {good_for}",
         "",
         "| column | what it is |",
         "|---|---|",
         *(f"| {field.name} | {kind.columns[field.name][1]} |" for field in table.schema),
     ]
     return "\n".join(lines)
-
-
-def _counts(release: Release) -> str:
-    threshold = release.parameters.get("threshold")
-    above = f" ({threshold})" if threshold is not None else ""
-    texts = {
-        "one-draw": f"One draw of noise was added to each count. A row is here if the noisy count exceeded a threshold"
-        f"{above}, and that noisy count is the one you see. Near the threshold this selects: rows whose noise was "
-        "positive got in, rows whose noise was negative did not. So **published counts near the threshold are too high "
-        "on average**; far above it they are right on average. Do not fit a distribution to the lowest counts, and do "
-        "not compare a low count with one from another release as if both were measured. A row that is missing is not "
-        "a zero: it is a count that did not pass.",
-        "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
-        "the count that you see. Counts are right on average given that a row is here, and some lie below the "
-        "threshold. A row that is missing is not a zero: it is a count that did not pass.",
-        "weighed": "Users shared out weight among their rows, and noise on the weights decided which rows are here. "
-        "The count that you see was taken afterwards, with fresh noise of its own (`counting_noise` in card.json is "
-        "its standard deviation): right on average, but never below 1, and a user is counted for the first few only "
-        "of the rows that are here (`counted_per_user`). So **differences of a few counts mean nothing**, and counts "
-        "of what busy people ask are somewhat low. A row that is missing is not a zero: it is one that did not pass.",
-        "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
-        f"count, zeros included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is "
-        "the one you see. So **counts near the threshold are too high on average, and about one row of each table was "
-        "asked for by nobody**. A row that is missing is not a zero: it is a count that did not pass, or one that is "
-        "in no public list.",
-        "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
-        "it is one that the rule did not let through.",
-        "sampled": "How often each pair comes out in all was computed from the log, without noise. So many times a "
-        "user was drawn among those who had it, as likely as their share of it; a count is how often one was. Users "
-        "are real, their names are not: what stands under one name was done by one person.",
-        "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
-        "and distributions, not rows.",
-    }
-    return "## How to read the counts\n\n" + texts[release.counts]
 
 
 def _guarantee(release: Release) -> str:
@@ -203,11 +172,10 @@ def _listed(title: str, values: Any) -> list[str]:
 
 
 def _citing(contents: Contents) -> str:
-    release = contents.release
     first = contents.tables[0]
+    cited = citation(contents.release, contents.published, (first.file, first.checksum))
     return (
         "## How to cite\n\n"
-        "Name whoever published this folder and where, and add what makes the result repeatable: "
-        f"*{contents.title}, {contents.published.isoformat()}, made with querycloak {release.versions['querycloak']}; "
-        f"{first.file} with SHA-256 {first.checksum}*."
+        "Add whoever published this folder, and where. `querycloak describe` shows the same entry with the digest of "
+        f"card.json, which vouches for every file.\n\n```bibtex\n{cited}\n```"
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.privacy.books.payment import Accounting
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases import parquet, tsv
 from querycloak.releases.card import CARD, VERSION
 from querycloak.releases.release import Release
@@ -117,6 +118,12 @@ def _stored(path: Path, kind: str) -> StoredTable:
     raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")
 
 
+def _reach(tables: Mapping[str, Any]) -> dict[str, TableReach]:
+    """What counts are worth, of those tables whose card says so."""
+    said = {kind: entry.get("reach") for kind, entry in tables.items()}
+    return {kind: TableReach.from_json(reach) for kind, reach in said.items() if reach is not None}
+
+
 def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTable]) -> Release:
     try:
         return Release(
@@ -132,6 +139,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
             composition=card.get("composition", {}),
+            reach=_reach(card["tables"]),
             versions=card["versions"],
         )
     except (KeyError, TypeError, ValueError, ParameterError):

@@ -15,6 +15,7 @@ from querycloak.logs.choices import Choices
 from querycloak.privacy.books.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import one_of, refuse
+from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
@@ -58,6 +59,8 @@ class Release:
     log: Mapping[str, Any] = field(default_factory=dict)
     composition: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    reach: Mapping[str, TableReach] = field(default_factory=dict)
+    """For each table what its counts are worth, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
     remarks: tuple[str, ...] = field(default=(), repr=False)
@@ -74,9 +77,17 @@ class Release:
             schema_of(kind, table.schema.names)
             if isinstance(table, Iterator):  # read a second time it would be empty, and nobody would notice
                 raise ParameterError(f"table {kind} must be readable again and again; wrap it in a Stream")
-        object.__setattr__(self, "tables", MappingProxyType(dict(self.tables)))
+        if not set(self.reach) <= set(self.tables):
+            raise ParameterError(f"reach must be about the tables of the release: {', '.join(self.tables)}")
+        for name in ("tables", "reach"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         for name in ("parameters", "log", "composition", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
+
+    @property
+    def title(self) -> str:
+        """A name for the release."""
+        return f"search log release, method {self.method}, variant {self.variant}"
 
     def table(self, kind: str) -> pa.Table:
         """A whole table in memory."""

@@ -24,28 +24,29 @@ class Kind:
     optional: frozenset[str] = frozenset()
 
 
-_COUNT = (pa.int64(), "how often, as the method counts and noises it")
+_USERS = (pa.int64(), "how many users, as the method counts and noises them")
+_TIMES = (pa.int64(), "how often, as the method counts and noises it")
 _QUERY = (pa.string(), "what was asked")
 KINDS: Mapping[str, Kind] = {
     "queries": Kind(
-        "queries and how often they were asked",
+        "queries and how many users asked them",
         "finding what people look for, query completion, test collections",
-        {"query": _QUERY, "count": _COUNT},
+        {"query": _QUERY, "count": _USERS},
     ),
     "clicks": Kind(
         "queries with a result that was clicked for them",
         "ranking from clicks, query similarity through shared results",
-        {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _COUNT},
+        {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS},
     ),
     "transitions": Kind(
         "pairs of queries, one asked right after the other",
         "query suggestion, random walks over queries",
-        {"query": _QUERY, "next_query": (pa.string(), "what was asked next"), "count": _COUNT},
+        {"query": _QUERY, "next_query": (pa.string(), "what was asked next"), "count": _USERS},
     ),
     "sessions": Kind(
         "queries that were asked one after another in one session",
         "query suggestion, studies of how people reformulate",
-        {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _COUNT},
+        {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _USERS},
     ),
     "log": Kind(
         "rows in the form of a search log, under user names that were made for this release",
@@ -54,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
             "user": (pa.string(), "a made-up name; it says nothing about who asked"),
             "query": _QUERY,
             "url": (pa.string(), "what was clicked, or nothing"),
-            "count": _COUNT,
+            "count": _TIMES,
             "time": (pa.timestamp("us"), "when, as the method releases it"),
         },
         frozenset({"url", "count", "time"}),

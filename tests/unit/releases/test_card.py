@@ -178,8 +178,8 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     [
         ("one-draw", "published counts near the threshold are too high on average"),
         ("fresh-draw", "a fresh draw made the count that you see"),
-        ("weighed", "differences of a few counts mean nothing"),
-        ("public-keys", "about one row of each table was asked for by nobody"),
+        ("weighed", "counts of what busy people ask are somewhat low"),
+        ("public-keys", "a few rows may be nobody's"),
         ("exact", "no noise was added to them"),
         ("synthetic", "A single row, or a single user, is nobody"),
     ],

@@ -61,6 +61,20 @@ class TableReach:
         """The chance that a key of so many users comes out with a count off by at most so much: the worst route's."""
         return min((route.hits(users, error) for route in self.routes), default=0.0)
 
+    def lines(self) -> list[str]:
+        """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
+        said = [f"count: {self.counts}"]
+        if self.margin95 is not None:
+            exact = self.margin95.high == 0
+            said.append(f"95 % margin of a count: {'none, it is exact' if exact else f'{self.margin95} up or down'}")
+        if self.users50 is not None and self.users95 is not None:
+            needed = f"{self.users50} for a probability of 50 %, {self.users95} for 95 %"
+            said.append(f"users that a row needs: {needed if self.users50 != self.users95 else self.users50}")
+        if self.spurious is not None:
+            rows = f"at most {self.spurious:.2g} expected" if self.spurious else "none"
+            said.append(f"rows that nobody asked for: {rows}")
+        return [*said, *self.notes]
+
     def to_json(self) -> dict[str, Any]:
         """As `describe --json` prints it and a card holds it."""
         ranges = {name: getattr(self, name) and getattr(self, name).to_json() for name in _RANGES}
