@@ -154,8 +154,11 @@ class PlainKAnonymity:
     kinds = ("queries", "clicks")
 
     def __init__(self, train: SearchLog) -> None:
+        by_query = KAnonymity(min_users=MIN_USERS, keys="queries")
+        by_pair = KAnonymity(min_users=MIN_USERS, keys="clicks")
         self._tables = {
-            kind: KAnonymity(min_users=MIN_USERS, keys=kind).release(train).table(kind) for kind in self.kinds
+            kind: method.release(train).table(kind)
+            for kind, method in zip(self.kinds, (by_query, by_pair), strict=True)
         }
 
     @property
