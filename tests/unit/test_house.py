@@ -13,6 +13,7 @@ import typer
 
 import querycloak
 from querycloak import errors
+from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
 from querycloak.present.cli import app
 
@@ -125,3 +126,33 @@ def test_every_method_is_public() -> None:
 def test_no_assert_on_input() -> None:
     for path in SOURCE.rglob("*.py"):
         assert not [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Assert)], path
+
+
+def pages() -> list[Path]:
+    root = DOCS.parent
+    return [*root.glob("*.md"), *DOCS.glob("*.md"), *SOURCE.rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def test_the_page_of_commands_lists_options_as_they_are_declared() -> None:
+    """`python scripts/make_commands_page.py` writes the tables anew."""
+    from scripts.make_commands_page import PAGE, page_with_options
+
+    assert page_with_options(PAGE.read_text()) == PAGE.read_text()
+
+
+def test_a_file_name_means_one_thing() -> None:
+    shared = {"__init__.py", "method.py", "count.py", "paper.py"}  # each method's folder has these
+    names = [path.name for path in SOURCE.rglob("*.py") if path.name not in shared]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_every_method_shows_its_options_to_python() -> None:
+    for kind in METHODS.values():
+        shown = kind.__doc__ or ""
+        assert all(f"\n    {each.name}: {each.help}" in shown for each in options_of(kind)), kind

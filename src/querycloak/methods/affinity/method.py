@@ -47,12 +47,18 @@ class Affinity(Method):
     summary = "What k users asked, or something like it."
     explains_queries = True
 
-    min_users: int | None = option(help="How many users must have asked a query, or others like it.")
-    theta: float = option(0.9, help="From which cosine on two queries are alike.")
-    concept_users: float = option(DEFAULT_CONCEPT_USERS, help="Users that a phrase needs; below 1 it is a share.")
-    min_word_users: int = option(2, help="How many users each word of a query needs.")
-    max_neighbours: int | None = option(help="Keep at most this many neighbours: degrees become lower bounds.")
-    keep_time: bool = option(False, help="Release times, unprotected.")
+    min_users: int | None = option(help="k: how many users must have asked a query, or queries like it that come out.")
+    theta: float = option(0.9, help="Two queries are alike from this cosine on; at most six decimals.")
+    concept_users: float = option(
+        DEFAULT_CONCEPT_USERS,
+        help="How many users a word or phrase needs to count in comparing: below 1 a share of all users, else a "
+        "number.",
+    )
+    min_word_users: int = option(2, help="How many users every word of a released query needs. Higher is safer.")
+    max_neighbours: int | None = option(
+        help="Keep at most this many neighbours of a query: less memory, and degrees become lower bounds."
+    )
+    keep_time: bool = option(False, help="Times come out too; nothing protects them.")
     k: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -37,15 +37,25 @@ class Clicks(KeysMethod):
     summary = "Noisy counts of (query, url) pairs."
     keys: ClassVar = {TABLE: KEY}
 
-    epsilon: float | None = option(help="Budget: the most that a release may tell about one user.")
-    delta: float | None = option(help="Budget: the chance that epsilon fails; far below 1/users.")
-    noise: float | None = option(help="Knob: scale of Laplace, sigma of Gaussian noise.")
-    threshold: int | None = option(help="Knob: a key is released if its noisy count exceeds it.")
-    selection: Selection | None = option(help="How keys are selected; a formula chooses if it is not given.")
-    priors: Priors | None = option(help="public: users prefer keys that a word list makes likely.")
-    auto_share: float | None = option(help="The part of epsilon by which auto chooses; 0.02 if not given.")
-    two_draws: bool = option(False, help="Publish unbiased counts, at their price.")
-    variant: Variant = option("default", help="paper: as published, to compare.")
+    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
+    delta: float | None = option(
+        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
+    )
+    noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
+    threshold: int | None = option(help="Knob: a pair comes out if its noisy count exceeds this.")
+    selection: Selection | None = option(
+        help="How keys are selected (docs/selection.md). If not given, a formula chooses: rounds, or for small bounds"
+        " the law with the smaller threshold."
+    )
+    priors: Priors | None = option(
+        help="public: users prefer keys that are likely to be shared, judged by length, digits and a public list of "
+        "words. It costs no privacy."
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
+    )
+    variant: Variant = option("default", help="paper: as published, to compare with.")
 
     def __post_init__(self) -> None:
         self.check_choices()

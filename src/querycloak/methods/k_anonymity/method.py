@@ -42,9 +42,11 @@ class KAnonymity(Method):
     name = "k-anonymity"
     summary = "What at least k users share; a baseline."
 
-    min_users: int | None = option(help="How many users must share a key.")
-    keys: Literal["queries", "clicks", "log"] | None = option(help="What is counted; clicks if not given.")
-    preset: Literal["dma"] | None = option(help="dma: 30 users a query, 5 a query and url.")
+    min_users: int | None = option(help="A key comes out at this many users or more (the papers' KA(K) is K + 1).")
+    keys: Literal["queries", "clicks", "log"] | None = option(
+        help="What is counted; log: rows under made-up names. clicks if not given."
+    )
+    preset: Literal["dma"] | None = option(help="dma: 30 users for a query, 5 for a query and url.")
     k: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -29,7 +29,10 @@ class KeysMethod(Method):
 
     keys: ClassVar[Mapping[str, Sequence[str]]]
     """The columns of a key, by table."""
-    per_user: int | Literal["auto"] | None = option(help="How many keys one user may add to; auto: chosen and paid.")
+    per_user: int | Literal["auto"] | None = option(
+        help="How many keys of one user count: 256 if not given, 32 with Gaussian noise, 1 with Laplace, 4 in the "
+        "paper variant. auto: chosen on the log and paid for."
+    )
     planned: FixedPlans | AutoBound = field(init=False, repr=False)
     """Settled at construction: plans, or how they are chosen on the log."""
 

@@ -51,17 +51,32 @@ class Optimal(Method):
     name = "optimal"
     summary = "Made-up users in the log's own schema."
 
-    epsilon: float | None = option(help="Budget: the most that a release may tell about one user.")
-    delta: float | None = option(help="Budget: the chance that epsilon fails; far below 1/users.")
-    objective: Literal["size", "frequent", "diversity", "queries", "joint"] = option(
-        "size", help="What output counts are best for."
+    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
+    delta: float | None = option(
+        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
     )
-    support: float | None = option(help="The share of all clicks that makes a pair frequent.")
-    output_size: int | None = option(help="How many rows to release, each as often as its count.")
-    weights: str | None = option(help="Of a joint objective: size=1,diversity=0.5,frequent=2.")
-    per_user: int | None = option(help="How many pairs one user may add to; 64 if not given.")
-    linked_per_user: int | None = option(help="How many released pairs of a user are associated; 4 if not given.")
-    variant: Variant = option("default", help="paper: as published, to compare.")
+    objective: Literal["size", "frequent", "diversity", "queries", "joint"] = option(
+        "size",
+        help="What counts are chosen for: many rows, supports of frequent pairs, distinct pairs, distinct queries, or"
+        " several at once.",
+    )
+    support: float | None = option(
+        help="For frequent and joint: the share of all clicks from which on a pair is frequent."
+    )
+    output_size: int | None = option(
+        help="How many rows to release, each as often as its count; needed for frequent and joint."
+    )
+    weights: str | None = option(
+        help="For joint, such as size=1,diversity=0.5,frequent=2; what is left out is 0, and without any all are 1."
+    )
+    per_user: int | None = option(
+        help="Default variant: how many pairs of one user count; 64 if not given. Fewer suit logs of people who "
+        "search little."
+    )
+    linked_per_user: int | None = option(
+        help="Default variant: how many released pairs of a user are associated; 4 if not given."
+    )
+    variant: Variant = option("default", help="paper: as published, to compare with.")
     given: Budget = field(init=False, repr=False)
     plan: SyntheticPlan | None = field(init=False, repr=False)
     weighting: Mapping[str, float] = field(init=False, repr=False)

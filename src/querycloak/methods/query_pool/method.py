@@ -47,19 +47,34 @@ class QueryPool(Method):
     name = "query-pool"
     summary = "What people asked of a public list of queries."
 
-    epsilon: float | None = option(help="Budget: the most that a release may tell about one user.")
-    delta: float | None = option(help="Budget, only where keys outside public lists may come out.")
-    noise: float | None = option(help="Knob: scale of Laplace noise, for all tables.")
-    threshold: int | None = option(help="Knob: a query is released if its noisy count exceeds it.")
-    pool: str | None = option(help="File of public queries, one a line; English phrases if not given.")
-    off_pool: bool = option(False, help="Other queries too, above a threshold.")
-    clicks: Literal["none", "threshold", "public"] | None = option(help="Which clicks come out; public needs urls.")
-    urls: str | None = option(help="File of public urls, one a line.")
-    queries_per_user: int | None = option(help="How many queries of one user count.")
-    clicks_per_user: int | None = option(help="How many clicks of one user count.")
-    gap_minutes: float = option(GAP_MINUTES, help="The longest pause within a transition.")
-    split: str | None = option(help="The budget over tables, such as queries=2,clicks=1,transitions=1.")
-    variant: Variant = option("default", help="paper: as published, to compare.")
+    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
+    delta: float | None = option(
+        help="Budget: delta, only where keys outside public lists may come out (off-pool queries, clicks by threshold)."
+    )
+    noise: float | None = option(help="Knob: the scale of Laplace noise, for all tables.")
+    threshold: int | None = option(help="Knob: a query comes out if its noisy count exceeds this.")
+    pool: str | None = option(
+        help="A file of public queries, one a line; 325,176 English words and word pairs if not given. It must not "
+        "come from any private log."
+    )
+    off_pool: bool = option(
+        False, help="Other queries come out too, above a threshold: the guarantee is then (epsilon, delta)."
+    )
+    clicks: Literal["none", "threshold", "public"] | None = option(
+        help="Which clicks come out: none, those on public urls, or any above a threshold, with (epsilon, delta)."
+    )
+    urls: str | None = option(help="A file of public urls, one a line.")
+    queries_per_user: int | None = option(
+        help="How many queries of one user count: 4 if not given, 100 in the paper variant; of transitions one fewer."
+    )
+    clicks_per_user: int | None = option(
+        help="How many clicks of one user count: 4 if not given, 100 in the paper variant."
+    )
+    gap_minutes: float = option(GAP_MINUTES, help="The longest pause within a transition, in minutes.")
+    split: str | None = option(help="How the budget is divided; queries=2,clicks=1,transitions=1 if not given.")
+    variant: Variant = option(
+        "default", help="paper: as published, to compare with. It is not private; its card says why."
+    )
     lists: Mapping[str, PublicList] = field(init=False, repr=False)
     bounds: Mapping[str, int] = field(init=False, repr=False)
     noises: Mapping[str, Laplace] = field(init=False, repr=False)

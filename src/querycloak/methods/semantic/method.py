@@ -36,20 +36,30 @@ class Semantic(Method):
     name = "semantic"
     summary = "Each query replaced by a similar one."
 
-    epsilon: float | None = option(help="Budget: the most that is told about a user, or a query (see budget per).")
+    epsilon: float | None = option(help="Budget: epsilon, of a user or of a query (budget per).")
     criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] = option(
-        "sqc1", help="What makes a replacement good; sqc2 stays within topics, nsqc and hbdp are baselines."
+        "sqc1",
+        help="What makes a replacement good: similarity (sqc1), the same topic first (sqc2), or a baseline (nsqc, "
+        "hbdp).",
     )
-    domain: str = option("all", help="all, topics, or labels parted by |, such as abstraction.")
-    topics: str | None = option(help="For sqc2: 4, 19, children, or labels parted by |.")
+    domain: str = option(
+        "all",
+        help="What concepts are drawn from: all, a label such as abstraction, label#sense; several parted by |, or "
+        "topics (four of WordNet), keep each query's topic.",
+    )
+    topics: str | None = option(help="For sqc2: 19 (if not given), 4, children of the root, or labels parted by |.")
     budget_per: Literal["user", "query"] = option("user", help="Whose epsilon it is; query is weaker.")
-    max_queries: int | None = option(help="The most queries of one user, in all releases together.")
-    repeats: Literal["draw", "reuse"] = option("draw", help="Draw anew, or reuse a user's draw for the same concept.")
+    max_queries: int | None = option(
+        help="The most queries of one user, in all releases together; each costs that share of epsilon."
+    )
+    repeats: Literal["draw", "reuse"] = option(
+        "draw", help="Draw anew for every query, or reuse a user's draw for the same concept."
+    )
     times: Literal["drop", "month", "day", "hour", "keep"] = option(
         "drop", help="How exact released times are; all but drop are unprotected."
     )
     taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.")
-    variant: Variant = option("default", help="paper: as published, to compare.")
+    variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

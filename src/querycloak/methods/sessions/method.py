@@ -69,22 +69,39 @@ class Sessions(KeysMethod):
     summary = "Noisy counts of query sequences, and of clicks."
     keys: ClassVar = {clicks.TABLE: clicks.KEY, TABLE: ("queries",)}
 
-    epsilon: float | None = option(help="Budget, for both tables together.")
-    delta: float | None = option(help="Budget, for both tables together; far below 1/users.")
-    noise: float | None = option(help="Knob: scale of Laplace, sigma of Gaussian noise.")
-    threshold: int | None = option(help="Knob: a key is released if its noisy count exceeds it.")
-    selection: Selection | None = option(help="How keys are selected; a formula chooses if it is not given.")
-    sessions_per_user: int | None = option(help="How many sessions of one user count.")
-    queries_per_session: int | None = option(help="How many queries of a session count.")
+    epsilon: float | None = option(help="Budget: epsilon, for both tables together.")
+    delta: float | None = option(help="Budget: delta, for both tables together; far below 1/users.")
+    noise: float | None = option(
+        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, for both tables."
+    )
+    threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
+    selection: Selection | None = option(
+        help="How keys are selected (docs/selection.md). If not given, a formula chooses."
+    )
+    sessions_per_user: int | None = option(
+        help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
+        "paper variant."
+    )
+    queries_per_session: int | None = option(
+        help="How many queries of a session count: 3 if not given, 2 with Laplace noise."
+    )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
-    per_user: int | Literal["auto"] | None = option(help="How many clicked pairs of a user count; auto: chosen, paid.")
-    auto_share: float | None = option(help="The part of epsilon by which auto chooses; 0.02 if not given.")
-    no_clicks: bool = option(False, help="Release sessions alone.")
-    split: str | None = option(help="The budget over tables, such as clicks=1,sessions=2.")
-    priors: Priors | None = option(help="public: users prefer keys that a word list makes likely.")
-    two_draws: bool = option(False, help="Publish unbiased counts, at their price.")
-    force: bool = option(False, help="Allow more than 250 rows for each user.")
-    variant: Variant = option("default", help="paper: as published, to compare.")
+    per_user: int | Literal["auto"] | None = option(
+        help="How many clicked pairs of one user count, as for clicks. auto: chosen on the log and paid for, together"
+        " with the number of sessions."
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    no_clicks: bool = option(False, help="Release sessions alone, with the whole budget.")
+    split: str | None = option(
+        help="How the budget is divided, such as clicks=1,sessions=2. If not given: equal parts, or one table of both"
+        " where that costs less."
+    )
+    priors: Priors | None = option(help="public: users prefer keys that are likely to be shared, as for clicks.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
+    )
+    force: bool = option(False, help="Allow more than 250 sequences of one user.")
+    variant: Variant = option("default", help="paper: as published, to compare with.")
     bounds: SessionBounds = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
