@@ -20,9 +20,10 @@ def page_with_options(page: str) -> str:
     for name in BUILT_IN:
         table = HEAD + "".join(_row(each) for each in options_of(METHODS[name]))
         section = re.compile(rf"(\n### {name}\n(?:(?!\n#).)*?\n)\|(?:[^\n]*\n\|)*[^\n]*\n", re.DOTALL)
-        if not section.search(page):
+        found = section.search(page)
+        if found is None:
             raise ValueError(f"docs/commands.md has no section with a table for {name}")
-        page = section.sub(lambda found, table=table: f"{found[1]}{table}", page, count=1)
+        page = page[: found.start()] + found[1] + table + page[found.end() :]
     return page
 
 

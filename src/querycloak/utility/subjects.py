@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ibis
 import ibis.expr.types as ir
@@ -151,7 +151,7 @@ class PlainKAnonymity:
     digest = None
     rows = "asked"
     method = (K_ANONYMITY, "default")
-    kinds = ("queries", "clicks")
+    kinds: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")
 
     def __init__(self, train: SearchLog) -> None:
         by_query = KAnonymity(min_users=MIN_USERS, keys="queries")
