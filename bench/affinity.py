@@ -105,8 +105,8 @@ def our_join(path: str, spill: str) -> Any:
     from querycloak.methods.affinity.cosine import Index
     from querycloak.methods.affinity.degrees import expand_log
     from querycloak.methods.affinity.graph import build_graph
-    from querycloak.methods.rows import Rows
     from querycloak.methods.uses import uses_of
+    from querycloak.words.lists import Lists
 
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         expansion = expand_log(log, uses_of(log), 0.0001, 2)
@@ -114,19 +114,19 @@ def our_join(path: str, spill: str) -> Any:
     chosen = np.random.default_rng(1).permutation(len(every))[:PEER_VECTORS]
     vectors, weights = every.take(np.sort(chosen)), expansion.concepts.weights
     # Each vector a user of its own and degrees without end: every list is asked for.
-    users = Rows(np.arange(len(vectors) + 1), np.arange(len(vectors), dtype=np.int32))
+    users = Lists(np.arange(len(vectors) + 1), np.arange(len(vectors), dtype=np.int32))
     best = float("inf")
     for _ in range(3):  # the first compiles
         start = time.perf_counter()
         index = Index.of(vectors, weights, 900_000)
         graph = build_graph(index, users, len(vectors), 1 << 30, threads=THREADS)
         best = min(best, time.perf_counter() - start)
-    norms = np.sqrt(np.add.reduceat((weights[vectors.data] ** 2).astype(np.float64), vectors.starts[:-1]))
-    values = weights[vectors.data] / np.repeat(norms, vectors.lengths)
+    norms = np.sqrt(np.add.reduceat((weights[vectors.values] ** 2).astype(np.float64), vectors.starts[:-1]))
+    values = weights[vectors.values] / np.repeat(norms, vectors.lengths)
     saved = Path(spill) / "vectors.npz"
-    np.savez(saved, values=values, concepts=vectors.data, starts=vectors.starts)
+    np.savez(saved, values=values, concepts=vectors.values, starts=vectors.starts)
     return {
-        "pairs": len(graph.neighbours.data),
+        "pairs": len(graph.neighbours.values),
         "longest": int(graph.neighbours.lengths.max()),
         "seconds": best,
         "vectors": len(vectors),

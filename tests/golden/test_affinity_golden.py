@@ -28,7 +28,7 @@ def test_the_paper_s_example_has_its_cosine() -> None:
     assert (query / refinement) ** 0.5 == pytest.approx(0.92645, abs=5e-6)
     for theta, near in ((926_000, 1), (927_000, 0)):
         index = Index.of(rows([range(6), range(5)]), weights, theta)
-        assert neighbours_of(0, *index.arrays, np.empty(2, np.int32)) == near
+        assert neighbours_of(0, index.arrays, np.empty(2, np.int32)) == near
 
 
 def test_aol_s_concepts_need_65_users() -> None:

@@ -156,7 +156,7 @@ class PlainKAnonymity:
     def __init__(self, train: SearchLog) -> None:
         by_query = KAnonymity(min_users=MIN_USERS, keys="queries")
         by_pair = KAnonymity(min_users=MIN_USERS, keys="clicks")
-        self._tables = {
+        self._tables: dict[str, pa.Table] = {
             kind: method.release(train).table(kind)
             for kind, method in zip(self.kinds, (by_query, by_pair), strict=True)
         }

@@ -1,4 +1,4 @@
-"""Many short lists of whole numbers in one array, so that a taxonomy's relations need no Python objects."""
+"""Many short lists of whole numbers in two arrays: the numbers, and where each list begins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Numbers = NDArray[np.int32]
 class Lists:
     """List i is `values[starts[i]:starts[i + 1]]`."""
 
-    starts: Numbers
+    starts: NDArray[np.int64]
     values: Numbers
 
     @classmethod
     def of_lengths(cls, lengths: NDArray[np.integer], values: NDArray[np.integer]) -> Lists:
         """Lists of these lengths, one after another."""
-        starts = np.zeros(len(lengths) + 1, np.int32)
+        starts = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
         return cls(starts, values.astype(np.int32, copy=False))
 
@@ -37,7 +37,7 @@ class Lists:
         return self.values[self.starts[index] : self.starts[index + 1]]
 
     @property
-    def lengths(self) -> Numbers:
+    def lengths(self) -> NDArray[np.int64]:
         """How long each list is."""
         return np.diff(self.starts)
 
@@ -56,6 +56,21 @@ class Lists:
     def places(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         """Where the values of these lists stand, list after list."""
         return places(self.starts[indices], self.lengths[indices])
+
+
+def places(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Where the values of these lists stand, list after list."""
+    return places(self.starts[indices], self.lengths[indices])
+
+
+def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
+    """What each of `count` owners has, once each and ascending; by counting, since pairs may be very many."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+    gathered = np.empty(len(owners), np.int32)
+    _gather(owners, values, starts.copy(), gathered)
+    kept = np.empty(count + 1, np.int64)
+    used = _without_repeats(starts, gathered, kept)
+    return Lists(kept, gathered[:used].copy())
 
 
 def places(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -9,16 +9,16 @@ from math import log2
 
 import numpy as np
 
-from querycloak.methods.rows import Rows
+from querycloak.words.lists import Lists
 from querycloak.words.stop_words import STOP_WORDS
 
 Sets = Sequence[Iterable[int]]
 
 
-def rows(lists: Sets) -> Rows:
+def rows(lists: Sets) -> Lists:
     listed = [sorted(each) for each in lists]
     starts = np.cumsum([0, *map(len, listed)]).astype(np.int64)
-    return Rows(starts, np.array([number for each in listed for number in each], np.int32))
+    return Lists(starts, np.array([number for each in listed for number in each], np.int32))
 
 
 def neighbours(sets: Sets, weights: Sequence[int], theta: int) -> list[set[int]]:

@@ -32,7 +32,7 @@ def joined(sets: list[list[int]], weights: list[int], theta: int) -> list[set[in
     found = np.empty(max(1, len(sets)), np.int32)
     lists: list[set[int]] = [set() for _ in sets]
     for v in range(len(sets)):
-        count = neighbours_of(v, *index.arrays, found)
+        count = neighbours_of(v, index.arrays, found)
         assert len(set(found[:count].tolist())) == count
         lists[index.order[v]] = {int(w) for w in index.order[found[:count]]}
     return lists

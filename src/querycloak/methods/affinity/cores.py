@@ -27,9 +27,9 @@ def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.in
         graph.open,
         place,
         neighbours.starts,
-        neighbours.data,
+        neighbours.values,
         graph.users.starts,
-        graph.users.data,
+        graph.users.values,
         np.full(number_of_users + 1, -1, np.int64),
         most,
     )

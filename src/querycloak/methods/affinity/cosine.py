@@ -8,12 +8,13 @@ the filters before it use floating point, with a margin that only lets more thro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.rows import Rows
+from querycloak.words.lists import Lists
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000
@@ -23,35 +24,51 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
 
+class IndexArrays(NamedTuple):
+    """An index as compiled code takes it."""
+
+    starts: NDArray[np.int64]
+    concepts: NDArray[np.int32]
+    squares: NDArray[np.int64]
+    norms: NDArray[np.int64]
+    prefixes: NDArray[np.int32]
+    posting_starts: NDArray[np.int64]
+    posted: NDArray[np.int32]
+    posted_rest: NDArray[np.float32]
+    posted_signs: NDArray[np.uint64]
+    theta: int
+    square_share: float
+
+
 @dataclass(frozen=True)
 class Index:
     """Vectors in ascending order of their norms, and for each concept those that hold it in their rarer part."""
 
-    vectors: Rows
+    vectors: Lists
     squares: NDArray[np.int64]
     norms: NDArray[np.int64]
     prefixes: NDArray[np.int32]
-    postings: Rows
+    postings: Lists
     posted_rest: NDArray[np.float32]
     posted_signs: NDArray[np.uint64]
     order: NDArray[np.int64]
     theta: int
 
     @classmethod
-    def of(cls, vectors: Rows, weights: NDArray[np.int64], theta: int) -> Index:
+    def of(cls, vectors: Lists, weights: NDArray[np.int64], theta: int) -> Index:
         """Index sets of concepts; `order` tells which vector stands where."""
-        frequency = np.bincount(vectors.data, minlength=len(weights))
+        frequency = np.bincount(vectors.values, minlength=len(weights))
         by_rarity = np.argsort(frequency, kind="stable")
         rank = np.empty(len(weights), np.int32)
         rank[by_rarity] = np.arange(len(weights), dtype=np.int32)
         squares = weights[by_rarity] ** 2
-        ranked = Rows(vectors.starts, rank[vectors.data])
+        ranked = Lists(vectors.starts, rank[vectors.values])
         norms = np.empty(len(vectors), np.int64)
-        _sort_and_weigh(ranked.starts, ranked.data, squares, norms)
+        _sort_and_weigh(ranked.starts, ranked.values, squares, norms)
         order = np.argsort(norms, kind="stable")
         ranked, norms = ranked.take(order), norms[order]
         prefixes = np.empty(len(ranked), np.int32)
-        _prefixes(ranked.starts, ranked.data, squares, norms, _square_share(theta), prefixes)
+        _prefixes(ranked.starts, ranked.values, squares, norms, _square_share(theta), prefixes)
         postings, rest, signs = _post(ranked, prefixes, squares, norms)
         return cls(ranked, squares, norms, prefixes, postings, rest, signs, order, theta)
 
@@ -59,13 +76,21 @@ class Index:
         return len(self.vectors)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.generic] | int | float, ...]:
-        """What `neighbours_of` takes after the vector's number."""
-        return (
-            self.vectors.starts, self.vectors.data, self.squares, self.norms, self.prefixes,
-            self.postings.starts, self.postings.data, self.posted_rest, self.posted_signs, self.theta,
-            _square_share(self.theta),
-        )  # fmt: skip
+    def arrays(self) -> IndexArrays:
+        """The index as compiled code takes it."""
+        return IndexArrays(
+            starts=self.vectors.starts,
+            concepts=self.vectors.values,
+            squares=self.squares,
+            norms=self.norms,
+            prefixes=self.prefixes,
+            posting_starts=self.postings.starts,
+            posted=self.postings.values,
+            posted_rest=self.posted_rest,
+            posted_signs=self.posted_signs,
+            theta=self.theta,
+            square_share=_square_share(self.theta),
+        )
 
 
 def _square_share(theta: int) -> float:
@@ -73,15 +98,15 @@ def _square_share(theta: int) -> float:
 
 
 def _post(
-    ranked: Rows, prefixes: NDArray[np.int32], squares: NDArray[np.int64], norms: NDArray[np.int64]
-) -> tuple[Rows, NDArray[np.float32], NDArray[np.uint64]]:
+    ranked: Lists, prefixes: NDArray[np.int32], squares: NDArray[np.int64], norms: NDArray[np.int64]
+) -> tuple[Lists, NDArray[np.float32], NDArray[np.uint64]]:
     counts = np.zeros(len(squares) + 1, np.int64)
-    _count_postings(ranked.starts, ranked.data, prefixes, counts)
+    _count_postings(ranked.starts, ranked.values, prefixes, counts)
     starts = np.cumsum(counts)
     data, rest = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
     signs = np.empty(starts[-1], np.uint64)
-    _fill_postings(ranked.starts, ranked.data, prefixes, squares, norms, starts.copy(), data, rest, signs)
-    return Rows(starts, data), rest, signs
+    _fill_postings(ranked.starts, ranked.values, prefixes, squares, norms, starts.copy(), data, rest, signs)
+    return Lists(starts, data), rest, signs
 
 
 @njit(cache=True, nogil=True)
@@ -168,14 +193,16 @@ def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def neighbours_of(v, index, found):  # type: ignore[no-untyped-def]
     """Write the vectors affine to v, itself left out, into `found`; how many there are."""
     count = 0
+    starts, data, squares, norms = index.starts, index.concepts, index.squares, index.norms
+    posting_starts, posted, posted_rest = index.posting_starts, index.posted, index.posted_rest
     norm, first, last = norms[v], starts[v], starts[v + 1]
-    bound = norm * square_share * _ONE_LESS
+    bound = norm * index.square_share * _ONE_LESS
     lowest = _first_at_least(norms, 0, norms.size, bound)
     rest = norm
-    for i in range(first, first + prefixes[v]):
+    for i in range(first, first + index.prefixes[v]):
         # If this is the first concept that both hold, they share no more than the rest of each.
         concept = data[i]
         largest = float(rest) * float(rest) / bound * _ONE_MORE
@@ -190,12 +217,12 @@ def neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, pos
             # A concept whose bit the other lacks is not shared: most are told so without looking at the other.
             possible = 0
             for j in range(i, last):
-                if posted_signs[at] & _sign(data[j]):
+                if index.posted_signs[at] & _sign(data[j]):
                     possible += squares[data[j]]
             if float(possible) * float(possible) < least:
                 continue
             shared = _shared_from(data, squares, first, i, last, starts[other], starts[other + 1])
-            if shared > 0 and affine(shared, norm, norms[other], theta):
+            if shared > 0 and affine(shared, norm, norms[other], index.theta):
                 found[count] = other
                 count += 1
         rest -= squares[concept]

@@ -15,8 +15,8 @@ from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
 from querycloak.methods.affinity.ngram_concepts import Concepts, mine_concepts
-from querycloak.methods.rows import Rows
 from querycloak.methods.uses import sorted_uses
+from querycloak.words.lists import Lists
 
 OnStep = Callable[[str, float], None]
 
@@ -52,7 +52,7 @@ class Cores:
     """The degree of each vertex, up to `most`, in the order of the index."""
 
     index: Index
-    users: Rows
+    users: Lists
     degrees: NDArray[np.int32]
 
     @classmethod

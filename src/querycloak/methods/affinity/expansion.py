@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from querycloak.methods.affinity.ngram_concepts import Concepts
 from querycloak.methods.distinct_queries import gather
-from querycloak.methods.rows import Rows, sorted_sets
 from querycloak.words.lexicon import find, grown, probe, spans_of
+from querycloak.words.lists import Lists
+from querycloak.words.sorted_sets import sorted_sets
 from querycloak.words.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -32,8 +34,8 @@ class Expanded:
     queries: pa.ChunkedArray
     own_users: NDArray[np.int32]
     vertex: NDArray[np.int32]
-    concepts: Rows
-    users: Rows
+    concepts: Lists
+    users: Lists
     number_of_users: int
 
 
@@ -48,6 +50,50 @@ def expand(uses: Iterable[pa.RecordBatch], concepts: Concepts) -> Expanded:
         concepts=vertices.rows(),
         users=sorted_sets(found.use_numbers, found.use_users, len(vertices)),
         number_of_users=found.number_of_users,
+    )
+
+
+class _Texts(NamedTuple):
+    """Queries as compiled code takes them."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+
+
+class _Phrases(NamedTuple):
+    """Words, pairs and triples with their concepts, as compiled code takes them."""
+
+    slots: NDArray[np.int32]
+    texts: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    safe: NDArray[np.bool_]
+    word_concepts: NDArray[np.int32]
+    width: int
+    pair_keys: NDArray[np.int64]
+    pair_concepts: NDArray[np.int32]
+    triple_keys: NDArray[np.int64]
+    triple_concepts: NDArray[np.int32]
+
+
+class _VertexTable(NamedTuple):
+    """Sets of concepts that were seen, and the slots by which they are found."""
+
+    slots: NDArray[np.int32]
+    data: NDArray[np.int32]
+    ends: NDArray[np.int64]
+
+
+def _phrases_of(concepts: Concepts) -> _Phrases:
+    return _Phrases(
+        *concepts.words.table,
+        concepts.safe,
+        concepts.word_concepts,
+        max(1, len(concepts.words)),
+        concepts.pair_keys,
+        concepts.pair_concepts,
+        concepts.triple_keys,
+        concepts.triple_concepts,
     )
 
 
@@ -67,28 +113,14 @@ class _Vertices:
         """The vertex of each query, or why it has none."""
         self._make_room(texts)
         vertex = np.empty(len(texts), np.int32)
-        self._count = _expand(
-            *spans_of(texts),
-            *concepts.words.table,
-            concepts.safe,
-            concepts.word_concepts,
-            max(1, len(concepts.words)),
-            concepts.pair_keys,
-            concepts.pair_concepts,
-            concepts.triple_keys,
-            concepts.triple_concepts,
-            self._slots,
-            self._data,
-            self._ends,
-            self._count,
-            vertex,
-            np.empty(MOST_CONCEPTS, np.int32),
-        )
+        vertices = _VertexTable(self._slots, self._data, self._ends)
+        found = np.empty(MOST_CONCEPTS, np.int32)
+        self._count = _expand(_Texts(*spans_of(texts)), _phrases_of(concepts), vertices, self._count, vertex, found)
         return vertex
 
-    def rows(self) -> Rows:
+    def rows(self) -> Lists:
         ends = self._ends[: self._count + 1]
-        return Rows(ends.copy(), self._data[: ends[-1]].copy())
+        return Lists(ends.copy(), self._data[: ends[-1]].copy())
 
     def _make_room(self, texts: Spans) -> None:
         most = self._count + len(texts)
@@ -115,25 +147,26 @@ def _place(keys, key):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _expand(data, starts, ends, word_slots, word_texts, word_ends, safe, word_concepts, width, pair_keys, pair_concepts, triple_keys, triple_concepts, slots, vertex_data, vertex_ends, count, vertex, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
-    for row in range(starts.size):
+def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-untyped-def]
+    data, slots, width = texts.data, phrases.slots, phrases.width
+    for row in range(texts.starts.size):
         size, all_safe = 0, True
         last, last_pair = -1, -1
-        begin = starts[row]
-        for i in range(starts[row], ends[row] + 1):
-            if i < ends[row] and data[i] != 32:
+        begin = texts.starts[row]
+        for i in range(texts.starts[row], texts.ends[row] + 1):
+            if i < texts.ends[row] and data[i] != 32:
                 continue
             if i > begin:
-                word = word_slots[find(data, begin, i, word_slots, word_texts, word_ends)]
+                word = slots[find(data, begin, i, slots, phrases.texts, phrases.ends)]
                 pair = triple = -1
-                all_safe = all_safe and word >= 0 and safe[word]
+                all_safe = all_safe and word >= 0 and phrases.safe[word]
                 if word >= 0 and last >= 0:
-                    pair = _place(pair_keys, last * width + word)
+                    pair = _place(phrases.pair_keys, last * width + word)
                 if pair >= 0 and last_pair >= 0:
-                    triple = _place(triple_keys, last_pair * width + word)
-                size = _noted(found, size, word_concepts[word] if word >= 0 else -1)
-                size = _noted(found, size, pair_concepts[pair] if pair >= 0 else -1)
-                size = _noted(found, size, triple_concepts[triple] if triple >= 0 else -1)
+                    triple = _place(phrases.triple_keys, last_pair * width + word)
+                size = _noted(found, size, phrases.word_concepts[word] if word >= 0 else -1)
+                size = _noted(found, size, phrases.pair_concepts[pair] if pair >= 0 else -1)
+                size = _noted(found, size, phrases.triple_concepts[triple] if triple >= 0 else -1)
                 last, last_pair = word, pair
             begin = i + 1
         if not all_safe:
@@ -141,7 +174,7 @@ def _expand(data, starts, ends, word_slots, word_texts, word_ends, safe, word_co
         elif size == 0 or size > MOST_CONCEPTS:
             vertex[row] = UNEXPANDABLE
         else:
-            count = _joined(found, size, slots, vertex_data, vertex_ends, count, vertex, row)
+            vertex[row], count = _joined(found, size, vertices, count)
     return count
 
 
@@ -156,22 +189,21 @@ def _noted(found, size, concept):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _joined(found, size, slots, vertex_data, vertex_ends, count, vertex, row):  # type: ignore[no-untyped-def]
-    """Give a row the vertex of its concepts, a new one if they are new."""
+def _joined(found, size, vertices, count):  # type: ignore[no-untyped-def]
+    """The vertex of these concepts, a new one if they are new, and how many vertices there are then."""
     found[:size].sort()
-    at = vertex_ends[count]
+    at = vertices.ends[count]
     kept = 0
     for i in range(size):
         if i == 0 or found[i] != found[i - 1]:
-            vertex_data[at + kept] = found[i]
+            vertices.data[at + kept] = found[i]
             kept += 1
-    slot = _find_vertex(vertex_data, at, at + kept, slots, vertex_ends)
-    if slots[slot] < 0:
-        slots[slot] = count
+    slot = _find_vertex(vertices.data, at, at + kept, vertices.slots, vertices.ends)
+    if vertices.slots[slot] < 0:
+        vertices.slots[slot] = count
         count += 1
-        vertex_ends[count] = at + kept
-    vertex[row] = slots[slot]
-    return count
+        vertices.ends[count] = at + kept
+    return vertices.slots[slot], count
 
 
 @njit(cache=True, nogil=True)

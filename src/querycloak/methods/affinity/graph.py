@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
 from querycloak.methods.affinity.cosine import Index, neighbours_of
-from querycloak.methods.rows import Rows, sorted_sets
 from querycloak.sentence import Sentence
+from querycloak.words.lists import Lists
+from querycloak.words.sorted_sets import sorted_sets
 
 # Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
 MOST_LISTED = 800_000_000
@@ -38,13 +39,13 @@ class Graph:
 
     stays: NDArray[np.bool_]
     open: NDArray[np.int64]
-    neighbours: Rows
-    users: Rows
+    neighbours: Lists
+    users: Lists
 
 
 def build_graph(
     index: Index,
-    users: Rows,
+    users: Lists,
     number_of_users: int,
     most: int,
     *,
@@ -53,7 +54,8 @@ def build_graph(
     progress: OnShare = lambda _: None,
 ) -> Graph:
     """Find neighbours on all cores; `users` are in the index's order, `most` is the highest degree asked for."""
-    search = _Search(index, users, number_of_users, most, max_neighbours or 0)
+    keep = 0 if max_neighbours is None else max_neighbours
+    search = _Search(index, users, number_of_users, _Limits(most, keep))
     hubs = np.flatnonzero(users.lengths >= most)
     search.stays[hubs] = True
     others = np.flatnonzero(users.lengths < most)
@@ -77,7 +79,7 @@ def build_graph(
             progress(done / total)
     vertices = np.concatenate([np.empty(0, np.int64), *open_vertices])
     starts = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *sizes]))]).astype(np.int64)
-    return Graph(search.stays, vertices, Rows(starts, np.concatenate([np.empty(0, np.int32), *lists])), users)
+    return Graph(search.stays, vertices, Lists(starts, np.concatenate([np.empty(0, np.int32), *lists])), users)
 
 
 @dataclass(frozen=True)
@@ -87,39 +89,61 @@ class _Found:
     neighbours: NDArray[np.int32]
 
 
+class _People(NamedTuple):
+    """Who asked each vertex, and whether it surely stays, as compiled code takes it."""
+
+    starts: NDArray[np.int64]
+    users: NDArray[np.int32]
+    stays: NDArray[np.bool_]
+
+
+class _Limits(NamedTuple):
+    """The highest degree asked for, and how many neighbours are kept (0: all)."""
+
+    most: int
+    keep: int
+
+
+class _Scratch(NamedTuple):
+    """Room for one thread: neighbours found, and for each user the vertex at which it was last seen."""
+
+    found: NDArray[np.int32]
+    seen: NDArray[np.int64]
+
+
 class _Search:
-    def __init__(self, index: Index, users: Rows, number_of_users: int, most: int, keep: int) -> None:
-        self._index, self._users, self._most, self._keep = index, users, most, keep
-        self._number_of_users = number_of_users
+    def __init__(self, index: Index, users: Lists, number_of_users: int, limits: _Limits) -> None:
+        self._index, self._limits, self._number_of_users = index, limits, number_of_users
         self.stays = np.zeros(len(index), np.bool_)
-        self._scratch: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
+        self._people = _People(users.starts, users.values, self.stays)
+        self._unused: list[_Scratch] = []
 
     def look(self, work: tuple[NDArray[np.int64], bool]) -> _Found:
         """The neighbours of a block of vertices, or (of hubs) the news that they stay."""
         vertices, hubs = work
-        scratch, seen = self._borrow()
-        arrays = self._index.arrays
+        scratch, index = self._borrow(), self._index.arrays
         if hubs:
-            _lift(vertices, *arrays, self.stays, scratch)
-            self._scratch.append((scratch, seen))
+            _lift(vertices, index, self._people, scratch.found)
+            self._unused.append(scratch)
             return _Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
         sizes = np.full(len(vertices), -1, np.int64)
         parts, done = [], 0
         room = np.empty(_BUFFER, np.int32)
         while done < len(vertices):
-            done, used = _list(vertices, done, *arrays, self._users.starts, self._users.data, self.stays, self._most, self._keep, scratch, seen, room, sizes)  # noqa: E501  # fmt: skip
+            done, used = _list(vertices, done, index, self._people, self._limits, scratch, room, sizes)
             parts.append(room[:used].copy())
             if used == 0 and done < len(vertices):
                 room = np.empty(2 * len(room), np.int32)
-        self._scratch.append((scratch, seen))
+        self._unused.append(scratch)
         listed = sizes >= 0
         return _Found(vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32))
 
-    def _borrow(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _borrow(self) -> _Scratch:
         try:
-            return self._scratch.pop()
+            return self._unused.pop()
         except IndexError:
-            return np.empty(len(self._index), np.int32), np.full(self._number_of_users + 1, -1, np.int64)
+            found = np.empty(len(self._index), np.int32)
+            return _Scratch(found, np.full(self._number_of_users + 1, -1, np.int64))
 
 
 def _in_parallel(work: Callable[[Any], Any], pieces: list[Any], threads: int) -> Iterator[Any]:
@@ -139,41 +163,41 @@ def symmetric(graph: Graph) -> Graph:
     place = np.full(len(graph.stays), -1, np.int32)
     place[graph.open] = np.arange(len(graph.open), dtype=np.int32)
     source = np.repeat(np.arange(len(graph.open), dtype=np.int32), graph.neighbours.lengths)
-    target = place[graph.neighbours.data]
+    target = place[graph.neighbours.values]
     back = target >= 0
     row = np.concatenate([source, target[back]])
-    number = np.concatenate([graph.neighbours.data, graph.open[source[back]].astype(np.int32)])
+    number = np.concatenate([graph.neighbours.values, graph.open[source[back]].astype(np.int32)])
     return Graph(graph.stays, graph.open, sorted_sets(row, number, len(graph.open)), graph.users)
 
 
 @njit(cache=True, nogil=True)
-def _lift(hubs, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, stays, found):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _lift(hubs, index, people, found):  # type: ignore[no-untyped-def]
     for hub in hubs:
-        count = neighbours_of(hub, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
+        count = neighbours_of(hub, index, found)
         for i in range(count):
-            stays[found[i]] = True
+            people.stays[found[i]] = True
 
 
 @njit(cache=True, nogil=True)
-def _list(vertices, done, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, user_starts, users, stays, most, keep, found, seen, room, sizes):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type: ignore[no-untyped-def]
     """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
     used = 0
+    found, starts = scratch.found, people.starts
     for place in range(done, vertices.size):
         v = vertices[place]
-        if stays[v]:
+        if people.stays[v]:
             continue
-        count = neighbours_of(v, starts, data, squares, norms, prefixes, posting_starts, posted, posted_rest, posted_signs, theta, square_share, found)  # noqa: E501  # fmt: skip
-        if _users_that_stay(v, found, count, user_starts, users, stays, seen, most) >= most:
-            stays[v] = True
+        count = neighbours_of(v, index, found)
+        if _users_that_stay(v, count, people, limits.most, scratch) >= limits.most:
+            people.stays[v] = True
             continue
-        if keep and count > keep:
+        if limits.keep and count > limits.keep:
             by_users = np.empty(count, np.int64)
             for i in range(count):
-                by_users[i] = user_starts[found[i]] - user_starts[found[i] + 1]
-            largest = np.argsort(by_users, kind="mergesort")[:keep]
-            chosen = np.sort(found[:count][largest])
-            found[:keep] = chosen
-            count = keep
+                by_users[i] = starts[found[i]] - starts[found[i] + 1]
+            largest = np.argsort(by_users, kind="mergesort")[: limits.keep]
+            found[: limits.keep] = np.sort(found[:count][largest])
+            count = limits.keep
         if count > room.size - used:
             return place, used
         for i in range(count):
@@ -184,16 +208,17 @@ def _list(vertices, done, starts, data, squares, norms, prefixes, posting_starts
 
 
 @njit(cache=True, nogil=True)
-def _users_that_stay(v, found, count, user_starts, users, stays, seen, most):  # type: ignore[no-untyped-def]
+def _users_that_stay(v, count, people, most, scratch):  # type: ignore[no-untyped-def]
     """Different users of v and of those of its neighbours that stay, counted up to `most`."""
     total = 0
+    found, seen = scratch.found, scratch.seen
     for i in range(-1, count):
         other = v if i < 0 else found[i]
-        if i >= 0 and not stays[other]:
+        if i >= 0 and not people.stays[other]:
             continue
-        for j in range(user_starts[other], user_starts[other + 1]):
-            if seen[users[j]] != v:
-                seen[users[j]] = v
+        for j in range(people.starts[other], people.starts[other + 1]):
+            if seen[people.users[j]] != v:
+                seen[people.users[j]] = v
                 total += 1
         if total >= most:
             break

@@ -125,14 +125,14 @@ def _neighbourhood(
     degrees = cores.degrees
     # What stays in the query's own core protects it; of these the ones with the most users are shown.
     inside = around[degrees[around] >= degrees[here]]
-    users = np.unique(np.concatenate([cores.users.row(v) for v in (here, *inside)]))
+    users = np.unique(np.concatenate([cores.users[v] for v in (here, *inside)]))
     by_users = inside[np.argsort(-cores.users.lengths[inside], kind="stable")]
     shown = np.concatenate([[here], by_users[:SHOWN]])
     place = {int(v): i for i, v in enumerate(shown)}
     edges = [(i, place[int(w)]) for v, i in place.items() for w in _neighbours(cores, v) if int(w) in place]
     names = expansion.concepts.names
     weights = expansion.concepts.weights
-    concepts = {names[int(c)].as_py(): int(weights[c]) / GRID for c in expanded.concepts.row(vertex)}
+    concepts = {names[int(c)].as_py(): int(weights[c]) / GRID for c in expanded.concepts[vertex]}
     return Explained(
         query=text,
         state=EXPANDED,
@@ -151,7 +151,7 @@ def _neighbourhood(
 
 def _neighbours(cores: Cores, v: int) -> NDArray[np.int32]:
     found = np.empty(len(cores.index), np.int32)
-    count = neighbours_of(v, *cores.index.arrays, found)
+    count = neighbours_of(v, cores.index.arrays, found)
     return np.sort(found[:count])
 
 
@@ -159,7 +159,7 @@ def _member(cores: Cores, expansion: Expansion, v: int, here: int, text: str) ->
     index, expanded = cores.index, expansion.expanded
     places = np.flatnonzero(expanded.vertex == index.order[v])
     best = places[np.argmax(expanded.own_users[places])]
-    common = np.intersect1d(index.vectors.row(v), index.vectors.row(here))
+    common = np.intersect1d(index.vectors[v], index.vectors[here])
     cosine = index.squares[common].sum() / sqrt(int(index.norms[v]) * int(index.norms[here]))
     return Member(
         query=text if v == here else expanded.queries[int(best)].as_py(),

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.rows import Rows
+from querycloak.words.lists import Lists
 from querycloak.words.taxonomy import Taxonomy
 
 Numbers = NDArray[np.int32]
@@ -51,10 +51,10 @@ class Tree:
         return counts
 
 
-def cut(tree: Tree, users_of_concepts: Rows, number_of_users: int, least: int) -> Numbers:
+def cut(tree: Tree, users_of_concepts: Lists, number_of_users: int, least: int) -> Numbers:
     """What each concept becomes: the first at or above it that has enough users of its own, or -1 if none has."""
     seen = np.full(number_of_users + 1, -1, np.int64)
-    enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.data, least, seen)
+    enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.values, least, seen)
     becomes = np.where(enough, np.arange(len(tree.parents)), -1).astype(np.int32)
     _inherit(tree.top_down, tree.parents, becomes)
     return becomes

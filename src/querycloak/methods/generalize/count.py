@@ -13,8 +13,9 @@ from querycloak.engines import Engine
 from querycloak.methods.distinct_queries import gather
 from querycloak.methods.generalize.clusters import Tree, cut
 from querycloak.methods.generalize.phrases import UNMATCHED, Matcher
-from querycloak.methods.rows import Rows, sorted_sets
 from querycloak.methods.uses import sorted_uses
+from querycloak.words.lists import Lists
+from querycloak.words.sorted_sets import sorted_sets
 from querycloak.words.taxonomy import Taxonomy
 
 
@@ -25,7 +26,7 @@ class Generalised:
     queries: pa.ChunkedArray
     own_users: NDArray[np.int32]
     concepts: NDArray[np.int32]
-    users_of_concepts: Rows
+    users_of_concepts: Lists
     number_of_users: int
     tree: Tree
 

@@ -1,22 +1,36 @@
 """Compiled passes over all pairs of types of a domain: who shares how many ancestors with whom.
 
-`types` is (where each type's members start, members, ancestors, topics, parent, where the list above starts, above), as
-`Kinship` holds them. A class of kin is numbered `shared * width + ancestors`, where width is one more than the most
+A class of kin is numbered `shared * width + ancestors`, where width is one more than the most
 ancestors of any type.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 UNRELATED = 0  # the class of concepts of another topic, where topics matter
+
+
+class Types(NamedTuple):
+    """The types of a domain as compiled code takes them; what each field means stands in `Kinship`."""
+
+    starts: NDArray[np.int64]  # of each type's members
+    members: NDArray[np.int32]
+    ancestors: NDArray[np.int32]
+    topics: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    above_starts: NDArray[np.int64]
+    above: NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
 def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
     """How many ancestors every type shares with the source type; parents come before their children."""
-    parent, above_starts, above = types[4], types[5], types[6]
+    parent, above_starts, above = types.parent, types.above_starts, types.above
     for i in range(above_starts[source], above_starts[source + 1]):
         marked[above[i]] = 1
     for other in range(parent.size):
@@ -34,7 +48,7 @@ def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def count_kin(first, types, table):  # type: ignore[no-untyped-def]
     """For so many types from the first, the number of concepts in each class of their kin."""
-    starts, ancestors, topics = types[0], types[2], types[3]
+    starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
     for source in range(first, first + table.shape[0]):
@@ -53,7 +67,7 @@ def count_kin(first, types, table):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[no-untyped-def]
     """For each output type the most by which values[ancestors, class] - offset differs between input types."""
-    starts, ancestors, topics = types[0], types[2], types[3]
+    starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     near = np.empty((width, width))
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
@@ -81,7 +95,7 @@ def find_spreads(first, last, types, values, offsets, spreads):  # type: ignore[
 @njit(cache=True, nogil=True)
 def _list_kin(source, types, marked, shared, kin_of, ends, listed, sums):  # type: ignore[no-untyped-def]
     """List the types by their class of kin: where each class ends, and how many concepts it holds so far."""
-    starts, ancestors, topics = types[0], types[2], types[3]
+    starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     _share(source, types, marked, shared)
     ends[:] = 0
@@ -107,7 +121,7 @@ def _list_kin(source, types, marked, shared, kin_of, ends, listed, sums):  # typ
 @njit(cache=True, nogil=True)
 def _member(source, concept, kin, rank, types, ends, listed, sums):  # type: ignore[no-untyped-def]
     """The concept of that rank in a class of kin that has been listed."""
-    starts, members = types[0], types[1]
+    starts, members = types.starts, types.members
     low, high = ends[kin - 1] if kin else 0, ends[kin] - 1
     while low < high:
         middle = (low + high) // 2
@@ -128,7 +142,7 @@ def _member(source, concept, kin, rank, types, ends, listed, sums):  # type: ign
 @njit(cache=True, nogil=True)
 def find_members(first, last, types, bounds, sources, classes, ranks, order, chosen):  # type: ignore[no-untyped-def]
     """Resolve the draws of each source type, which stand together: its kin is listed once for all of them."""
-    ancestors = types[2]
+    ancestors = types.ancestors
     width = ancestors.max() + 1
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
     kin_of, listed = np.empty(ancestors.size, np.int64), np.empty(ancestors.size, np.int64)

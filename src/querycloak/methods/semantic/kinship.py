@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.methods.semantic.kin_classes import count_kin, find_members, find_spreads
+from querycloak.methods.semantic.kin_classes import Types, count_kin, find_members, find_spreads
 from querycloak.words.lists import Lists
 from querycloak.words.taxonomy import Taxonomy
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Types = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]
 _SOURCES_AT_ONCE = 256
 
 
@@ -65,7 +64,7 @@ class Kinship:
         above = taxonomy.ancestors_of.take(first)
         above = Lists(above.starts, type_of[above.values])
         ancestors, own_topics = above.lengths.astype(np.int32), topics[first]
-        types = members.starts, members.values, ancestors, own_topics, parent, above.starts, above.values
+        types = Types(members.starts, members.values, ancestors, own_topics, parent, above.starts, above.values)
         classes, sizes = _count_classes(types)
         return cls(type_of, members, ancestors, own_topics, parent, above, classes, sizes)
 
@@ -73,7 +72,9 @@ class Kinship:
     def _types(self) -> Types:
         """As compiled code takes them."""
         members, above = self.members, self.above
-        return members.starts, members.values, self.ancestors, self.topics, self.parent, above.starts, above.values
+        return Types(
+            members.starts, members.values, self.ancestors, self.topics, self.parent, above.starts, above.values
+        )
 
     def widest_spread(self, values: Floats, offsets: Floats) -> float:
         """The most that value(i, o) - offset(i) differs between two inputs i for one output o.
@@ -110,8 +111,8 @@ def _type_members(taxonomy: Taxonomy, topics: Ints) -> Lists:
 
 
 def _count_classes(types: Types) -> tuple[Lists, NDArray[np.int64]]:
-    count = len(types[2])
-    width = int(types[2].max()) + 1
+    count = len(types.ancestors)
+    width = int(types.ancestors.max()) + 1
     pieces: dict[int, tuple[Ints, Ints, NDArray[np.int64]]] = {}
 
     def count_some(first: int, last: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows of whole numbers, and queries gathered from batches, against plain Python."""
+"""Lists of whole numbers, and queries gathered from batches, against plain Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.methods.distinct_queries import gather
-from querycloak.methods.rows import sorted_sets
+from querycloak.words.sorted_sets import sorted_sets
 from querycloak.words.spans import Spans
 
 PAIRS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9)), max_size=60)
@@ -22,9 +22,9 @@ def test_pairs_become_sorted_sets(pairs: list[tuple[int, int]], order: list[int]
     row, number = (np.array([pair[i] for pair in pairs], np.int32) for i in (0, 1))
     found = sorted_sets(row, number, 8)
     true = [sorted({b for a, b in pairs if a == i}) for i in range(8)]
-    assert [found.row(i).tolist() for i in range(8)] == true
+    assert [found[i].tolist() for i in range(8)] == true
     taken = found.take(np.array(order))
-    assert [taken.row(i).tolist() for i in range(8)] == [true[i] for i in order]
+    assert [taken[i].tolist() for i in range(8)] == [true[i] for i in order]
 
 
 @settings(max_examples=100, deadline=None)

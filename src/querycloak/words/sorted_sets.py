@@ -1,0 +1,28 @@
+"""Very many (owner, value) pairs gathered into lists of different values, compiled."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _gather(row, number, next_place, data):  # type: ignore[no-untyped-def]
+    for i in range(row.size):
+        data[next_place[row[i]]] = number[i]
+        next_place[row[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _without_repeats(starts, data, kept):  # type: ignore[no-untyped-def]
+    used = 0
+    for row in range(starts.size - 1):
+        first, last = starts[row], starts[row + 1]
+        kept[row] = used
+        data[first:last].sort()
+        for i in range(first, last):
+            if i == first or data[i] != data[i - 1]:
+                # Written at or before the place that is read, and never over the number just compared with.
+                data[used] = data[i]
+                used += 1
+    kept[starts.size - 1] = used
+    return used
