@@ -5,8 +5,9 @@ import pytest
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.guarantee import compose
 from querycloak.privacy.prices.calibration import calibrate
-from querycloak.privacy.prices.deltas import histogram_delta, paper_claimed, paper_proven
-from querycloak.privacy.prices.one_draw import paper_guarantees, price
+from querycloak.privacy.prices.deltas import histogram_delta
+from querycloak.privacy.prices.histogram_plan import price
+from querycloak.privacy.prices.paper_variant import paper_claimed, paper_guarantees, paper_proven
 
 
 def three_digits(number: float) -> str:

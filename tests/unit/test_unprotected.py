@@ -13,7 +13,7 @@ from querycloak import Affinity, Clicks, Generalize, KAnonymity, Optimal, QueryP
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.chance.noise import Gaussian, Laplace
-from querycloak.privacy.prices.one_draw import Plan
+from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.weighted import GRID
 
 METHODS_FOLDER = Path(querycloak.__file__).parent / "methods"
@@ -109,7 +109,7 @@ def accounts_said(method: Method) -> int:
 )
 def test_so_many_accounts_bring_anything_out_and_one_fewer_does_not(method: Clicks) -> None:
     plan, number = method.plans["clicks"], accounts_said(method)
-    one = GRID if not isinstance(plan, Plan) else plan.per_user if method.variant == "paper" else 1
+    one = GRID if not isinstance(plan, HistogramPlan) else plan.per_user if method.variant == "paper" else 1
     assert isinstance(plan.noise, Laplace | Gaussian)
     assert plan.noise.tail(plan.threshold + 1 - number * one).down() > 0.5
     assert plan.noise.tail(plan.threshold + 1 - (number - 1) * one).up() < 0.5

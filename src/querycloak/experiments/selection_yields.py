@@ -20,7 +20,7 @@ from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.keys.partition_selection import count, count_records
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.table_plan import TablePlan
 
 PAPER_NOISE, PAPER_THRESHOLD = 1.0, 20
 """The run that Zhang and Yang report (ICTIR 2017, Table 4, second row), four keys per user in either table."""

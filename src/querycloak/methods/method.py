@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.privacy.books.payment import Bill, Payment
     from querycloak.privacy.chance.randomness import Randomness
     from querycloak.privacy.composing.composition import Composed
-    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.privacy.composing.draws import Draw
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
@@ -105,7 +105,7 @@ class Method(ABC):
     def count(self, log: SearchLog) -> Counted:
         """Read the log and count. Nothing may be drawn or paid here."""
 
-    def draws(self) -> Sequence[Mechanism]:
+    def draws(self) -> Sequence[Draw]:
         """What will be drawn, so that several releases can be added up tightly; empty: only the guarantee counts."""
         return ()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from querycloak.privacy.prices.one_draw import Plan
-    from querycloak.privacy.prices.selection import TablePlan
+    from querycloak.privacy.prices.histogram_plan import HistogramPlan
+    from querycloak.privacy.prices.table_plan import TablePlan
 
 ALWAYS = (
     "the parameters of the release",
@@ -30,6 +30,6 @@ def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
     return (*ALWAYS, several_accounts(min((plan.enough_users for plan in plans), default=None)))
 
 
-def of_paper_variant(*plans: Plan) -> tuple[str, ...]:
+def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:
     """The same where one user may add as much as the bound to a single count."""
     return (*ALWAYS, several_accounts(min(plan.threshold // plan.per_user + 1 for plan in plans)))

@@ -117,11 +117,11 @@ def test_a_plan_stays_within_its_budget(epsilon: float, delta: float, per_user: 
 
 
 def test_mechanisms_name_every_table() -> None:
-    drawn = [mechanism.to_json() for mechanism in plan_synthetic(Budget(8, 1e-7), 16, 6).mechanisms()]
+    drawn = [draw.to_json() for draw in plan_synthetic(Budget(8, 1e-7), 16, 6).draws()]
     assert [(each["kind"], each["per_user"]) for each in drawn] == [
         ("histogram", 16), ("histogram", 15), ("public-counts", 1),
     ]  # fmt: skip
-    alone = [mechanism.to_json() for mechanism in plan_synthetic(Budget(8, 1e-7), 16, 1).mechanisms()]
+    alone = [draw.to_json() for draw in plan_synthetic(Budget(8, 1e-7), 16, 1).draws()]
     assert [each["per_user"] for each in alone] == [16, 1]
 
 

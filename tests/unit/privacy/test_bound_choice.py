@@ -20,8 +20,9 @@ from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bound_choice import choose_plan, qualities
-from querycloak.privacy.prices.one_draw import Plan, price
-from querycloak.privacy.prices.selection import TablePlan, plan_tables
+from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
+from querycloak.privacy.prices.selection import plan_tables
+from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import WeightedPlan
 from tests.unit.privacy.privacy_oracles import surprising
 
@@ -62,7 +63,7 @@ def test_one_more_user_changes_no_chance_by_more_than_epsilon(users: dict[int, i
 
 def test_the_claim_is_tight_enough_to_notice_a_missing_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reach of the smallest plan only, the test above would fail: it has power."""
-    for kind in (Plan, WeightedPlan):
+    for kind in (HistogramPlan, WeightedPlan):
         monkeypatch.setattr(kind, "gain", lambda plan, keys: Fraction(3 * min(keys, plan.per_user)))
     true = chances({32: 5}, 1.0)
     honest = [abs((a / b).ln()) for a, b in zip(chances({32: 6}, 1.0), true, strict=True)]

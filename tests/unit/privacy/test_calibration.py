@@ -12,8 +12,9 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.prices.calibration import calibrate
-from querycloak.privacy.prices.deltas import histogram_delta, laplace_delta, paper_claimed
-from querycloak.privacy.prices.one_draw import paper_guarantees, price, public_keys_guarantee
+from querycloak.privacy.prices.deltas import histogram_delta, laplace_delta
+from querycloak.privacy.prices.histogram_plan import price, public_keys_guarantee
+from querycloak.privacy.prices.paper_variant import paper_claimed, paper_guarantees
 
 epsilons = st.floats(min_value=0.05, max_value=20)
 deltas = st.floats(min_value=1e-12, max_value=1e-2)

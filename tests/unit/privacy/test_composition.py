@@ -29,8 +29,8 @@ from querycloak.privacy.composing.draws import (
 )
 from querycloak.privacy.composing.privacy_loss import Losses
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.histogram_plan import price
 from querycloak.privacy.prices.hockey_stick import hockey_stick
-from querycloak.privacy.prices.one_draw import price
 from querycloak.privacy.prices.selection import plan_tables, together
 from querycloak.privacy.prices.weighted import WeightedPlan
 from tests.unit.privacy.privacy_oracles import divergence, one_key, one_key_two_draws, values_for

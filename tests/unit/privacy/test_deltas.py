@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
+from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.hockey_stick import _by_poisson_summation, _by_zcdp, hockey_stick, tail_bounds
+from querycloak.privacy.prices.paper_variant import paper_claimed, paper_proven
 from tests.unit.privacy.privacy_oracles import divergence, exact_hockey_stick, one_key, one_key_two_draws, values_for
 
 small = st.floats(min_value=0.2, max_value=1.2)

@@ -10,7 +10,7 @@ from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.explanation import belief_after, caught_at_most, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.one_draw import price
+from querycloak.privacy.prices.histogram_plan import price
 
 
 def guarantee(epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp") -> Guarantee:

@@ -19,14 +19,7 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
-from querycloak.privacy.prices.selection import (
-    SELECTIONS,
-    default_selection,
-    parse_split,
-    plan_parameters,
-    plan_tables,
-    together,
-)
+from querycloak.privacy.prices.selection import SELECTIONS, default_selection, parse_split, plan_tables, together
 from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
 
 BUDGETS = [(8.0, 2.25e-7), (1.0, 1e-6), (3.0, math.exp(-10)), (0.2, 1e-5), (30.0, 1e-9)]
@@ -280,7 +273,7 @@ def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float,
     plan = plans.plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     assert 0.95 * delta < together(epsilon, plan.draw()) == plans.delta <= delta
-    assert plan_parameters(plan)["selection"] == selection
+    assert plan.parameters()["selection"] == selection
     drawn = plan.draw()
     assert isinstance(drawn, GaussianRounds)
     assert gaussian_delta(drawn.squared_loss, epsilon) + drawn.own_keys <= delta
@@ -306,7 +299,7 @@ def test_tables_share_one_budget_better_than_two_budgets_add_up() -> None:
 def test_golden_plans() -> None:
     """Our own figures: sigma and threshold in weights, sigma of counts; they change only with the formulas."""
     solved = {
-        selection: plan_parameters(plan_tables(8, 2.25e-7, {"clicks": 256}, selection=selection).plans["clicks"])
+        selection: plan_tables(8, 2.25e-7, {"clicks": 256}, selection=selection).plans["clicks"].parameters()
         for selection in ("weighted", "rounds")
     }
     assert [round(solved["weighted"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [

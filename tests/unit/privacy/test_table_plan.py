@@ -8,7 +8,7 @@ import pytest
 
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.composing.draws import GaussianRounds, Histogram
-from querycloak.privacy.prices.one_draw import price
+from querycloak.privacy.prices.histogram_plan import price
 from querycloak.privacy.prices.selection import SELECTIONS, plan_tables
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.releases.release import COUNTS

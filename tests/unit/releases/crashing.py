@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from querycloak import fault
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import charge
+from querycloak.privacy.books.payment import Bill, payment_of
 from querycloak.releases.folder import check_target
 from tests.unit.releases.making import PROVEN, a_release
 
@@ -28,7 +28,7 @@ def release_into(root: Path, rows: int, format_name: str) -> None:
     """The way of every release: look, charge, draw, write, rename, complete."""
     ledger = Ledger(root / "ledger.sqlite")
     check_target(root / "out")
-    accounting = charge(ledger, "shop", PROVEN, method="clicks", parameters={"threshold": 9})
+    accounting = payment_of(ledger, "shop", Bill("clicks", PROVEN, {"threshold": 9})).pay(None).accounting
     (root / "drawn").touch()
     counts = np.arange(rows, 0, -1)
     table = pa.table({"query": pa.array([f"query {count}" for count in counts]), "count": pa.array(counts, pa.int64())})

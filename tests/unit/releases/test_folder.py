@@ -17,7 +17,7 @@ import pytest
 from querycloak.errors import EngineError, InputError, ParameterError, ResourceError
 from querycloak.locked_folder import remove_stale
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import Accounting, charge
+from querycloak.privacy.books.payment import Accounting, Bill, payment_of
 from querycloak.releases import folder as folder_module
 from querycloak.releases.folder import Unfinished, check_target
 from querycloak.releases.loading import load
@@ -267,7 +267,7 @@ class TestAccounting:
     def test_the_way_of_a_release(self, tmp_path: Path) -> None:
         ledger = Ledger(tmp_path / "ledger")
         ledger.set_limit("shop", 8, 1e-6)
-        accounting = charge(ledger, "shop", PROVEN, method="clicks", parameters={"threshold": 9})
+        accounting = payment_of(ledger, "shop", Bill("clicks", PROVEN, {"threshold": 9})).pay(None).accounting
         release = a_release(accounting=accounting)
         assert ledger.show("shop")[0].charges[0].status == "no release"
         saved = release.save(tmp_path / "out")
@@ -275,14 +275,6 @@ class TestAccounting:
         (made,) = ledger.show("shop")[0].charges
         assert set(made.releases) == {saved.digest, other.digest}
         assert load(tmp_path / "out").accounting == accounting
-
-    def test_without_a_ledger(self) -> None:
-        assert charge(None, None, PROVEN, method="clicks", parameters={}) == Accounting()
-
-    def test_a_ledger_and_a_population_go_together(self, tmp_path: Path) -> None:
-        for ledger, population in ((None, "shop"), (Ledger(tmp_path / "ledger"), None)):
-            with pytest.raises(ParameterError, match=r"a ledger and a population go together; .* --population NAME"):
-                charge(ledger, population, PROVEN, method="clicks", parameters={})
 
     def test_half_an_accounting_is_none(self) -> None:
         with pytest.raises(ParameterError, match="must have both a population and a charge, or neither"):
@@ -293,7 +285,7 @@ class TestAccounting:
     def test_a_completion_that_fails_says_what_is_there(self, tmp_path: Path) -> None:
         ledger = Ledger(tmp_path / "ledger")
         ledger.set_limit("shop", 8, 1e-6)
-        accounting = charge(ledger, "shop", PROVEN, method="clicks", parameters={})
+        accounting = payment_of(ledger, "shop", Bill("clicks", PROVEN, {"threshold": 9})).pay(None).accounting
         ledger.path.write_text("scribbles" * 20)
         with pytest.raises(InputError) as refused:
             a_release(accounting=accounting).save(tmp_path / "out")

@@ -13,8 +13,10 @@ from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import of_paper_variant
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
-from querycloak.privacy.prices.one_draw import checked_bound, price
-from querycloak.privacy.prices.selection import PER_USER, TablePlan, default_selection, plan_parameters, plan_tables
+from querycloak.privacy.parameters import checked_bound
+from querycloak.privacy.prices.histogram_plan import price
+from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
+from querycloak.privacy.prices.table_plan import TablePlan
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -103,7 +105,7 @@ class Clicks(KeysMethod):
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""
         planned = self.planned
-        solved = planned.parameters() if isinstance(planned, AutoBound) else plan_parameters(planned.plans[TABLE])
+        solved = planned.parameters() if isinstance(planned, AutoBound) else planned.plans[TABLE].parameters()
         return {**solved, "priors": self.priors}
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:

@@ -12,10 +12,10 @@ from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import share
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.table_plan import TablePlan
 
 if TYPE_CHECKING:
-    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.privacy.composing.draws import Draw
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -94,7 +94,7 @@ class AutoBound:
             self.unprotected,
         )
 
-    def draws(self) -> Sequence[Mechanism]:
+    def draws(self) -> Sequence[Draw]:
         """The choice, and a release of which only its budget is known beforehand."""
         from querycloak.privacy.composing.draws import Anything
 

@@ -15,7 +15,7 @@ from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Drawn
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bound_choice import choose_plan
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.releases.tables import Table
 
 Keys = Mapping[str, Sequence[str]]

@@ -12,14 +12,14 @@ from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.table_plan import TablePlan
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.privacy.composing.draws import Draw
     from querycloak.releases.tables import Table
 
 
@@ -61,7 +61,7 @@ class KeysMethod(Method):
         """What the method's note proves."""
         return self.planned.proven
 
-    def draws(self) -> Sequence[Mechanism]:
+    def draws(self) -> Sequence[Draw]:
         """What is drawn, for whoever adds up."""
         return self.planned.draws()
 

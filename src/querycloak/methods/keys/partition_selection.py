@@ -13,8 +13,8 @@ from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_keys
 from querycloak.methods.keys.weighted_selection import Weighing
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.one_draw import Plan
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 
@@ -38,7 +38,7 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
 
 def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
     """Read records that are bounded already and count 1 each, as the papers' variants have them."""
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, HistogramPlan):
         raise ParameterError("records that are bounded already need a plan of one draw per key")
     return _OneDraw(KeyCounts.of(engine, records, key), plan)
 
@@ -51,7 +51,7 @@ def counts_of(plan: TablePlan) -> str:
 class _OneDraw:
     """Every row counts 1; a threshold decides."""
 
-    def __init__(self, counts: KeyCounts, plan: Plan) -> None:
+    def __init__(self, counts: KeyCounts, plan: HistogramPlan) -> None:
         self._counts, self._plan = counts, plan
 
     def release(self, randomness: Randomness) -> ReleasedKeys:

@@ -9,11 +9,11 @@ from typing import Literal
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Given, Knobs
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.composing.draws import Mechanism, mechanism_of
+from querycloak.privacy.composing.draws import Draw
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.one_draw import Plan, paper_guarantees
-from querycloak.privacy.prices.paper_knobs import paper_knobs
-from querycloak.privacy.prices.selection import TablePlan
+from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.paper_variant import paper_guarantees, paper_knobs
+from querycloak.privacy.prices.table_plan import TablePlan
 
 Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
 Priors = Literal["public"]
@@ -28,9 +28,9 @@ class FixedPlans:
     proven: Guarantee
     claimed: Guarantee | None = None
 
-    def draws(self) -> Sequence[Mechanism]:
+    def draws(self) -> Sequence[Draw]:
         """What is drawn; a paper's variant may count a user several times for one key, so that its guarantee is all."""
-        return [] if self.claimed is not None else [mechanism_of(plan) for plan in self.plans.values()]
+        return [] if self.claimed is not None else [plan.draw() for plan in self.plans.values()]
 
     @property
     def bounds_records(self) -> bool:
@@ -43,7 +43,9 @@ def one_plan(table: str, plan: TablePlan) -> FixedPlans:
     return FixedPlans({table: plan}, plan.guarantee(with_thresholds(plan)))
 
 
-def paper_plans(given: Given, room: Mapping[str, int]) -> tuple[dict[str, Plan], list[Guarantee], list[Guarantee]]:
+def paper_plans(
+    given: Given, room: Mapping[str, int]
+) -> tuple[dict[str, HistogramPlan], list[Guarantee], list[Guarantee]]:
     """The plans of Zhang and Yang's variants, and for each table what is claimed and what is proven.
 
     room: how much one user may add to each table.
@@ -56,7 +58,7 @@ def paper_plans(given: Given, room: Mapping[str, int]) -> tuple[dict[str, Plan],
     plans, claims, proofs = {}, [], []
     for table, bound in room.items():
         claimed, proven = paper_guarantees(noise, threshold, bound)
-        plans[table] = Plan(noise, threshold, bound, *proven.numbers, noise)
+        plans[table] = HistogramPlan(noise, threshold, bound, *proven.numbers, noise)
         claims.append(claimed)
         proofs.append(proven)
     return plans, claims, proofs

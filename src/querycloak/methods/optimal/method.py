@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from querycloak.methods.optimal.paper.solver import Solution
     from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
     from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.privacy.composing.draws import Draw
 
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 64, 4
@@ -186,9 +186,9 @@ class Optimal(Method):
             "the number of users, it protects nobody (methods/optimal/optimal.md)",
         )
 
-    def draws(self) -> Sequence[Mechanism]:
+    def draws(self) -> Sequence[Draw]:
         """What is drawn, for whoever adds up."""
-        return [] if self.plan is None else self.plan.mechanisms()
+        return [] if self.plan is None else self.plan.draws()
 
     def count(self, log: SearchLog) -> Counted:
         """Bound the log, or solve for the output counts of the paper's variant."""

@@ -16,10 +16,9 @@ from querycloak.privacy.budget import Knobs, which_is_given
 from querycloak.privacy.chance.exact import float_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import number_above_zero, share, whole
-from querycloak.privacy.prices.calibration import first_threshold
+from querycloak.privacy.parameters import checked_bound, number_above_zero, share, whole
+from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.deltas import laplace_delta
-from querycloak.privacy.prices.one_draw import checked_bound
 from querycloak.privacy.prices.selection import parse_split
 
 if TYPE_CHECKING:
@@ -244,9 +243,9 @@ class QueryPool(Method):
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:
     """The least threshold that at most one of so many keys of count zero is expected to pass."""
-    return first_threshold(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
+    return smallest_integer(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
 
 
 def calibrate_threshold(noise: Laplace, delta: float, per_user: int) -> int:
     """The least threshold at which keys of one user alone come out with at most this chance."""
-    return first_threshold(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)
+    return smallest_integer(lambda threshold: laplace_delta(noise, threshold, per_user) <= delta)

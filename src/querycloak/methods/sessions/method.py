@@ -16,10 +16,10 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import of_paper_variant, with_thresholds
 from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
 from querycloak.privacy.guarantee import Guarantee, compose
-from querycloak.privacy.parameters import natural, number_above_zero, whole
+from querycloak.privacy.parameters import checked_bound, natural, number_above_zero, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
-from querycloak.privacy.prices.one_draw import Plan, checked_bound, price
-from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_parameters, plan_tables
+from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
+from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -234,7 +234,7 @@ class Sessions(KeysMethod):
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
         if isinstance(self.planned, AutoBound):
             return {**self.planned.parameters(), **self._cutting()}
-        said = {table: plan_parameters(plan) for table, plan in self.plans.items()}
+        said = {table: plan.parameters() for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in said.items()}
         first = said[TABLE]
         shared = {name: value for name, value in first.items() if all(s[name] == value for s in said.values())}
@@ -287,7 +287,7 @@ def sensitivity(sessions: int, queries: int) -> int:
     return sessions * ((1 << queries) - 1 - queries)
 
 
-def _one_histogram(plan: Plan, room: Mapping[str, int]) -> FixedPlans:
+def _one_histogram(plan: HistogramPlan, room: Mapping[str, int]) -> FixedPlans:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
     proven = plan.guarantee(with_thresholds(plan))
     if len(room) > 1:

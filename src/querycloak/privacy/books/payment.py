@@ -212,41 +212,12 @@ class CampaignPayment(ChargePayment):
 
 def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
     """How a release with this bill is paid for: by nobody, by a charge, or by a campaign."""
-    paying = payer(ledger, population)
-    if paying is None:
-        return NobodyPays()
-    return ChargePayment(*paying, bill) if bill.campaign is None else CampaignPayment(*paying, bill, bill.campaign)
-
-
-def payer(ledger: Ledger | None, population: str | None) -> tuple[Ledger, str] | None:
-    """Who pays for a release: a population in a ledger, or nobody."""
     if ledger is None and population is None:
-        return None
+        return NobodyPays()
     if ledger is None or population is None:
         raise ParameterError(
             Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
         )
-    return ledger, population
-
-
-def require_budget(ledger: Ledger | None, population: str | None, guarantee: Guarantee) -> Account | None:
-    """The account that would pay, if any; what it cannot pay is refused, and nothing is written."""
-    paying = payer(ledger, population)
-    return paying and paying[0].check(paying[1], guarantee)
-
-
-def charge(
-    ledger: Ledger | None,
-    population: str | None,
-    guarantee: Guarantee,
-    *,
-    method: str,
-    parameters: Mapping[str, Any],
-) -> Accounting:
-    """Pay for a release; call it after everything is checked and before anything is drawn."""
-    paying = payer(ledger, population)
-    if paying is None:
-        return NOT_ACCOUNTED
-    with fault.around("charge"):
-        made = paying[0].charge(paying[1], guarantee, method=method, parameters=parameters)
-    return Accounting(paying[1], made.id, paying[0])
+    if bill.campaign is None:
+        return ChargePayment(ledger, population, bill)
+    return CampaignPayment(ledger, population, bill, bill.campaign)

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
@@ -16,7 +16,7 @@ from querycloak.privacy.prices.deltas import ROUNDING
 from querycloak.privacy.prices.gaussian import SLACK
 from querycloak.privacy.prices.hockey_stick import tail_bounds
 
-__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "Mechanism", "PublicCounts", "losses_of", "mechanism_of"]
+__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of"]
 
 
 class Draw(ABC):
@@ -29,9 +29,6 @@ class Draw(ABC):
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """As a charge holds it."""
-
-
-Mechanism = Draw
 
 
 @dataclass(frozen=True)
@@ -111,15 +108,6 @@ class Anything(Draw):
     def to_json(self) -> dict[str, Any]:
         """As a charge holds it."""
         return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
-
-
-class _Planned(Protocol):
-    def draw(self) -> Draw: ...
-
-
-def mechanism_of(plan: _Planned) -> Draw:
-    """What a plan draws."""
-    return plan.draw()
 
 
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:

@@ -5,15 +5,16 @@ from fractions import Fraction
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import float_up, four_digits_up, stated
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
-from querycloak.privacy.parameters import number_above_zero, refuse, share
+from querycloak.privacy.parameters import checked_bound, one_of, share
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
+from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
-from querycloak.privacy.prices.one_draw import Plan, checked_bound, price
 
-__all__ = ["calibrate", "first_threshold"]
+__all__ = ["LAWS", "calibrate", "laplace_noise"]
 
 LAWS = ("laplace", "gaussian")
 SIGMA_STEPS = 40
@@ -28,17 +29,17 @@ def calibrate(
     law: str | None = None,
     two_draws: bool = False,
     deciding_share: float = 0.5,
-) -> Plan:
+) -> HistogramPlan:
     """Return noise and the smallest threshold for a budget; without a law, that of the smaller threshold.
 
     Of two draws, Laplace gives the deciding one `deciding_share` of epsilon; Gaussian gives both one sigma.
     """
-    epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1")
-    delta = share("delta", delta, "give a number such as 1e-7, far below one divided by the number of users")
+    budget = Budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
     per_user = checked_bound(per_user)
     deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
-    if law not in (None, *LAWS):
-        refuse("law", f"one of {', '.join(LAWS)}", law, "or leave it out for the smaller threshold")
+    if law is not None:
+        one_of("law", law, LAWS, "or leave it out for the smaller threshold")
     if law == "gaussian":
         return _gaussian_plan(epsilon, delta, per_user, two_draws)
     if law == "laplace":
@@ -49,9 +50,9 @@ def calibrate(
     )
 
 
-def _smaller_threshold(*plans: Callable[[], Plan]) -> Plan:
+def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
     """Return the plan of the smallest threshold, the first of equals; fail only if all fail."""
-    found: list[Plan] = []
+    found: list[HistogramPlan] = []
     failures: list[ParameterError] = []
     for plan in plans:
         try:
@@ -63,15 +64,17 @@ def _smaller_threshold(*plans: Callable[[], Plan]) -> Plan:
     return min(found, key=lambda plan: plan.threshold)
 
 
-def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> Plan:
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:
     part = stated(deciding_share) if two_draws else Fraction(1)
-    noise = _laplace_of(per_user / (stated(epsilon) * part))
-    fresh = _laplace_of(per_user / (stated(epsilon) * (1 - part))) if two_draws else None
-    threshold = first_threshold(lambda k: laplace_delta(noise, k, per_user) <= delta)
+    noise = laplace_noise(per_user, stated(epsilon) * part)
+    fresh = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
+    threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
     return price(noise, threshold, per_user, fresh=fresh)
 
 
-def _laplace_of(scale: Fraction) -> Laplace:
+def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:
+    """Return the least Laplace noise under which `changed` counts that change by 1 stay within epsilon, exactly."""
+    scale = changed / epsilon
     if scale > LARGEST_NOISE:
         _refuse_drowning(f"Laplace noise of scale {float(scale):.3g}")
     return Laplace(float_up(scale))
@@ -84,15 +87,10 @@ def _refuse_drowning(noise: str) -> NoReturn:
     )
 
 
-def first_threshold(fits: Callable[[int], bool]) -> int:
-    """Return the smallest threshold K >= 0 that fits."""
-    return smallest_integer(fits)
-
-
-def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> Plan:
+def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> HistogramPlan:
     draws = 2 if two_draws else 1
     least = _least_sigma(epsilon, delta, draws * per_user)
-    threshold = first_threshold(lambda k: _own_keys(least, k, per_user) <= delta)
+    threshold = smallest_integer(lambda k: _own_keys(least, k, per_user) <= delta)
     while True:
         for step in range(SIGMA_STEPS):
             sigma = four_digits_up(stated(least) * Fraction(1000 + step, 1000))
@@ -101,7 +99,7 @@ def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool)
             noise = Gaussian(sigma)
             reached = histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=delta)
             if reached <= delta:
-                return Plan(noise, threshold, per_user, epsilon, reached, noise if two_draws else None)
+                return HistogramPlan(noise, threshold, per_user, epsilon, reached, noise if two_draws else None)
         threshold += 1
 
 

@@ -5,7 +5,7 @@ import math
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 
-__all__ = ["any_passes", "histogram_delta", "laplace_delta", "paper_claimed", "paper_proven"]
+__all__ = ["any_passes", "histogram_delta", "laplace_delta"]
 
 ROUNDING = 2.0**-48
 
@@ -56,26 +56,3 @@ def _adding(noise: Noise, shared: int, own: int, p: tuple[float, float], epsilon
     none_passes = min(1.0, math.exp(own * math.log1p(-p_low)) * (1 + ROUNDING))
     rest = none_passes * hockey_stick(noise, shared, epsilon + own * loss_low)
     return any_passes(p_high, own) + rest * (1 + ROUNDING)
-
-
-def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[float, float]:
-    """Return (epsilon, delta) as Zhang and Yang (ICTIR 2017) state them for A_Click and A_Session."""
-    # 1 + 1/(2 e^((K-1)/b) - 1) without overflow.
-    unseen = -math.log1p(-math.exp(-(threshold - 1) / scale) / 2) if threshold >= 1 else math.inf
-    log_alpha = max(1 / scale, unseen)
-    exponent = min((sensitivity - threshold) / scale, 700.0)
-    return sensitivity * (log_alpha + 1 / scale), sensitivity / 2 * math.exp(exponent)
-
-
-def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous: bool = False) -> float:
-    """Return the delta of the paper's variant at epsilon = 2 sensitivity/scale (claim 5).
-
-    Holds for sensitivity <= threshold.
-    """
-    if continuous:
-        all_on_one = math.exp((sensitivity - threshold) / noise.scale) / 2 * (1 + ROUNDING)
-        one = math.exp((1 - threshold) / noise.scale) / 2 * (1 + ROUNDING)
-    else:
-        all_on_one = tail_bounds(noise, threshold + 1 - sensitivity)[1]
-        one = tail_bounds(noise, threshold)[1]
-    return max(all_on_one, any_passes(one, sensitivity))

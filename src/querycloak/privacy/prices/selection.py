@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import rounded_down, rounded_up, stated
 from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import number_above_zero, refuse, share, whole
+from querycloak.privacy.parameters import one_of, refuse, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.prices.table_plan import TablePlan
@@ -23,12 +23,9 @@ __all__ = [
     "PER_USER",
     "PRIORS",
     "SELECTIONS",
-    "TablePlan",
     "TablePlans",
-    "checked_budget",
     "default_selection",
     "parse_split",
-    "plan_parameters",
     "plan_tables",
     "together",
 ]
@@ -81,9 +78,10 @@ def plan_tables(
     split: how many parts of the budget each table gets; equal parts if not given.
     priors: whether users prefer keys by public knowledge.
     """
-    epsilon, delta = checked_budget(epsilon, delta)
-    if selection not in (None, *SELECTIONS):
-        refuse("selection", f"one of {', '.join(SELECTIONS)}", selection, "or leave it out: a formula chooses")
+    budget = Budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
+    if selection is not None:
+        one_of("selection", selection, SELECTIONS, "or leave it out: a formula chooses")
     parts = _parts(per_user, split)
     if selection in ("weighted", "rounds"):
         if delta < LEAST_DELTA:
@@ -104,14 +102,6 @@ def plan_tables(
     spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
     total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
     return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
-
-
-def checked_budget(epsilon: object, delta: object) -> tuple[float, float]:
-    """Return a budget if it is one."""
-    return (
-        number_above_zero("epsilon", epsilon, "give a number such as 1"),
-        share("delta", delta, "give a number such as 1e-7, far below one divided by the number of users"),
-    )
 
 
 def _only(plans: Mapping[str, TablePlan]) -> TablePlan:
@@ -188,8 +178,3 @@ def parse_split(text: str) -> dict[str, int]:
             refuse("split", "tables with a whole number of parts each", text, "such as clicks=1,sessions=2")
         parts[name] = whole("split", int(number), "give each table at least one part", least=1)
     return parts
-
-
-def plan_parameters(plan: TablePlan) -> dict[str, Any]:
-    """Return what the card says of a plan."""
-    return plan.parameters()

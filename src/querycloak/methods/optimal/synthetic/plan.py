@@ -15,7 +15,7 @@ from querycloak.privacy.prices.deltas import any_passes
 from querycloak.privacy.prices.hockey_stick import tail_bounds, zcdp_delta
 
 if TYPE_CHECKING:
-    from querycloak.privacy.composing.draws import Mechanism
+    from querycloak.privacy.composing.draws import Draw
 
 PAIRS, LINKS, SIZES = 0.85, 0.13, 0.02
 """Shares of the privacy loss, chosen on the synthetic standard log; sizes are few and large and need the least."""
@@ -44,11 +44,11 @@ class SyntheticPlan:
         """How many associations one user may add to."""
         return self.linked_per_user * (self.linked_per_user - 1) // 2
 
-    def mechanisms(self) -> list[Mechanism]:
+    def draws(self) -> list[Draw]:
         """What is drawn, for whoever adds up; sizes have public keys and so no threshold."""
         from querycloak.privacy.composing.draws import Histogram, PublicCounts
 
-        drawn: list[Mechanism] = [Histogram(self.pair_noise, self.pair_threshold, self.per_user)]
+        drawn: list[Draw] = [Histogram(self.pair_noise, self.pair_threshold, self.per_user)]
         if self.link_noise is not None and self.link_threshold is not None:
             drawn.append(Histogram(self.link_noise, self.link_threshold, self.links_per_user))
         return [*drawn, PublicCounts(self.size_noise, 1)]

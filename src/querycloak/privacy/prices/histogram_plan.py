@@ -1,4 +1,4 @@
-"""From noise, threshold and bound to a guarantee: formulas without data."""
+"""The plan of a thresholded histogram: from noise, threshold and bound to a guarantee (proof: histogram.md)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,19 +11,19 @@ from querycloak.privacy.composing.draws import Histogram
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
-from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta, paper_claimed, paper_proven
+from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.reach import Route, Stage, rows_of_one_user
 from querycloak.privacy.prices.table_plan import TablePlan
 
-__all__ = ["Plan", "checked_bound", "paper_guarantees", "price", "public_keys_guarantee"]
+__all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]
 
 LEAST_EPSILON = 1e-9
 """Nobody needs an epsilon below this."""
 
 
 @dataclass(frozen=True)
-class Plan(TablePlan):
+class HistogramPlan(TablePlan):
     """A thresholded histogram: noise, threshold and bound, and what they guarantee; `fresh` is for a second draw."""
 
     noise: Noise
@@ -88,7 +88,7 @@ class Plan(TablePlan):
 
 def price(
     noise: Noise, threshold: int, per_user: int, *, fresh: Noise | None = None, epsilon: float | None = None
-) -> Plan:
+) -> HistogramPlan:
     """Return what a given noise and threshold guarantee.
 
     Gaussian noise has a delta for every epsilon. Unless one is given, it is the smallest epsilon at which
@@ -104,7 +104,7 @@ def price(
         plan = _laplace_price(noise, threshold, per_user, fresh, epsilon)
     else:
         plan = _gaussian_price(noise, threshold, per_user, fresh, epsilon)
-    _check_delta(plan.delta, threshold)
+    check_delta(plan.delta, threshold)
     return plan
 
 
@@ -128,25 +128,8 @@ def public_keys_guarantee(
     return user_guarantee(epsilon, delta, because, unprotected)
 
 
-def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[Guarantee, Guarantee]:
-    """Return what Zhang and Yang (ICTIR 2017) claim for A_Click or A_Session, and what is proven of it."""
-    threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=1)
-    sensitivity = checked_bound(sensitivity)
-    epsilon, delta = paper_claimed(noise.scale, threshold, sensitivity)
-    # A claimed delta below 1 also makes the sensitivity at most the threshold, as claim 5 needs.
-    _check_delta(delta, threshold)
-    claimed = user_guarantee(epsilon, delta, "as stated by Zhang and Yang, ICTIR 2017")
-    proven = user_guarantee(
-        rounded_up(2 * sensitivity / Fraction(noise.scale)),
-        paper_proven(noise, threshold, sensitivity),
-        because=f"each user adds at most {sensitivity} to all counts together; a key comes out if its count, with "
-        f"{noise.words}, exceeds {threshold}, and a second count is published, with fresh noise of the same scale "
-        "(privacy/prices/histogram.md, claim 5)",
-    )
-    return claimed, proven
-
-
-def _check_delta(delta: float, threshold: int) -> None:
+def check_delta(delta: float, threshold: int) -> None:
+    """Refuse a threshold so low that delta reaches 1: it promises nothing."""
     if delta >= 1:
         raise ParameterError(
             f"threshold must be high enough for delta to stay below 1, got {threshold!r} with delta "
@@ -154,26 +137,30 @@ def _check_delta(delta: float, threshold: int) -> None:
         )
 
 
-def _laplace_price(noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None) -> Plan:
+def _laplace_price(
+    noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None
+) -> HistogramPlan:
     exact = per_user / Fraction(noise.scale) + (per_user / Fraction(fresh.scale) if fresh else 0)
     if epsilon is None or stated(epsilon) >= exact:
         delta = laplace_delta(noise, threshold, per_user)
-        return Plan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh)
+        return HistogramPlan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh)
     if fresh is not None and fresh != noise:
         refuse("epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out")
     delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1)
-    return Plan(noise, threshold, per_user, epsilon, delta, fresh)
+    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh)
 
 
-def _gaussian_price(noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None) -> Plan:
+def _gaussian_price(
+    noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None
+) -> HistogramPlan:
     if fresh is not None and fresh != noise:
         refuse("fresh", f"the same noise as the first, {noise}", fresh, "two Gaussian draws share one sigma")
     draws = 2 if fresh else 1
-    _check_delta(any_passes(tail_bounds(noise, threshold)[1], per_user), threshold)
+    check_delta(any_passes(tail_bounds(noise, threshold)[1], per_user), threshold)
     if epsilon is None:
         epsilon = _least_epsilon(noise, threshold, per_user, draws)
     delta = histogram_delta(noise, threshold, per_user, epsilon, draws=draws)
-    return Plan(noise, threshold, per_user, epsilon, delta, fresh)
+    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh)
 
 
 def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> float:
