@@ -58,21 +58,6 @@ class Lists:
         return places(self.starts[indices], self.lengths[indices])
 
 
-def places(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where the values of these lists stand, list after list."""
-    return places(self.starts[indices], self.lengths[indices])
-
-
-def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
-    """What each of `count` owners has, once each and ascending; by counting, since pairs may be very many."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
-    gathered = np.empty(len(owners), np.int32)
-    _gather(owners, values, starts.copy(), gathered)
-    kept = np.empty(count + 1, np.int64)
-    used = _without_repeats(starts, gathered, kept)
-    return Lists(kept, gathered[:used].copy())
-
-
 def places(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDArray[np.int64]:
     """The places of runs that start here and are as long, run after run."""
     ends = np.cumsum(lengths, dtype=np.int64)

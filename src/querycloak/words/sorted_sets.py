@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
+
+from querycloak.words.lists import Lists, Numbers
+
+
+def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
+    """What each of `count` owners has, once each and ascending; by counting, since pairs may be very many."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+    gathered = np.empty(len(owners), np.int32)
+    _gather(owners, values, starts.copy(), gathered)
+    kept = np.empty(count + 1, np.int64)
+    used = _without_repeats(starts, gathered, kept)
+    return Lists(kept, gathered[:used].copy())
 
 
 @njit(cache=True, nogil=True)
