@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, final, runtime_checkable
 
-from querycloak.errors import ParameterError
+from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import option, options_of, options_text
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_SEALED = ("release", "bill", "payment", "describe")
+_SEALED = ("warnings", "describe", "composition", "bill", "payment", "release")
+_BUG = "this is a bug in the method"
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ class Drawn:
     rows: str = "asked"
     """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What only the draw could tell: the bound that it chose."""
+    """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
     remarks: Sequence[str] = ()
     """For whoever runs it, and nobody else."""
 
 
+@runtime_checkable
 class Counted(Protocol):
     """A log, read and counted, waiting to be paid for."""
 
@@ -71,8 +73,10 @@ class Method(ABC):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        # Where Python looks before it looks here: also in classes that stand beside Method.
+        before = cls.__mro__[: cls.__mro__.index(Method)]
         for name in _SEALED:
-            if name in vars(cls):
+            if any(name in vars(base) for base in before):
                 raise TypeError(f"{cls.__name__} must not define {name}: every method is released the same way")
         listed = options_text(cls)
         if listed:
@@ -179,22 +183,28 @@ class Method(ABC):
         from querycloak.privacy.chance.randomness import Randomness
         from querycloak.releases.release import Release, describe_log
 
+        # Everything that is promised and billed is settled before the log is read.
+        claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
         payment = self.payment(ledger, population)
         payment.check()
         with order.counting():
             counted = self.count(log)
             log.checked()
+        if not isinstance(counted, Counted):
+            raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
             paid = payment.pay(counted)
         drawing = randomness or Randomness()
         with order.drawing():
             drawn = paid.counted.draw(drawing)
+        if not isinstance(drawn, Drawn):
+            raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")
         return Release(
             method=self.name,
             variant=self.variant,
-            parameters={**self.parameters(), **drawn.parameters},
-            claimed=self.claimed(),
-            proven=self.proven(),
+            parameters=_completed(parameters, drawn.parameters),
+            claimed=claimed,
+            proven=proven,
             tables=drawn.tables,
             counts=drawn.counts,
             rows=drawn.rows,
@@ -208,3 +218,11 @@ class Method(ABC):
 
     def _recorded(self) -> list[dict[str, Any]]:
         return [each.to_json() for each in self.draws()]
+
+
+def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """What was promised, and what the draw chose where the promise left it open."""
+    for name, value in drawn.items():
+        if promised.get(name) not in (None, "auto", value):
+            raise OrderError(f"{name} was settled before the draw, which must not change it: {_BUG}")
+    return {**promised, **drawn}
