@@ -23,7 +23,6 @@ from querycloak.methods import method as base
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import charge
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import Randomness, secret_key
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -119,7 +118,7 @@ EARLY: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "draws with a seed": (lambda _: Randomness(seed=1).below(2, 1), "must be drawn after the release is paid"),
     "makes a secret": (lambda _: secret_key(), "secret keys must be made after the log is counted"),
     "charges": (
-        lambda ledger: charge(ledger, "people", user_guarantee(1.0, None, "a test"), method="trick", parameters={}),
+        lambda ledger: ledger.charge("people", user_guarantee(1.0, None, "a test"), method="trick", parameters={}),
         "a release must be paid after the log is counted and before anything is drawn",
     ),
     "pays": (
