@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from querycloak.engines import Engine, connect
 
+pytest_plugins = ["tests.message_law"]
 FIXTURES = Path(__file__).parent / "fixtures"
 # No test fails because a machine is busy.
 settings.register_profile("unhurried", settings(), deadline=None)

@@ -183,7 +183,7 @@ def test_an_explanation_shows_the_neighbourhood(engine: Engine, tmp_path: Path) 
         ({"concept_users": 65.5}, "concept_users must be a share below 1 or a whole number, got 65.5"),
         ({"min_word_users": 1}, "min_word_users must be at least 2, got 1"),
         ({"max_neighbours": 0}, "max_neighbours must be at least 1, got 0"),
-        ({"variant": "paper"}, "variant must be one of default; it is 'paper'"),
+        ({"variant": "paper"}, "variant must be one of default, got 'paper'"),
     ],
 )
 def test_affinity_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:

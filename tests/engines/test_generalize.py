@@ -50,7 +50,7 @@ def test_concepts_of_k_users_come_out(engine: Engine, tmp_path: Path) -> None:
     [
         ({}, "min_users must be given"),
         ({"min_users": 1}, "min_users must be at least 2, got 1"),
-        ({"min_users": 5, "variant": "paper"}, "variant must be one of default; it is 'paper'"),
+        ({"min_users": 5, "variant": "paper"}, "variant must be one of default, got 'paper'"),
     ],
 )
 def test_generalize_refuses_what_makes_no_sense(options: dict[str, object], message: str) -> None:

@@ -163,7 +163,7 @@ def test_histograms_too_large_to_be_of_use_are_refused(
 
     monkeypatch.setattr(histograms, "_MOST_CELLS", 100)
     method = Semantic(epsilon=40, domain="sport", criterion="hbdp", max_queries=5)
-    with pytest.raises(ParameterError, match="criterion hbdp draws noise for every concept and user"):
+    with pytest.raises(ParameterError, match="criterion='hbdp' draws noise for every concept and user"):
         released(method, opened(duckdb_engine, tmp_path))
 
 
@@ -418,18 +418,18 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
         ({}, "epsilon must be given, a finite number above 0"),
         ({"epsilon": 0}, "epsilon must be a finite number above 0, got 0"),
         ({"epsilon": 2000}, "epsilon must be at most 1,000"),
-        ({"epsilon": 1, "criterion": "best"}, "criterion must be one of sqc1, sqc2, nsqc, hbdp; it is 'best'"),
+        ({"epsilon": 1, "criterion": "best"}, "criterion must be one of sqc1, sqc2, nsqc, hbdp, got 'best'"),
         ({"epsilon": 1, "budget_per": "day"}, "budget_per must be one of user, query"),
         ({"epsilon": 1, "times": "maybe"}, "times must be one of drop, month, day, hour, keep"),
         ({"epsilon": 1, "max_queries": 0}, "max_queries must be at least 1, got 0"),
-        ({"epsilon": 1, "criterion": "hbdp"}, "criterion hbdp needs max_queries"),
-        ({"epsilon": 1, "criterion": "hbdp", "max_queries": 3, "times": "day"}, "criterion hbdp releases counts"),
-        ({"epsilon": 1, "criterion": "hbdp", "max_queries": 3, "domain": "topics"}, "criterion hbdp needs one domain"),
-        ({"epsilon": 1, "topics": "4"}, "topics go with criterion sqc2"),
-        ({"epsilon": 1, "max_queries": 3, "variant": "paper"}, "max_queries goes with the default variant"),
-        ({"epsilon": 1, "max_queries": 3, "repeats": "reuse"}, "max_queries goes with the default variant"),
+        ({"epsilon": 1, "criterion": "hbdp"}, "criterion='hbdp' needs max_queries"),
+        ({"epsilon": 1, "criterion": "hbdp", "max_queries": 3, "times": "day"}, "criterion='hbdp' releases counts"),
+        ({"epsilon": 1, "criterion": "hbdp", "max_queries": 3, "domain": "topics"}, "'hbdp' needs one domain"),
+        ({"epsilon": 1, "topics": "4"}, "topics goes with criterion='sqc2'"),
+        ({"epsilon": 1, "max_queries": 3, "variant": "paper"}, "max_queries goes with variant='default'"),
+        ({"epsilon": 1, "max_queries": 3, "repeats": "reuse"}, "max_queries goes with variant='default'"),
         ({"epsilon": 50, "budget_per": "query"}, "epsilon must be at most 40 for each query, got 50"),
-        ({"epsilon": 1, "domain": "sport||disease"}, "domain must name concepts, parted by |; an empty one"),
+        ({"epsilon": 1, "domain": "sport||disease"}, "domain must be names of concepts, parted by |, got"),
         ({"epsilon": 1, "taxonomy": "shop.json"}, "taxonomy must be wordnet, or a .csv, .tsv or .parquet file"),
     ],
 )  # fmt: skip

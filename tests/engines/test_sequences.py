@@ -286,7 +286,7 @@ def test_a_budget_for_the_paper_variant_covers_both_tables() -> None:
         ({"sessions_per_user": 0}, "sessions_per_user must be at least 1, got 0"),
         ({"queries_per_session": 9}, f"at most {MOST_KEYS}; 1 times 502 would make up to 502 rows for each user"),
         ({"split": "clicks=1,sessions=1"}, "split is for a budget"),
-        ({"selection": "weighted"}, "selection weighted has many knobs"),
+        ({"selection": "weighted"}, "selection='weighted' has many knobs"),
         ({"selection": "best"}, "selection must be one of laplace, gaussian, weighted, rounds"),
         ({"variant": "paper", "two_draws": True}, "the paper variant has Laplace noise, two draws"),
     ],

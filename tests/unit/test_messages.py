@@ -19,16 +19,6 @@ from tests.message_law import COMPOUND, compound_options
 
 SOURCE = Path(querycloak.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-# Still to be said as sentences.
-TO_DO = {
-    SOURCE / name
-    for name in (
-        "methods/affinity/method.py", "methods/clicks/method.py", "methods/generalize/method.py",
-        "methods/k_anonymity/method.py", "methods/keys/auto_bound.py", "methods/optimal/method.py",
-        "methods/query_pool/method.py", "methods/semantic/method.py", "methods/sessions/method.py",
-        "privacy/prices/selection.py", "utility/pairs.py",
-    )
-}  # fmt: skip
 # Whose arguments are read by people: errors, and what raises them.
 SAYING = re.compile(r"\w+Error|BudgetRefused|CheckFailed|UnknownFormat|MissingColumn|TooManyBadLines")
 CHECKS = {"refuse", "refusal", "one_of", "natural", "whole", "share", "number_above_zero", "checked_bound", "Sentence"}
@@ -84,8 +74,6 @@ def spelled_out(texts: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_text_spells_a_parameter_for_one_kind_of_reader(path: Path) -> None:
-    if path in TO_DO:
-        pytest.skip("to do")
     tree = ast.parse(path.read_text())
     roots: list[ast.AST] = [tree]
     if (

@@ -17,6 +17,8 @@ from querycloak.methods.option import option, options_of, options_text
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import one_of
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
@@ -90,8 +92,7 @@ class Method(ABC):
                 accepted = ("default",)
             elif each.kinds or value is None:
                 continue
-            if value not in accepted:
-                raise ParameterError(f"{each.name} must be one of {', '.join(accepted)}; it is {value!r}")
+            one_of(each.name, value, accepted)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class Method(ABC):
     def check_inputs(self) -> None:  # noqa: B027 (most methods name none)
         """Look whether the public things that the options name are there; a log is none of them."""
 
-    def cautions(self) -> Sequence[str]:
+    def cautions(self) -> Sequence[str | Sentence]:
         """What should make somebody think twice about these parameters."""
         return ()
 
@@ -130,7 +131,7 @@ class Method(ABC):
         raise ParameterError(f"{self.name} cannot say what protects a query; affinity can")
 
     @final
-    def warnings(self, population_size: int | None = None) -> list[str]:
+    def warnings(self, population_size: int | None = None) -> list[str | Sentence]:
         """Everything that should make somebody think twice, also about the guarantee's own numbers."""
         return [*cautions_of(self.proven(), population_size), *self.cautions()]
 
@@ -213,7 +214,7 @@ class Method(ABC):
             remarks=tuple(drawn.remarks),
             log={"format": log.format, **describe_log(log.source.choices)},
             composition={} if composition is None else composition.to_json(),
-            warnings=tuple(self.warnings(population_size)),
+            warnings=tuple(map(str, self.warnings(population_size))),
         )
 
     def _recorded(self) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import typer
 
 from querycloak.methods.method import Method
 from querycloak.present import method_options, options
+from querycloak.present.error_line import as_typed
 from querycloak.present.running import run_and_exit, say_all
 from querycloak.privacy.parameters import refuse
 
@@ -116,7 +117,7 @@ def release(
             explained = method.explain(opened, explain_query)
         show_explanation(explained, as_json=as_json)
         return
-    cautions = [] if quiet else method.warnings(population_size)
+    cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
     together = method.composition(at_delta=composing.at_delta) if composing.tightly else None
     book = charging.book()
     if dry_run:

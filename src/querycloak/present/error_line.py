@@ -8,16 +8,17 @@ from typing import Any
 
 from querycloak.errors import QuerycloakError
 from querycloak.methods.registry import METHODS
-from querycloak.sentence import Action, Parameter
+from querycloak.sentence import Action, Parameter, Sentence
 
 
 def error_line(error: QuerycloakError) -> str:
     """What the error says, in words that can be typed."""
-    if isinstance(error.args[0], str):  # until all of them are sentences
-        from querycloak.present.wording import as_typed
+    return as_typed(error.sentence)
 
-        return as_typed(str(error))
-    return error.sentence.said(_as_typed)
+
+def as_typed(said: str | Sentence) -> str:
+    """What is said, in words that can be typed."""
+    return said if isinstance(said, str) else said.said(_piece)
 
 
 def misuse(error: BaseException) -> str | None:
@@ -28,7 +29,7 @@ def misuse(error: BaseException) -> str | None:
     return None if tell is None else f"querycloak: {_foreign_option(error) or f'{tell()} (see --help)'}\n"
 
 
-def _as_typed(piece: Parameter | Action) -> str:
+def _piece(piece: Parameter | Action) -> str:
     if isinstance(piece, Action):
         return piece.as_typed()
     return piece.as_option() if Parameter(piece.name).as_option() in options() else str(piece)

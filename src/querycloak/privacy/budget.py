@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import number_above_zero, share, whole
+from querycloak.sentence import Sentence, listed
 
 __all__ = ["Budget", "Given", "Knobs", "budget_or_knobs", "which_is_given"]
 
@@ -59,10 +60,15 @@ def which_is_given(budget: Mapping[str, object], knobs: Mapping[str, object]) ->
     given = {name for name, value in {**budget, **knobs}.items() if value is not None}
     names = {"budget": list(budget), "knobs": list(knobs)}
     chosen = [kind for kind, members in names.items() if given & set(members)]
-    either = f"the budget ({', '.join(budget)}) or the knobs ({', '.join(knobs)})"
-    if len(chosen) != 1:
-        raise ParameterError(f"give {either}{', never both: each follows from the other' if chosen else ''}")
+    either = Sentence("the budget ({budget}) or the knobs ({knobs})", budget=listed(budget), knobs=listed(knobs))
+    if not chosen:
+        raise ParameterError(Sentence("give {either}", either=either))
+    if len(chosen) > 1:
+        raise ParameterError(Sentence("give {either}, never both: each follows from the other", either=either))
     lacking = [name for name in names[chosen[0]] if name not in given]
     if lacking:
-        raise ParameterError(f"{' and '.join(lacking)} must be given too: {either}, complete")
+        names_lacking = listed(lacking, " and ")
+        raise ParameterError(
+            Sentence("{lacking} must be given too: {either}, complete", lacking=names_lacking, either=either)
+        )
     return chosen[0]

@@ -102,7 +102,9 @@ def figures(held: Holdings, output: Output, support: float, *, whole: bool) -> I
                 yield _told(measure, found[name], None, held.pairs)
         elif name in WITH_USERS and name not in found:
             shown = WITHIN_RATIO if name == "diff_ratio" else measure
-            yield Figure(shown, None, where, why="it has no users; optimal and k-anonymity --keys log have")
+            yield Figure(
+                shown, None, where, why="it has no users; optimal has them, and k-anonymity if its keys are log"
+            )
         else:
             yield _told(measure, found[name], where, frequent)
 

@@ -315,7 +315,7 @@ def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
     assert default_selection(8, 1e-16, None) is None
     with pytest.raises(ParameterError, match="raise epsilon or delta, or take another selection"):
         plan_tables(0.05, 1e-9, {"clicks": 256}, selection="rounds")
-    with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection weighted, got 1e-16"):
+    with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection='weighted', got 1e-16"):
         plan_tables(8, 1e-16, {"clicks": 256}, selection="weighted")
 
 

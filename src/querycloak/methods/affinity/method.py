@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -63,8 +63,6 @@ class Affinity(Method):
 
     def __post_init__(self) -> None:
         self.check_choices()
-        if self.min_users is None:
-            raise ParameterError("min_users must be given: how many users must protect a query, such as 10")
         way_out = "say how many users must protect a query, such as 10"
         k = whole("min_users", self.min_users, way_out, least=2, most=MOST_MIN_USERS)
         object.__setattr__(self, "k", k)
@@ -144,13 +142,17 @@ class Affinity(Method):
             return streamed(log, searches, ["user", "query", "time"], randomness)
         return streamed(log, searches_of(uses.semi_join(passed, "query")), ["user", "query"], randomness)
 
-    def cautions(self) -> Sequence[str]:
+    def cautions(self) -> Sequence[Sentence]:
         """Words of fewer users than a query needs come out with it."""
         if self.min_word_users >= self.k:
             return ()
         return (
-            f"words that only {self.min_word_users} users know come along with frequent ones, surnames among them; "
-            f"--min-word-users {self.k} holds them back",
+            Sentence(
+                "words that only {users} users know come along with frequent ones, surnames among them; {more} holds "
+                "them back",
+                users=self.min_word_users,
+                more=Parameter("min_word_users", str(self.k)),
+            ),
         )
 
     def explain(self, log: SearchLog, query: str) -> Explained:

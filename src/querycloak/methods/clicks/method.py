@@ -17,6 +17,7 @@ from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.histogram_plan import price
 from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -89,15 +90,16 @@ class Clicks(KeysMethod):
                 given.epsilon, given.delta, bound, selection=law, two_draws=self.two_draws, priors=priors
             ).plans[TABLE]
         law = self.selection or "laplace"
-        if law in ("weighted", "rounds"):
-            raise ParameterError(f"selection {law} has many knobs: give the budget (epsilon, delta) instead")
         noise = noise_of(law, given.noise)
         return price(noise, given.threshold, self._bound(PER_USER[law]), fresh=noise if self.two_draws else None)
 
     def _paper_plans(self, given: Given) -> FixedPlans:
         if self.selection not in (None, "laplace") or self.two_draws or self.priors:
             raise ParameterError(
-                "the paper variant has Laplace noise and two draws of its own: leave those options out"
+                Sentence(
+                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
+                    "{priors} out"
+                )
             )
         plans, claims, proofs = paper_plans(given, {TABLE: self._bound(PAPER_PER_USER)})
         return FixedPlans(plans, replace(proofs[0], unprotected=of_paper_variant(*plans.values())), claims[0])

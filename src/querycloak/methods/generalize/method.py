@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
@@ -42,8 +41,6 @@ class Generalize(Method):
 
     def __post_init__(self) -> None:
         self.check_choices()
-        if self.min_users is None:
-            raise ParameterError("min_users must be given: how many users must share a concept, such as 10")
         k = whole("min_users", self.min_users, "say how many users must share a concept, such as 10", least=2)
         object.__setattr__(self, "k", k)
 

@@ -11,6 +11,7 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -53,10 +54,11 @@ class KAnonymity(Method):
         self.check_choices()
         if self.preset is not None:
             if self.min_users is not None or self.keys is not None:
-                raise ParameterError(f"preset {self.preset} sets min_users and keys itself; leave them out")
+                preset = Parameter("preset", self.preset)
+                raise ParameterError(
+                    Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
+                )
             object.__setattr__(self, "min_users", DMA_QUERY_USERS)
-        elif self.min_users is None:
-            raise ParameterError("min_users must be given: how many users must share a key, such as 30")
         if self.keys is None:
             object.__setattr__(self, "keys", "clicks")
         k = whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)

@@ -11,8 +11,9 @@ from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import share
+from querycloak.privacy.parameters import refuse, share
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.privacy.composing.draws import Draw
@@ -52,7 +53,9 @@ class AutoBound:
     @property
     def plans(self) -> Mapping[str, TablePlan]:
         """There are none yet."""
-        raise ParameterError(f"per_user {AUTO} is chosen when the log is released: there is no plan before that")
+        raise ParameterError(
+            Sentence("{per_user:auto} is chosen when the log is released: there is no plan before that")
+        )
 
     @property
     def budget(self) -> tuple[float, float]:
@@ -110,9 +113,13 @@ def auto_bound(
 ) -> AutoBound:
     """How the bound is chosen, if it can be."""
     if variant == "paper":
-        raise ParameterError(f"the paper variant has no way of choosing a bound: give per_user a number, not {AUTO}")
+        raise ParameterError(
+            Sentence("the paper variant has no way of choosing a bound: give {per_user} a number, not auto")
+        )
     if not isinstance(given, Budget):
-        raise ParameterError(f"per_user {AUTO} needs the budget (epsilon, delta): noise and threshold follow the bound")
+        raise ParameterError(
+            Sentence("{per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound")
+        )
     part = DEFAULT_SHARE if auto_share is None else auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses the bound, such as 0.02")
     chooser = AutoBound(given, checked, at_bound, with_thresholds())
@@ -123,6 +130,8 @@ def auto_bound(
 def check_given_bound(per_user: object, auto_share: object) -> None:
     """Refuse what goes with `auto` alone."""
     if isinstance(per_user, str):
-        raise ParameterError(f"per_user must be a whole number or {AUTO}, got {per_user!r}")
+        refuse("per_user", f"a whole number or {AUTO}", per_user, "leave it out for the default")
     if auto_share is not None:
-        raise ParameterError(f"auto_share is the price of per_user {AUTO}; leave it out where the bound is given")
+        raise ParameterError(
+            Sentence("{auto_share} is the price of {per_user:auto}; leave it out where the bound is given")
+        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from querycloak.errors import ParameterError
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Given, Knobs
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
@@ -14,6 +15,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.paper_variant import paper_guarantees, paper_knobs
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Parameter, Sentence
 
 Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
 Priors = Literal["public"]
@@ -66,4 +68,9 @@ def paper_plans(
 
 def noise_of(law: Selection, size: float) -> Noise:
     """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
+    if law in ("weighted", "rounds"):
+        chosen = Parameter("selection", law)
+        raise ParameterError(
+            Sentence("{chosen} has many knobs: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
+        )
     return Laplace(size) if law == "laplace" else Gaussian(size)

@@ -17,6 +17,7 @@ from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, refuse, share
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +85,9 @@ class Optimal(Method):
     def __post_init__(self) -> None:
         self.check_choices()
         if self.epsilon is None or self.delta is None:
-            raise ParameterError("epsilon and delta must be given: the budget, such as epsilon 8 and delta 1e-7")
+            raise ParameterError(
+                Sentence("{epsilon} and {delta} must be given: the budget, such as {epsilon:8} and {delta:1e-7}")
+            )
         object.__setattr__(self, "given", Budget(self.epsilon, self.delta))
         self._check_objective()
         object.__setattr__(self, "weighting", _weighting(self.weights) if self.objective == "joint" else {})
@@ -95,18 +98,27 @@ class Optimal(Method):
         if self.output_size is not None:
             natural("output_size", self.output_size, "say how many rows to release, counting each as its count")
         elif distant:
-            raise ParameterError(f"output_size must be given with objective {self.objective}: how many rows to release")
+            raise self._must_be_given("output_size", "how many rows to release")
         if distant and self.support is None:
-            raise ParameterError(
-                f"support must be given with objective {self.objective}: from which share of all clicks on a pair is "
-                "frequent, such as 0.002"
-            )
+            raise self._must_be_given("support", "from which share of all clicks on a pair is frequent, such as 0.002")
         if self.support is not None:
             share("support", self.support, "give the share of all clicks that makes a pair frequent, such as 0.002")
             if not distant:
-                refuse("support", "left out", self.support, "it goes with the objectives frequent and joint")
+                refuse(
+                    "support",
+                    "left out",
+                    self.support,
+                    Sentence("it goes with {objective:frequent} and {objective:joint}"),
+                )
         if self.weights is not None and self.objective != "joint":
-            refuse("weights", "left out", self.weights, "they go with the objective joint")
+            refuse("weights", "left out", self.weights, Sentence("they go with {objective:joint}"))
+
+    def _must_be_given(self, name: str, meaning: str) -> ParameterError:
+        chosen = Parameter("objective", self.objective)
+        said = Sentence(
+            "{name} must be given with {chosen}: {meaning}", name=Parameter(name), chosen=chosen, meaning=meaning
+        )
+        return ParameterError(said, parameter=name, rule="given", way_out=meaning)
 
     def _plan(self) -> SyntheticPlan | None:
         given = {"per_user": self.per_user, "linked_per_user": self.linked_per_user}
@@ -236,11 +248,23 @@ class Optimal(Method):
         if not rows.most.any():
             least = least_delta(held)
             raise InputError(
-                f"{PRIVATE} with this budget no pair at all can be released; that needs at least delta {least:.4g} and "
-                f"epsilon {-math.log1p(-least):.4g}"
+                Sentence(
+                    "{private} with this budget no pair at all can be released; that needs at least {delta} "
+                    "{least:.4g} and {epsilon} {loss:.4g}",
+                    private=PRIVATE,
+                    least=least,
+                    loss=-math.log1p(-least),
+                )
             )
         if self.support is not None and not (goal.goal >= 0).any():
-            raise InputError(f"{PRIVATE} no pair reaches support {self.support:g}; the largest is {_largest(held):.4g}")
+            raise InputError(
+                Sentence(
+                    "{private} no pair reaches {support} {asked:g}; the largest is {largest:.4g}",
+                    private=PRIVATE,
+                    asked=self.support,
+                    largest=_largest(held),
+                )
+            )
         if not goal.total_exact:
             solution = solve(rows, goal)
             if self.objective != "joint":  # which may want fewer
@@ -255,8 +279,14 @@ class Optimal(Method):
 
         if self.output_size is not None and largest.value < self.output_size:
             raise InputError(
-                f"{PRIVATE} output_size {self.output_size:,} is above what the constraints allow: the largest output "
-                f"found has {int(largest.value):,} rows, and none has more than {int(largest.bound):,}"
+                Sentence(
+                    "{private} {output_size} {asked:,} is above what the constraints allow: the largest output found "
+                    "has {found:,} rows, and none has more than {most:,}",
+                    private=PRIVATE,
+                    asked=self.output_size,
+                    found=int(largest.value),
+                    most=int(largest.bound),
+                )
             )
 
 

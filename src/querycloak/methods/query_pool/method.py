@@ -16,10 +16,11 @@ from querycloak.privacy.budget import Knobs, which_is_given
 from querycloak.privacy.chance.exact import float_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import checked_bound, number_above_zero, share, whole
+from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, share, whole
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.deltas import laplace_delta
 from querycloak.privacy.prices.selection import parse_split
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -99,16 +100,22 @@ class QueryPool(Method):
         if self.variant == "paper":
             if self.clicks or self.urls or self.off_pool or self.split or self.delta is not None:
                 raise ParameterError(
-                    "the paper variant releases all queries, clicks and transitions its own way: leave out "
-                    "clicks, urls, off_pool, split and delta"
+                    Sentence(
+                        "the paper variant releases all queries, clicks and transitions its own way: leave {clicks}, "
+                        "{urls}, {off_pool}, {split} and {delta} out"
+                    )
                 )
         elif self.urls is not None:
             if self.clicks not in (None, "public"):
-                raise ParameterError(f"urls are for clicks public; clicks is {self.clicks!r}; leave one of them out")
+                raise ParameterError(
+                    Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
+                )
             lists["urls"] = PublicList.of("urls", self.urls)
         kind = self.clicks or ("public" if "urls" in lists else "none")
         if kind == "public" and "urls" not in lists:
-            raise ParameterError("clicks public needs a public list of urls: --urls FILE; or say --clicks threshold")
+            raise ParameterError(
+                Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")
+            )
         object.__setattr__(self, "clicks", kind)
         object.__setattr__(self, "lists", lists)
 
@@ -131,7 +138,9 @@ class QueryPool(Method):
 
     def _set_knobs(self, knobs: Knobs) -> None:
         if self.delta is not None or self.split is not None:
-            raise ParameterError("delta and split are for a budget: noise and threshold decide; leave them out")
+            raise ParameterError(
+                Sentence("{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out")
+            )
         object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
         object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
 
@@ -140,7 +149,7 @@ class QueryPool(Method):
             parse_split(self.split) if self.split else {name: SPLIT[name] for name in self.bounds}
         )
         if set(split) != set(self.bounds):
-            raise ParameterError(f"split must give a part to each of {', '.join(self.bounds)}; it is {self.split!r}")
+            refuse("split", f"a part for each of {', '.join(self.bounds)}", self.split, "name each once")
         if self.variant == "paper":
             split = self.bounds  # in parts as large as the bounds, the three scales are one
         whole_of = {name: stated(epsilon) * Fraction(split[name], sum(split.values())) for name in self.bounds}
@@ -157,18 +166,18 @@ class QueryPool(Method):
         return [*(["queries"] if self.off_pool else []), *(["clicks"] if self.clicks == "threshold" else [])]
 
     def _delta_of_each(self) -> float:
-        delta = share("delta", self.delta, "off_pool and clicks threshold need one, such as 1e-7")
+        delta = share("delta", self.delta, Sentence("{off_pool} and {clicks:threshold} need one, such as 1e-7"))
         return delta / len(self._thresholded()) * (1 - 2**-40)
 
     def _proven(self) -> Guarantee:
         if self.delta is not None and not self._thresholded():
-            raise ParameterError("delta is for off_pool and clicks threshold: without them there is none; leave it out")
+            raise ParameterError(
+                Sentence("{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out")
+            )
         parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
         delta = sum(laplace_delta(self.noises[n], self.thresholds[n], self.bounds[n]) for n in self._thresholded())
         if delta >= 1:
-            raise ParameterError(
-                f"threshold must be high enough for delta to stay below 1, got {self.threshold!r}; raise it"
-            )
+            refuse("threshold", "high enough for delta to stay below 1", self.threshold, "raise it")
         unprotected = (*ALWAYS, *self._accounts(), POOL_IS_PUBLIC)
         epsilon = rounded_up(sum(parts, Fraction(0)))
         stated_delta = delta * (1 + 2**-40) if self._thresholded() else None

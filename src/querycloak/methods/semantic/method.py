@@ -11,7 +11,8 @@ from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import natural, number_above_zero
+from querycloak.privacy.parameters import natural, number_above_zero, refuse
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -77,29 +78,37 @@ class Semantic(Method):
         if self.criterion == "hbdp":
             self._check_histogram()
         if self.topics is not None and self.criterion != "sqc2":
-            raise ParameterError("topics go with criterion sqc2, which keeps replacements within a query's topic")
+            raise ParameterError(
+                Sentence("{topics} goes with {criterion:sqc2}, which keeps replacements within a query's topic")
+            )
         if self.max_queries is not None and (self.variant == "paper" or self.repeats == "reuse"):
-            raise ParameterError("max_queries goes with the default variant and repeats draw: it counts single queries")
+            raise ParameterError(
+                Sentence("{max_queries} goes with {variant:default} and {repeats:draw}: it counts single queries")
+            )
         if self.budget_per == "query" and self.budget > MOST_EPSILON:
-            raise ParameterError(f"epsilon must be at most {MOST_EPSILON:g} for each query, got {self.budget:g}")
+            refuse("epsilon", f"at most {MOST_EPSILON:g} for each query", self.budget, "more protects nobody")
 
     def _check_histogram(self) -> None:
         if self.max_queries is None:
-            raise ParameterError("criterion hbdp needs max_queries: noise is scaled to the most queries of one user")
+            raise ParameterError(
+                Sentence("{criterion:hbdp} needs {max_queries}: noise is scaled to the most queries of one user")
+            )
         if self.times != "drop" or self.repeats != "draw" or self.variant != "default" or self.budget_per != "user":
-            raise ParameterError("criterion hbdp releases counts: times, repeats, variant, budget_per must be left out")
+            raise ParameterError(
+                Sentence("{criterion:hbdp} releases counts: leave {times}, {repeats}, {variant} and {budget_per} out")
+            )
         if "|" in self.domain or self.domain == "topics":
-            raise ParameterError("criterion hbdp needs one domain for all queries, such as abstraction")
+            raise ParameterError(
+                Sentence("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
+            )
 
     def _check_texts(self) -> None:
         for name, value in (("domain", self.domain), ("topics", self.topics)):
             if value is not None and not all(part.strip() for part in value.split("|")):
-                raise ParameterError(f"{name} must name concepts, parted by |; an empty one is among them")
+                refuse(name, "names of concepts, parted by |", value, "leave the empty one out")
         if self.taxonomy != WORDNET and Path(self.taxonomy).suffix.lower() not in (".csv", ".tsv", ".parquet"):
-            raise ParameterError(
-                f"taxonomy must be {WORDNET}, or a .csv, .tsv or .parquet file with the columns id, labels, parents; "
-                f"it is {self.taxonomy!r}"
-            )
+            rule = f"{WORDNET}, or a .csv, .tsv or .parquet file"
+            refuse("taxonomy", rule, self.taxonomy, "give a table with the columns id, labels, parents")
 
     @property
     def rows(self) -> str:

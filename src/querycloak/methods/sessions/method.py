@@ -20,6 +20,7 @@ from querycloak.privacy.parameters import checked_bound, natural, number_above_z
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_tables
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -118,11 +119,15 @@ class Sessions(KeysMethod):
         if not self.no_clicks:
             return
         if self.split is not None:
-            raise ParameterError("split must be left out with no_clicks: it divides a budget between two tables")
+            raise ParameterError(
+                Sentence("{split} must be left out with {no_clicks}: it divides a budget between two tables")
+            )
         if self.per_user not in (None, AUTO):
             raise ParameterError(
-                "per_user must be left out with no_clicks: it bounds clicks; sessions_per_user and "
-                "queries_per_session bound sessions"
+                Sentence(
+                    "{per_user} must be left out with {no_clicks}: it bounds clicks; {sessions_per_user} and "
+                    "{queries_per_session} bound sessions"
+                )
             )
 
     def _law(self, given: Given) -> str | None:
@@ -153,7 +158,10 @@ class Sessions(KeysMethod):
             whole(
                 "queries_per_session",
                 queries,
-                f"give 2 to {LONGEST_SESSION}: each more doubles a session's sequences, and force does not lift this",
+                Sentence(
+                    "give 2 to {most}: each more doubles a session's sequences, and {force} does not lift this bound",
+                    most=LONGEST_SESSION,
+                ),
                 least=2,
                 most=LONGEST_SESSION,
             ),
@@ -161,16 +169,22 @@ class Sessions(KeysMethod):
         keys = checked_bound(bounds.sequences)
         if keys > MOST_KEYS and not self.force:
             raise ParameterError(
-                f"sessions_per_user times the subsequences of a session must be at most {MOST_KEYS}; "
-                f"{bounds.sessions:,} times {sensitivity(1, bounds.queries):,} would make up to {keys:,} rows for "
-                f"each user, {keys:,} million for a million users; lower queries_per_session, or insist: --force"
+                Sentence(
+                    "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
+                    "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
+                    "users; lower {queries_per_session}, or insist: {force:True}",
+                    most=MOST_KEYS,
+                    sessions=bounds.sessions,
+                    each=sensitivity(1, bounds.queries),
+                    keys=keys,
+                )
             )
         return bounds
 
     def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
         if self.per_user == AUTO:
             if self.sessions_per_user is not None:
-                raise ParameterError(f"per_user {AUTO} chooses sessions_per_user too: leave it out")
+                raise ParameterError(Sentence("{per_user:auto} chooses {sessions_per_user} too: leave it out"))
             return auto_bound(given, self.auto_share, self.variant, self.at_bound)
         check_given_bound(self.per_user, self.auto_share)
         room = self._room(law or "gaussian", self.bounds)
@@ -202,11 +216,11 @@ class Sessions(KeysMethod):
 
     def _of_knobs(self, given: Knobs, room: Mapping[str, int]) -> FixedPlans:
         law = self.selection or "laplace"
-        if law in ("weighted", "rounds"):
-            raise ParameterError(f"selection {law} has many knobs: give the budget (epsilon, delta) instead")
-        if self.split is not None:
-            raise ParameterError("split is for a budget: noise and threshold hold for all tables alike; leave it out")
         noise = noise_of(law, given.noise)
+        if self.split is not None:
+            raise ParameterError(
+                Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")
+            )
         fresh = noise if self.two_draws else None
         return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=fresh), room)
 
@@ -224,7 +238,10 @@ class Sessions(KeysMethod):
     def _paper_plans(self, given: Given, room: Mapping[str, int]) -> FixedPlans:
         if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors:
             raise ParameterError(
-                "the paper variant has Laplace noise, two draws and one scale for both tables: leave those options out"
+                Sentence(
+                    "the paper variant has Laplace noise, two draws and one scale for both tables: leave {selection}, "
+                    "{two_draws}, {split} and {priors} out"
+                )
             )
         plans, claims, proofs = paper_plans(given, room)
         proven = replace(compose(proofs), unprotected=of_paper_variant(*plans.values()))

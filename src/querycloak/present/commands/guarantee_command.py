@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Method
 from querycloak.present.commands.ledger_command import composed_line
+from querycloak.present.error_line import as_typed
+from querycloak.present.running import say
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 
@@ -53,7 +55,7 @@ def show_guarantee(
             paragraphs = explain(method.proven()).split("\n")
             sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
     for caution in cautions:
-        sys.stderr.write(f"querycloak: {caution}\n")
+        say(as_typed(caution))
 
 
 def guarantee_lines(method: Method) -> list[str]:

@@ -18,6 +18,7 @@ from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.sentence import Parameter, Sentence
 
 __all__ = [
     "PER_USER",
@@ -85,9 +86,14 @@ def plan_tables(
     parts = _parts(per_user, split)
     if selection in ("weighted", "rounds"):
         if delta < LEAST_DELTA:
-            refuse("delta", f"at least {LEAST_DELTA:g} for selection {selection}", delta, "take laplace or gaussian")
+            chosen = Parameter("selection", selection)
+            rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
+            refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
         if two_draws:
-            raise ParameterError(f"selection {selection} counts with fresh noise anyway: leave two_draws out")
+            chosen = Parameter("selection", selection)
+            raise ParameterError(
+                Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
+            )
         return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
     plans = {
         name: calibrate(
