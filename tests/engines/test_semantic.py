@@ -351,7 +351,7 @@ def test_a_spending_file_of_another_ledger_is_refused(duckdb_engine: Engine, tmp
     with pytest.raises(InputError, match="goes with another ledger"):
         released(DYNAMIC, log, ledger=ledger, population="people")
     (tmp_path / "ledger.sqlite.users").write_bytes(b"SQLite format 3\0" + bytes(200))
-    with pytest.raises(InputError, match="is not what users have spent"):
+    with pytest.raises(InputError, match="is not a spending record of querycloak"):
         released(DYNAMIC, log, ledger=ledger, population="people")
 
 
@@ -403,7 +403,7 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
     campaign = spending.campaign("people", GIVEN, 10, lambda: number)
     other = sqlite3.connect(spending.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ResourceError, match="what users have spent is locked by another process"):
+    with pytest.raises(ResourceError, match="the spending record is locked by another process"):
         spending.spend(campaign, ["a"], np.array([1]))
     other.execute("ROLLBACK")
     other.close()

@@ -4,25 +4,22 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.privacy import order
 from querycloak.privacy.books.accounts import Account, Charge
+from querycloak.privacy.books.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, share
 from querycloak.sentence import Action, Sentence
 
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
-APPLICATION = 0x51434C47  # "QCLG", where SQLite keeps the program that a file belongs to
-VERSION = 2
-MAGIC = b"SQLite format 3\x00"
 LONGEST_NAME = 100
 
 FIRST_TABLES = (
@@ -34,7 +31,6 @@ FIRST_TABLES = (
     # What is spent stays spent, also for whoever opens the file with another program.
     "CREATE TRIGGER charges_stay BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
     "CREATE TRIGGER charges_keep BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
-    f"PRAGMA application_id = {APPLICATION}",
 )
 # Since version 2: where a release was about to be when its charge was last heard of.
 SECOND_TABLES = (
@@ -46,6 +42,14 @@ CHARGES = """SELECT id, made, method, guarantee, parameters,
 OTHER_FILE = Sentence(
     "name another file with {ledger} or QUERYCLOAK_LEDGER", ledger=Action("Ledger(FILE)", ("--ledger", "FILE"))
 )
+KIND = Kind(
+    application=0x51434C47,  # "QCLG"
+    versions=(FIRST_TABLES, SECOND_TABLES),
+    name="ledger",
+    not_done="nothing was charged",
+    elsewhere=OTHER_FILE,
+    restore="put a copy of it back in its place",
+)
 
 
 class Ledger:
@@ -54,7 +58,8 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, wait_seconds: float = 30.0) -> None:
         self.path = Path(path) if path is not None else default_path()
         self._named = path is not None
-        self._wait_seconds = number_above_zero("wait_seconds", wait_seconds, "say how long to wait for other runs")
+        wait = number_above_zero("wait_seconds", wait_seconds, "say how long to wait for other runs")
+        self._file = SqliteFile(self.path, KIND, wait_seconds=wait)
 
     def set_limit(self, population: str, epsilon: float, delta: float) -> Account:
         """Set what may be spent on a population in all; what is spent already stays spent."""
@@ -62,7 +67,7 @@ class Ledger:
         epsilon = number_above_zero("epsilon", epsilon, "give the most that may be spent in all, such as 8")
         if isinstance(delta, bool) or delta != 0:
             delta = share("delta", delta, "give the most that may be spent in all, such as 1e-6, or 0 for none")
-        with self._open("BEGIN IMMEDIATE", create=True) as connection:
+        with self._file.writing(create=True) as connection:
             connection.execute(
                 "INSERT INTO populations VALUES (?, ?, ?) "
                 "ON CONFLICT (name) DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
@@ -92,7 +97,7 @@ class Ledger:
     def check(self, population: str, guarantee: Guarantee) -> Account:
         """Raise what `charge` would raise, and write nothing; the account as it stands."""
         _check_name(population)
-        with self._open("BEGIN") as connection:
+        with self._file.reading() as connection:
             account = self._account(connection, population)
         account.require(guarantee, self.how_to_set(population))
         return account
@@ -102,19 +107,19 @@ class Ledger:
         order.check_may_pay()
         _check_name(population)
         written, made = _json(parameters), datetime.now(UTC).isoformat(timespec="seconds")
-        with self._open("BEGIN IMMEDIATE") as connection:
+        with self._file.writing() as connection:
             self._account(connection, population).require(guarantee, self.how_to_set(population))
-            row = connection.execute(
+            connection.execute(
                 "INSERT INTO charges (population, made, method, guarantee, parameters) VALUES (?, ?, ?, ?, ?)",
                 (population, made, method, _json(guarantee.to_json()), written),
             )
-            number = row.lastrowid or 0
+            (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
         return Charge(number, population, made, method, guarantee, MappingProxyType(json.loads(written)))
 
     def complete(self, charge: Charge | int, release_digest: str) -> None:
         """Note that a release came of a charge; one draw saved in two formats is noted twice."""
         number = charge.id if isinstance(charge, Charge) else charge
-        with self._open("BEGIN IMMEDIATE") as connection:
+        with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
             connection.execute("INSERT OR IGNORE INTO releases VALUES (?, ?)", (number, release_digest))
             connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
@@ -122,15 +127,15 @@ class Ledger:
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
         """Note where a release is about to be, so that its charge can be completed should its process die."""
         number = charge.id if isinstance(charge, Charge) else charge
-        with self._open("BEGIN IMMEDIATE") as connection:
+        with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
             row = (number, release_digest, os.fsdecode(folder))
             connection.execute("INSERT OR REPLACE INTO announced VALUES (?, ?, ?)", row)
 
     def announced(self) -> tuple[tuple[int, str, Path], ...]:
         """Charges that were never completed, with the digest of a card and the folder where it was about to be."""
-        with self._open("BEGIN") as connection:
-            if _version(connection) < 2:
+        with self._file.reading() as connection:
+            if version_of(connection) < 2:
                 return ()
             rows = connection.execute("SELECT charge, digest, folder FROM announced ORDER BY charge, digest").fetchall()
         return tuple((number, digest, Path(folder)) for number, digest, folder in rows)
@@ -139,7 +144,7 @@ class Ledger:
         """Return the accounts, by name; a ledger that does not exist yet has none."""
         if population is not None:
             _check_name(population)
-        with self._open("BEGIN") as connection:
+        with self._file.reading() as connection:
             named = connection.execute("SELECT name FROM populations ORDER BY name").fetchall()
             names = [name for (name,) in named] if population is None else [population]
             return tuple(self._account(connection, name) for name in names)
@@ -159,42 +164,8 @@ class Ledger:
             charges = tuple(_charge(population, *row) for row in rows)
             return Account(population, float(limit[0]), float(limit[1]), charges)
         except (ValueError, TypeError, QuerycloakError):
-            problem = _damaged(self.path)
+            problem = self._file.damaged()
         raise problem
-
-    @contextmanager
-    def _open(self, begin: str, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """One transaction, all or nothing: whatever is written is on the disk when it ends."""
-        there = _is_ledger(self.path)
-        if create and not there:
-            _create(self.path)
-        mode = "rw" if os.access(self.path, os.W_OK) else "ro"
-        # A ledger that is not there yet is an empty one; nothing but a limit makes the file.
-        address = f"{self.path.absolute().as_uri()}?mode={mode}" if there or create else ":memory:"
-        problem: QuerycloakError
-        try:
-            with closing(sqlite3.connect(address, self._wait_seconds, isolation_level=None, uri=True)) as connection:
-                # EXTRA also syncs the folder once the journal is gone: FULL alone may lose the last
-                # commit to a power failure, and with it a charge whose release exists.
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA foreign_keys = ON")
-                connection.execute(begin)
-                self._prepare(connection, writing=begin == "BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-                return
-        except sqlite3.Error as error:
-            problem = _translated(error, self.path, self._wait_seconds)
-        raise problem
-
-    def _prepare(self, connection: sqlite3.Connection, *, writing: bool) -> None:
-        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise _damaged(self.path)
-        version = _version(connection)
-        lacking = (*(FIRST_TABLES if version < 1 else ()), *(SECOND_TABLES if version < 2 else ()))
-        if version == 0 or (lacking and writing):  # an older ledger is brought up to date by whoever writes
-            for statement in (*lacking, f"PRAGMA user_version = {VERSION}"):
-                connection.execute(statement)
 
 
 def default_path() -> Path:
@@ -212,75 +183,6 @@ def _charge(
     promised = Guarantee.from_json(json.loads(guarantee))
     released = tuple(digests.split(",")) if digests else ()
     return Charge(number, population, made, method, promised, MappingProxyType(json.loads(parameters)), released)
-
-
-def _is_ledger(path: Path) -> bool:
-    """Tell from its first bytes whether a file is a ledger or none yet, before SQLite touches it."""
-    problem = ""
-    try:
-        with path.open("rb") as file:
-            head = file.read(100)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        problem = os.strerror(error.errno or 0).lower()
-    if problem:
-        raise InputError(_with_way_out(f"the ledger {str(path)!r} cannot be read: {problem}"))
-    if not head:
-        return False
-    if len(head) < 100 or not head.startswith(MAGIC) or int.from_bytes(head[68:72], "big") != APPLICATION:
-        raise InputError(_with_way_out(f"{str(path)!r} is not a ledger of querycloak; nothing in it was changed"))
-    version = int.from_bytes(head[60:64], "big")
-    if version > VERSION:
-        raise InputError(
-            f"the ledger {str(path)!r} is of version {version}, this querycloak knows up to {VERSION}; nothing in "
-            "it was changed; use the newer querycloak that made it"
-        )
-    return True
-
-
-def _create(path: Path) -> None:
-    problem = ""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        problem = os.strerror(error.errno or 0).lower()
-    if problem:
-        raise ResourceError(_with_way_out(f"the ledger {str(path)!r} cannot be made: {problem}"))
-
-
-def _damaged(path: Path) -> InputError:
-    return InputError(
-        f"the ledger {str(path)!r} is damaged; nothing in it was changed; put a copy of it back in its place"
-    )
-
-
-def _translated(error: sqlite3.Error, path: Path, waited: float) -> QuerycloakError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return ResourceError(
-            f"the ledger is locked by another process, for longer than {waited:g} seconds; nothing was charged; "
-            "try again when that process has ended"
-        )
-    shortages = {
-        sqlite3.SQLITE_FULL: "the disk is full",
-        sqlite3.SQLITE_READONLY: "it cannot be written",
-        sqlite3.SQLITE_PERM: "it cannot be written",
-        sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
-        sqlite3.SQLITE_IOERR: "the disk failed",
-    }
-    if code in shortages:
-        return ResourceError(_with_way_out(f"the ledger {str(path)!r} was not changed: {shortages[code]}"))
-    return _damaged(path)
-
-
-def _with_way_out(problem: str) -> Sentence:
-    return Sentence("{problem}; {way_out}", problem=problem, way_out=OTHER_FILE)
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _check_charge(connection: sqlite3.Connection, number: int, digest: str) -> None:
