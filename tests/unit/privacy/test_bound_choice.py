@@ -147,10 +147,10 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": 1, "threshold": 9, "per_user": "auto"}, "per_user auto needs the budget"),
+        ({"noise": 1, "threshold": 9, "per_user": "auto"}, "per_user='auto' needs the budget"),
         ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "variant": "paper"}, "the paper variant has no way"),
         ({"epsilon": 1, "delta": 1e-6, "per_user": "most"}, "per_user must be a whole number or auto, got 'most'"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": 4, "auto_share": 0.1}, "auto_share is the price of per_user auto"),
+        ({"epsilon": 1, "delta": 1e-6, "per_user": 4, "auto_share": 0.1}, "auto_share is the price of per_user='auto'"),
         ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "auto_share": 1}, "auto_share must be a number above 0"),
         ({"epsilon": 0, "delta": 1e-6, "per_user": "auto"}, "epsilon must be a finite number above 0"),
         ({"epsilon": 1, "delta": 0, "per_user": "auto"}, "delta must be a number above 0 and below 1"),
@@ -163,7 +163,7 @@ def test_what_does_not_go_with_auto(options: dict[str, object], message: str) ->
 
 
 def test_there_is_no_plan_before_the_choice() -> None:
-    with pytest.raises(ParameterError, match="per_user auto is chosen when the log is released"):
+    with pytest.raises(ParameterError, match="per_user='auto' is chosen when the log is released"):
         _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plans
     with pytest.raises(ParameterError, match="at least one plan"):
         choose_plan([], {"keys": {1: 1}}, 0.1, Randomness(seed=1))
