@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.releases.release import Release
     from querycloak.synthetic.log_writer import synthesize
     from querycloak.utility.description import describe
+    from querycloak.utility.evaluation import evaluate
+    from querycloak.utility.split_folder import split
+    from querycloak.utility.tasks import measures
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
@@ -39,9 +42,12 @@ _HOMES = {
     "Semantic": "querycloak.methods.semantic.method",
     "connect": "querycloak.engines",
     "describe": "querycloak.utility.description",
+    "evaluate": "querycloak.utility.evaluation",
     "load": "querycloak.releases.loading",
+    "measures": "querycloak.utility.tasks",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
+    "split": "querycloak.utility.split_folder",
     "synthesize": "querycloak.synthetic.log_writer",
 }
 
@@ -62,9 +68,12 @@ __all__ = [
     "Sessions",
     "connect",
     "describe",
+    "evaluate",
     "load",
+    "measures",
     "profile",
     "read",
+    "split",
     "synthesize",
 ]
 

@@ -66,7 +66,8 @@ class Split:
 
     def dealt(self, rows: ir.Table, moment: datetime | None) -> ir.Table:
         """The rows, with the part of their user and whether they are from the moment on."""
-        digest = (ibis.literal(f"{self.seed}:") + rows.user).hexdigest("sha256")
+        # The share is part of the key: a side can be split again, by another share or seed.
+        digest = (ibis.literal(f"{self.seed}/{self.test_share}:") + rows.user).hexdigest("sha256")
         bounds = [1 - self.test_share] if self.folds is None else [n / self.folds for n in range(1, self.folds)]
         part = sum(((digest >= _threshold(bound)).cast("int32") for bound in bounds), start=ibis.literal(0, "int32"))
         late = rows.time >= ibis.literal(moment) if moment is not None else ibis.literal(False)

@@ -222,6 +222,63 @@ def describe_release(
 
 
 @app.command()
+@options.with_groups
+def split(
+    log: options.Logs,
+    *,
+    by: Annotated[
+        Literal["user", "time"] | None,
+        typer.Option(help="user, or time: TRAIN before a moment, TEST from then on; no user in both."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The private folder to write; it must not exist yet.")] = None,
+    test: Annotated[float | None, typer.Option(help="The share of users in TEST; 0.1 if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed deals out users differently.")] = 1,
+    folds: Annotated[int | None, typer.Option(help="So many parts that take turns as TEST.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Split a log into TRAIN and TEST (private output)."""
+    if by is None:
+        refuse("by", "user or time", None, "say how the log is to be split")
+    if out is None:
+        refuse("out", "the folder to write", None, "it must not exist yet")
+    from querycloak.logs.split import Split
+    from querycloak.present.commands.split_command import show_split
+    from querycloak.releases.folder import check_target
+    from querycloak.utility.split_folder import write_split
+
+    how, target = Split(by=by, test=test, seed=seed, folds=folds), check_target(out)
+    with reading.open(log, quiet=quiet or as_json) as opened:
+        written = write_split(opened, target, how)
+    if as_json or not quiet:
+        show_split(written, as_json=as_json)
+
+
+@app.command()
+@options.with_groups
+def evaluate(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
+    test: Annotated[str, typer.Argument(metavar="TEST", help="A log of other users, to judge them by.")],
+    release: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.")],
+    *,
+    task: Annotated[
+        list[str] | None, typer.Option(help="A task, more than once for several; all if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Private file for all rows: .json, .csv or .parquet.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure what releases are good for (private output)."""
+    from querycloak.present.commands.evaluate_command import evaluated, show_evaluation
+
+    found = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
+    if as_json or not quiet:
+        show_evaluation(found, as_json=as_json)
+
+
+@app.command()
 def synth(
     out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,
     users: Annotated[int | None, typer.Option(help="How many people search.")] = None,

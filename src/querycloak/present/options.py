@@ -18,7 +18,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
-    from querycloak.logs.searchlog import SearchLog
+    from querycloak.logs.searchlog import Prepared, SearchLog
     from querycloak.privacy.books.ledger import Ledger
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
@@ -83,17 +83,22 @@ class Reading(OptionGroup):
             click_actions=_listed(self.click_actions),
         )
 
+    def prepared(self, logs: list[str]) -> Prepared:
+        """The log before any engine is started."""
+        from querycloak.logs.formats.table import parse_mapping
+        from querycloak.logs.searchlog import prepare
+
+        chosen = self.choices()
+        mapping = parse_mapping(self.columns) if self.columns is not None else None
+        return prepare(logs, log_format=self.log_format, columns=mapping, encoding=self.encoding, choices=chosen)
+
     @contextlib.contextmanager
     def open(self, logs: list[str], *, quiet: bool) -> Iterator[SearchLog]:
         """The log, with a progress bar while it is read."""
         from querycloak.engines import connect
-        from querycloak.logs.formats.table import parse_mapping
-        from querycloak.logs.searchlog import prepare
         from querycloak.present.terminal import reading_progress
 
-        chosen = self.choices()
-        mapping = parse_mapping(self.columns) if self.columns is not None else None
-        prepared = prepare(logs, log_format=self.log_format, columns=mapping, encoding=self.encoding, choices=chosen)
+        prepared = self.prepared(logs)
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
             running = connect(self.engine, threads=self.threads, memory=self.memory)
             try:

@@ -31,7 +31,7 @@ from querycloak.utility.subjects import Original, PlainKAnonymity, Released
 from querycloak.utility.task import CaseScores, Figure, Logs, Prepared, Subject, Task
 from querycloak.utility.tasks import tasks_named
 
-Given = Release | str | os.PathLike[str]
+Given = Release | Released | str | os.PathLike[str]
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 
 
@@ -85,6 +85,8 @@ def _named(releases: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str | 
 
 
 def _released(name: str | None, given: Given) -> Released:
+    if isinstance(given, Released):
+        return given
     if isinstance(given, Release):
         return Released(name or given.method, given)
     return Released.from_folder(Path(given), name)

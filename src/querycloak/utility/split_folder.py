@@ -82,12 +82,13 @@ def split(
     how = Split(by=by, test=test, seed=seed, folds=folds)
     target = check_target(out)
     if isinstance(log, SearchLog):
-        return _split(log, target, how)
+        return write_split(log, target, how)
     with read(log) as opened:
-        return _split(opened, target, how)
+        return write_split(opened, target, how)
 
 
-def _split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
+def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
+    """Write both sides, in one pass over the log after one that counts users; by time two more find the moment."""
     moment = None
     if how.by == "time":
         log.stage()  # it is read several times

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from querycloak.privacy.parameters import one_of
+from querycloak.utility.measure import Measure
 from querycloak.utility.task import Task
 
 
@@ -28,6 +29,11 @@ TASKS: dict[str, Entry] = {
     "profiles": Entry("querycloak.utility.profiles", "Profiles"),
     "loss": Entry("querycloak.utility.loss", "Loss"),
 }
+
+
+def measures() -> dict[str, dict[str, Measure]]:
+    """Every measure of every task, by name; a measure can be called."""
+    return {task.name: {measure.name: measure for measure in task.measures} for task in tasks_named()}
 
 
 def tasks_named(names: Sequence[str] | None = None) -> list[Task]:
