@@ -22,7 +22,6 @@ from querycloak.utility.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.utility.subject_tables import QUERIES, lacks
 from querycloak.utility.task import READINGS, CaseScores, Logs, Subject
 
-BAR_YOSSEF = "Bar-Yossef & Kraus, Context-sensitive query auto-completion, WWW 2011"
 MOST = 10
 LONGEST = 10
 SEED = 2011
@@ -35,6 +34,7 @@ class Completion:
 
     name: ClassVar[str] = "completion"
     summary: ClassVar[str] = "what a user is typing, completed from its first letters by what was asked most"
+    citation: ClassVar[str] = "Bar-Yossef & Kraus, Context-sensitive query auto-completion, WWW 2011"
 
     seed: int = SEED
 

@@ -93,8 +93,8 @@ UNDEFINED = Measure(
 )
 TAU_B = Measure(
     "tau-b",
-    "of two urls that were not tied, how much more often release and TEST agree on which was clicked more than not; "
-    "pairs tied on one side count half",
+    "pairs of urls in whose order release and TEST agree, less those in which they disagree, divided by the geometric "
+    "mean of the pairs that are not tied in the one and of those not tied in the other",
     "Kendall, The treatment of ties in ranking problems, Biometrika 1945",
     "higher",
     compute=_single,

@@ -22,7 +22,6 @@ from querycloak.logs.sequences import steps_of
 from querycloak.utility.weighted_pairs import WeightedPairs
 
 GAP_MINUTES = 30
-NO_URL = -1
 
 
 @dataclass(frozen=True, eq=False)

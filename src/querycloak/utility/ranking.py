@@ -20,6 +20,7 @@ class Ranking:
 
     name: ClassVar[str] = "ranking"
     summary: ClassVar[str] = "the urls of a query in the order in which other people click them"
+    citation: ClassVar[str] = "Kendall, The treatment of ties in ranking problems, Biometrika 1945"
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -17,11 +17,10 @@ from querycloak.utility.graphs import Graphs
 from querycloak.utility.implicit_feedback import NONE, OTHERS, OWN, click_ranks, ranked_urls, searches_of
 from querycloak.utility.measure import Measure
 from querycloak.utility.rank_measures import RANK_MEASURES, scores
-from querycloak.utility.retrieval_walk import RETRIEVAL_MEASURES
+from querycloak.utility.retrieval_walk import RETRIEVAL_MEASURES, ZHANG_YANG_SINGH
 from querycloak.utility.subject_tables import CLICKS, lacks
 from querycloak.utility.task import READINGS, CaseScores, Logs, Subject
 
-AGICHTEIN = "Agichtein, Brill & Dumais, Improving web search ranking by incorporating user behavior, SIGIR 2006"
 SEED = 2016
 _SLICES: tuple[tuple[str | None, int, bool], ...] = (
     (None, OTHERS, False),
@@ -39,6 +38,7 @@ class RetrievalFeedback:
 
     name: ClassVar[str] = "retrieval-feedback"
     summary: ClassVar[str] = "the urls that a user clicks for a query, by the release's counts and others' clicks"
+    citation: ClassVar[str] = f"{ZHANG_YANG_SINGH}, after Agichtein, Brill & Dumais, Improving web search, SIGIR 2006"
 
     @property
     def measures(self) -> tuple[Measure, ...]:

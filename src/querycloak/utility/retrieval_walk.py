@@ -16,7 +16,6 @@ from querycloak.utility.subject_tables import CLICKS, lacks
 from querycloak.utility.task import READINGS, CaseScores, Logs, Subject
 
 ZHANG_YANG_SINGH = "Zhang, Yang & Singh, Anonymizing query logs by differential privacy, SIGIR 2016"
-CRASWELL = "Craswell & Szummer, Random walks on the click graph, SIGIR 2007"
 RETRIEVAL_MEASURES = ("nDCG@10", "P@5", "P@10", "AP")
 
 
@@ -25,6 +24,7 @@ class RetrievalWalk:
 
     name: ClassVar[str] = "retrieval-walk"
     summary: ClassVar[str] = "the urls that a user clicks for a query, found by a random walk over clicks"
+    citation: ClassVar[str] = f"{ZHANG_YANG_SINGH}, after Craswell & Szummer, SIGIR 2007"
 
     @property
     def measures(self) -> tuple[Measure, ...]:

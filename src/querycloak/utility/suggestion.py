@@ -18,7 +18,6 @@ from querycloak.utility.similar_queries import click_index, followers, suggested
 from querycloak.utility.subject_tables import CLICKS, LATER, lacks
 from querycloak.utility.task import READINGS, CaseScores, Logs, Subject
 
-ZHANG_YANG = "Zhang & Yang, Deriving differentially private session logs for query suggestion, ICTIR 2017"
 MOST = 5
 COSINE_SHARE = 0.5
 _NAMES = ("P@5", "R@5")
@@ -34,6 +33,7 @@ class Suggestion:
 
     name: ClassVar[str] = "suggestion"
     summary: ClassVar[str] = "the queries that a user asks later in a session, suggested after each of its queries"
+    citation: ClassVar[str] = "Zhang & Yang, Deriving differentially private session logs, ICTIR 2017"
 
     cosine_share: float = COSINE_SHARE
     most_queries_of_a_url: int | None = None
