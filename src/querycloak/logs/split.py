@@ -17,7 +17,8 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.logs.instants import microseconds_of
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.searchlog import SearchLog
-from querycloak.privacy.parameters import share, whole
+from querycloak.privacy.parameters import one_of, share, whole
+from querycloak.sentence import Sentence
 
 BY = ("user", "time")
 DEFAULT_TEST = 0.1
@@ -38,13 +39,14 @@ class Split:
     folds: int | None = None
 
     def __post_init__(self) -> None:
-        if self.by not in BY:
-            raise ParameterError(f"by must be one of {', '.join(BY)}; it is {self.by!r}")
+        one_of("by", self.by, BY)
         if self.folds is not None:
             way_out = "give the number of parts that take turns as TEST, such as 5"
             whole("folds", self.folds, way_out, least=2, most=MOST_FOLDS)
             if self.test is not None:
-                raise ParameterError("test and folds must not both be given: each of N folds tests on 1/N of the users")
+                raise ParameterError(
+                    Sentence("{test} and {folds} must not both be given: a fold has its own share of users")
+                )
         share("test", self.test_share, "give the share of users to test with, such as 0.1")
         whole("seed", self.seed, "give any whole number; another one deals out users differently", least=0)
 

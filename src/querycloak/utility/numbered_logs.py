@@ -49,7 +49,7 @@ class Vocabulary:
 
     def __init__(self, engine: Engine, texts: Iterable[ir.Table]) -> None:
         """Number the distinct texts of all tables, which have one column, `text`."""
-        found = ibis.union(*texts, distinct=True)
+        found = ibis.union(*texts).distinct()
         found = found.filter(found.text.notnull())
         # One window over everything: evaluation numbers a log once, on the machine that computes it.
         order = ibis.window(order_by=found.text)
