@@ -8,6 +8,7 @@ the original on these, with the interval of that difference: what is not signifi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -138,7 +139,9 @@ def p_value(differences: Floats) -> float | None:
         return 1.0
     from scipy.stats import ttest_1samp
 
-    found = float(ttest_1samp(differences, 0.0).pvalue)
+    with warnings.catch_warnings():  # of differences that are nearly the same for all: then p is 0, and rightly so
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = float(ttest_1samp(differences, 0.0).pvalue)
     return found if np.isfinite(found) else None
 
 

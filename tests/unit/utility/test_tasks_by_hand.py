@@ -95,7 +95,7 @@ def test_suggestion(duckdb_engine: Engine, tmp_path: Path) -> None:
 
 
 def test_completion(duckdb_engine: Engine, tmp_path: Path) -> None:
-    """TRAIN asks "ba" three times and "bb" once. TEST: "ba" and "bc" have two letters, so the prefix is b; "z" has none."""
+    """TRAIN asks "ba" three times and "bb" once. TEST: "ba" and "bc" have two letters, so the prefix is b; "z" none."""
     train: list[Asked] = [(str(n), n, "ba" if n < 3 else "bb", None, None) for n in range(4)]
     test: list[Asked] = [
         ("7", 0, "ba", None, None), ("7", 9, "ba", None, None), ("7", 99, "bc", None, None), ("8", 0, "z", None, None),
@@ -304,7 +304,8 @@ def test_a_log_with_times_has_sequences(duckdb_engine: Engine, tmp_path: Path) -
 
 
 def test_k_anonymity_is_what_five_users_share(duckdb_engine: Engine, tmp_path: Path) -> None:
-    train: list[Asked] = [(f"u{n}", n, "five", A, 1) for n in range(5)] + [(f"u{n}", n, "four", A, 1) for n in range(4)]
+    train: list[Asked] = [(f"u{n}", n, "five", A, 1) for n in range(5)]
+    train += [(f"u{n}", n, "four", A, 1) for n in range(4)]
     train += [("u0", 10 * MINUTE, "four", A, 1), ("u0", 10 * MINUTE, "five", B, 1)]
     subject = PlainKAnonymity(open_rows(duckdb_engine, tmp_path / "log.parquet", train))
     assert subject.table("queries").to_pylist() == [{"query": "five", "count": 5}]
@@ -321,7 +322,8 @@ def test_k_anonymity_is_what_five_users_share(duckdb_engine: Engine, tmp_path: P
     ],
 )
 def test_what_a_release_cannot_do_says_why_and_what_could(task: Task, kind: str, said: str) -> None:
-    assert (task.why_not(release(**{kind: []})) or "").startswith(said)
+    empty: dict[str, Any] = {kind: []}
+    assert (task.why_not(release(**empty)) or "").startswith(said)
 
 
 @pytest.mark.parametrize("task", [Suggestion(), Completion(), RetrievalWalk(), RetrievalFeedback(), Ranking()])
