@@ -19,6 +19,7 @@ def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, r
     sessions = sequences.session_queries(log.rows, gap_minutes, bounds.queries)
     if records:
         sessions = sequences.first_sessions(sessions, bounds.sessions)
+    sessions = sequences.affordable_sessions(sessions, bounds.queries)
     found = sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
     return found if records else sequences.once_per_sequence(found)
 
