@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
 
 from querycloak.engines import Engine
@@ -38,6 +40,25 @@ def test_points_follow_from_the_text(engine: Engine) -> None:
     rows = engine.fetch(with_prior(engine, contributions(engine), "query")).to_pylist()
     assert len(rows) == 3 * len(POINTS)
     assert {row["query"]: row["prior"] for row in rows} == POINTS
+
+
+def points_of(text: str, known: set[str]) -> int:
+    """The rule, one word after another."""
+    words = text.split(" ")
+    unknown = sum(word not in known for word in words)
+    return min(MOST_POINTS, 2 * (len(words) - 1) + unknown + 3 * any(digit in text for digit in "0123456789"))
+
+
+def test_long_texts_have_the_points_that_their_words_would_give(engine: Engine) -> None:
+    """Texts of five words or more are not looked at: nothing that they could hold changes their points."""
+    phrases = public_phrases()["phrase"].to_pylist()
+    known = {phrase for phrase in phrases if " " not in phrase}
+    draw = random.Random(7)
+    words = [*draw.sample(sorted(known), 200), "zzyqx", "2006", "", "x1"]
+    texts = sorted({" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(2_000)} - {""})
+    held = engine.upload(pa.table({"user": ["u"] * len(texts), "query": texts, "earliest": range(len(texts))}))
+    rows = engine.fetch(with_prior(engine, held, "query")).to_pylist()
+    assert {row["query"]: row["prior"] for row in rows} == {text: points_of(text, known) for text in texts}
 
 
 def test_sequences_have_the_points_of_their_queries(engine: Engine) -> None:

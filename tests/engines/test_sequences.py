@@ -17,7 +17,7 @@ from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists
-from querycloak.methods.sessions.method import MOST_KEYS, Sessions, sensitivity
+from querycloak.methods.sessions.method import CHARACTERS_PER_USER, MOST_KEYS, Sessions, sensitivity
 from tests.logs import Row, aol, write
 
 GAP = 30 * 60
@@ -215,6 +215,50 @@ def test_a_higher_threshold_releases_no_more(duckdb_engine: Engine, tmp_path: Pa
         numbers.append({tuple(row["queries"]) for row in method.release(log).table("sessions").to_pylist()})
     assert all(above < below for below, above in pairwise(numbers[:-1]))
     assert not numbers[-1]
+
+
+def affordable(sessions: list[list[str]], characters: int) -> list[list[str]]:
+    """sessions.md, work of one user: sessions in order, until they would have too many characters."""
+    counted, so_far = [], 0
+    for session in sessions:
+        so_far += (sum(map(len, session)) + len(session)) * 2 ** (len(session) - 1)
+        if so_far > characters:
+            break
+        counted.append(session)
+    return counted
+
+
+@pytest.mark.parametrize("variant", ["default", "paper"])
+def test_sessions_count_until_a_users_sequences_are_too_long(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    rows = [(u, t, q * (1 + 6 * int(t[4])), r, a) for u, t, q, r, a in some_rows(seed=5)]
+    method = a_method(4, 4, variant=variant, no_clicks=True)
+    whole = counted_by(method, read(write(tmp_path / "log.tsv", aol(rows)), engine=engine))
+    monkeypatch.setattr("querycloak.methods.sessions.count.CHARACTERS_PER_USER", 400)
+    counted = counted_by(method, read(tmp_path / "log.tsv", engine=engine))
+    cut = {user: affordable([s[:4] for s in sessions_of(rows, user)], 400) for user in {row[0] for row in rows}}
+    wanted: Keys = {}
+    for user, sessions in cut.items():
+        asked = [(user, f"{hour:02}:{i:02}:00", q, "", "") for hour, s in enumerate(sessions) for i, q in enumerate(s)]
+        wanted |= expected(asked, 4, 4, paper=variant == "paper")
+    assert counted == wanted != whole
+
+
+def test_the_sequences_of_one_user_are_bounded_in_characters(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """30 sessions of seven long queries are 3 MB; all their subsequences would be 200 MB."""
+    rows = [
+        ("u", f"{hour:02}:{20 * half + i:02}:00", f"{hour} {half} {i} {'x' * 16_000}", "", "")
+        for hour in range(15)
+        for half in range(2)
+        for i in range(7)
+    ]
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=duckdb_engine)
+    method = Sessions(noise=1, threshold=900, sessions_per_user=1, queries_per_session=7, gap_minutes=5, no_clicks=True)
+    table = method.contributions(log)["sessions"]
+    found = log.engine.fetch(table.agg(characters=table.queries.length().sum(), rows=table.count())).to_pylist()[0]
+    assert 0 < found["characters"] <= CHARACTERS_PER_USER
+    assert found["rows"] == 120 * 2  # 112,000 characters each, 64 times: of two of them 14 million
 
 
 TABLE_4 = [

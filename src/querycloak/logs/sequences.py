@@ -21,8 +21,6 @@ from querycloak.logs.searchlog import MINUTE
 _BETWEEN, _ESCAPE = "\x1f", "\x1e"
 _ESCAPED = {_ESCAPE: _ESCAPE + "0", _BETWEEN: _ESCAPE + "1"}
 _PLACES = 1024  # as in bounding.once_per_key: `earliest` is a time and a rank in one number
-MOST_CHARACTERS = 1 << 24
-"""How many characters the subsequences of one user may have in all; sessions from there on do not count."""
 
 
 def session_queries(rows: ir.Table, gap_minutes: float, most: int) -> ir.Table:
@@ -60,21 +58,21 @@ def first_sessions(sessions: ir.Table, most: int) -> ir.Table:
     return numbered.filter(numbered.place < most).drop("place")
 
 
-def affordable_sessions(sessions: ir.Table, most: int) -> ir.Table:
-    """Each user's first sessions as far as their subsequences have at most `MOST_CHARACTERS`: the others do not count.
+def affordable_sessions(sessions: ir.Table, most: int, characters: int) -> ir.Table:
+    """Each user's first sessions, as far as their subsequences have this number of characters in all.
 
-    A session of n queries has each of them in 2^(n-1) subsequences, so a few megabytes of one user could fill any memory.
+    A session of n queries has each of them in 2^(n-1) subsequences: a few megabytes of one user could fill any memory.
     """
     queries = [sessions[f"q{i}"] for i in range(most)]
-    number, characters = (
+    number, long = (
         sum((value.cast("int64") for value in values), start=ibis.literal(0, "int64"))
-        for values in ([q.notnull() for q in queries], [q.length().fill_null(0) + 1 for q in queries])
+        for values in ([q.notnull() for q in queries], [(q.length() + 1).fill_null(0) for q in queries])
     )
     times = number.cases(*[(n, ibis.literal(1 << (n - 1), "int64")) for n in range(2, most + 1)])
     order = ibis.window(group_by=sessions.user, order_by=sessions.began, preceding=None, following=0)
-    written = sessions.mutate(characters=times * characters)
-    so_far = written.mutate(characters=written.characters.sum().over(order))
-    return so_far.filter(so_far.characters <= MOST_CHARACTERS).drop("characters")
+    written = sessions.mutate(written=times * long)
+    so_far = written.mutate(written=written.written.sum().over(order))
+    return so_far.filter(so_far.written <= characters).drop("written")
 
 
 def subsequences(sessions: ir.Table, most: int, *, escape: bool) -> ir.Table:

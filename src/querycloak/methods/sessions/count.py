@@ -8,6 +8,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
+from querycloak.methods.sessions.method import CHARACTERS_PER_USER
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -19,7 +20,7 @@ def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, r
     sessions = sequences.session_queries(log.rows, gap_minutes, bounds.queries)
     if records:
         sessions = sequences.first_sessions(sessions, bounds.sessions)
-    sessions = sequences.affordable_sessions(sessions, bounds.queries)
+    sessions = sequences.affordable_sessions(sessions, bounds.queries, CHARACTERS_PER_USER)
     found = sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
     return found if records else sequences.once_per_sequence(found)
 

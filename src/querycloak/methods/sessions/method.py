@@ -33,6 +33,8 @@ TABLE = "sessions"
 GAP_MINUTES = 30
 LONGEST_SESSION = 10
 MOST_KEYS = 250
+CHARACTERS_PER_USER = 1 << 24
+"""How long the sequences of one user may be in all: sessions that come after that do not count (sessions.md)."""
 QUERIES_IF_CHOSEN = 3
 """How many queries of a session count where the other bounds are chosen on the log."""
 
@@ -270,6 +272,7 @@ class Sessions(KeysMethod):
             "queries_per_session": self.bounds.queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
+            "characters_per_user": CHARACTERS_PER_USER,
             "split": self.split,
             "priors": self.priors,
         }
