@@ -12,6 +12,7 @@ from unittest import mock
 
 from querycloak.present.cli import app
 from querycloak.present.running import run
+from tests.message_law import not_options_of
 
 Done = subprocess.CompletedProcess[str]
 
@@ -34,6 +35,8 @@ def in_process(*arguments: str | Path, tmp: Path | None = None, **environment: s
         contextlib.redirect_stderr(err),
     ):
         code = run(lambda: app(words, prog_name="querycloak", standalone_mode=False))
+    if code:
+        assert not_options_of(words, err.getvalue()) == set(), err.getvalue()
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 

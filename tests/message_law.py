@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from querycloak.errors import QuerycloakError
+from querycloak.present.cli import app
 from querycloak.present.error_line import error_line, options
 from querycloak.sentence import Sentence
 
@@ -24,6 +27,18 @@ QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 def compound_options() -> frozenset[str]:
     """Options of several words, as Python writes them."""
     return frozenset(option[2:].replace("-", "_") for option in options() if "-" in option.removeprefix("--"))
+
+
+def not_options_of(words: list[str], told: str) -> set[str]:
+    """Options that a command's error speaks of, but that neither were typed nor can be: another command's."""
+    command: Any = get_command(app)
+    for word in words:
+        if not hasattr(command, "list_commands") or word not in command.list_commands(None):
+            break
+        command = command.get_command(None, word)
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    before_a_whole_command = QUOTED.sub("", told).split("querycloak ")[0]
+    return set(re.findall(r"--[a-z][a-z-]*", before_a_whole_command)) - own - set(words) - {"--help"}
 
 
 def breaks_the_law(error: QuerycloakError) -> str | None:

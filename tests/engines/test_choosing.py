@@ -112,7 +112,7 @@ def test_what_has_no_bound_to_tune() -> None:
     for method, message in (
         (KAnonymity(min_users=5), "k-anonymity, default variant, has no bound to tune"),
         (Clicks(noise=1, threshold=9, variant="paper"), "clicks, paper variant, has no bound to tune"),
-        (Clicks(**BUDGET, per_user=4), "tune tries every bound: leave --per-user out"),
+        (Clicks(**BUDGET, per_user=4), "tune tries every bound: leave per_user out"),
     ):
         with pytest.raises(ParameterError, match=message):
             tunable(method)

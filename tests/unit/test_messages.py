@@ -14,8 +14,10 @@ from string import Formatter
 import pytest
 
 import querycloak
+from querycloak.errors import InputError
 from querycloak.present.error_line import options
-from tests.message_law import COMPOUND, compound_options
+from querycloak.sentence import Sentence
+from tests.message_law import COMPOUND, breaks_the_law, compound_options, not_options_of
 
 SOURCE = Path(querycloak.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -100,3 +102,19 @@ def test_every_field_of_a_sentence_is_given_or_is_an_option(path: Path) -> None:
             continue
         assert given <= set(fields), f"{where}: given and not said: {given - set(fields)}"
         assert set(fields) - given <= known, f"{where}: no option of any command: {set(fields) - given - known}"
+
+
+@pytest.mark.any_words
+def test_the_law_can_be_broken() -> None:
+    assert breaks_the_law(InputError("give --per-user less"))
+    assert breaks_the_law(InputError("give per_user less"))
+    assert breaks_the_law(InputError(Sentence("give {per_user} less, for 'per_user' and \"--x\" were typed"))) is None
+    told = "querycloak: look with --set-aside FILE, or querycloak inspect --gap-minutes 3"
+    assert not_options_of(["release", "clicks", "x"], told) == {"--set-aside"}
+    assert not_options_of(["inspect", "x"], told) == set()
+    source = (
+        "refuse('x', 'below per_user', 1, f'give --{name} or so'); Sentence('{per_user} of max_bad is', a='say --a b')"
+    )
+    assert [text for _, text in spelled_out(texts_in(ast.parse(source), set()))] == [
+        "below per_user", "give --", " of max_bad is", "say --a b",
+    ]  # fmt: skip
