@@ -48,7 +48,7 @@ def test_guarantee_as_json_without_data() -> None:
     done = in_process("guarantee", "clicks", "--variant", "paper", "--per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
-    assert list(told) == ["method", "variant", "parameters", "claimed", "proven"]
+    assert list(told) == ["method", "variant", "parameters", "claimed", "proven", "tables"]
     assert (told["claimed"]["epsilon"], round(told["claimed"]["delta"], 9)) == (8.0, 2.25e-7)
     assert told["proven"]["epsilon"] == 8.0
     assert told["proven"]["delta"] <= 5.7e-8

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import option, options_of, options_text
@@ -27,11 +27,13 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.privacy.chance.randomness import Randomness
     from querycloak.privacy.composing.composition import Composed
     from querycloak.privacy.composing.draws import Draw
+    from querycloak.privacy.prices.reach import Route
+    from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_SEALED = ("warnings", "describe", "composition", "bill", "payment", "release")
+_SEALED = ("warnings", "describe", "composition", "bill", "payment", "release", "for_users", "for_error")
 _BUG = "this is a bug in the method"
 
 
@@ -48,6 +50,8 @@ class Drawn:
     """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
     remarks: Sequence[str] = ()
     """For whoever runs it, and nobody else."""
+    reach: Mapping[str, TableReach] = field(default_factory=dict)
+    """What counts are worth, of tables for which only the draw could tell."""
 
 
 @runtime_checkable
@@ -113,6 +117,33 @@ class Method(ABC):
     def draws(self) -> Sequence[Draw]:
         """What will be drawn, so that several releases can be added up tightly; empty: only the guarantee counts."""
         return ()
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """How keys of each table come out: of several ways each, for only the log decides which it will be.
+
+        Tables are left out whose keys no number of users can be said to bring out, before any data.
+        """
+        return {}
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """For each table what its counts are worth, before any data; a method that says nothing leaves it out."""
+        return {}
+
+    @final
+    @classmethod
+    def for_users(cls, users: int, **options: Any) -> Self:
+        """The method at the smallest epsilon, to three digits, with which keys of so many users come out (95 %)."""
+        from querycloak.methods.wishes import Wish, method_for
+
+        return method_for(cls, Wish(users), options)
+
+    @final
+    @classmethod
+    def for_error(cls, error: int, *, at_users: int, **options: Any) -> Self:
+        """The same, and with counts of such keys that noise carries no further than this, up or down (95 %)."""
+        from querycloak.methods.wishes import Wish, method_for
+
+        return method_for(cls, Wish(at_users, error), options)
 
     @property
     def campaign(self) -> int | None:
@@ -200,6 +231,7 @@ class Method(ABC):
             drawn = paid.counted.draw(drawing)
         if not isinstance(drawn, Drawn):
             raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")
+        reach = {**self.reach(), **drawn.reach}
         return Release(
             method=self.name,
             variant=self.variant,
@@ -215,6 +247,7 @@ class Method(ABC):
             log={"format": log.format, **describe_log(log.source.choices)},
             composition={} if composition is None else composition.to_json(),
             warnings=tuple(map(str, self.warnings(population_size))),
+            reach={table: reach[table] for table in drawn.tables if table in reach},
         )
 
     def _recorded(self) -> list[dict[str, Any]]:

@@ -69,6 +69,7 @@ def guarantee(
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
     releases: Annotated[int, typer.Option(help="How many such releases: what they come to together.")] = 1,
+    wishing: options.Wishing,
     composing: options.Composing,
     as_json: options.Json = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
@@ -81,7 +82,7 @@ def guarantee(
     together = method.composition(releases, composing.at_delta) if tightly or releases != 1 else None
     show_guarantee(
         method, as_json=as_json, plain_words=explain, population_size=population_size,
-        releases=releases, together=together, tightly=tightly,
+        releases=releases, together=together, tightly=tightly, solved=wishing.said,
     )  # fmt: skip
 
 
@@ -91,6 +92,7 @@ def release(
     *,
     out: Annotated[Path | None, typer.Option(help="The folder to write; it must not exist yet.")] = None,
     population_size: method_options.PopulationSize = None,
+    wishing: options.Wishing,
     charging: options.Charging,
     never_release: Annotated[Path | None, typer.Option(help="File of words or /patterns/ that never come out.")] = None,
     table_format: Annotated[
@@ -121,7 +123,7 @@ def release(
     together = method.composition(at_delta=composing.at_delta) if composing.tightly else None
     book = charging.book()
     if dry_run:
-        releasing.show_dry_run(method, log, book, charging.population, as_json=as_json)
+        releasing.show_dry_run(method, log, book, charging.population, as_json=as_json, solved=wishing.said)
         say_all(cautions)
         return
     folder = releasing.check_first(method, out, book, charging.population)
@@ -215,7 +217,7 @@ def describe_release(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     as_json: options.Json = False,
 ) -> None:
-    """Show what a release is, what its counts are worth, and what it can serve."""
+    """Show what a release is, and what it can serve."""
     from querycloak.present.commands.describe_command import show_description
 
     show_description(release, as_json=as_json)

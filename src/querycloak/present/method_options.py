@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.option import Option, options_of
 from querycloak.methods.registry import METHODS, method_class
-from querycloak.present.options import with_groups
+from querycloak.present.options import Wishing, with_groups
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -75,7 +76,8 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
     names = {each.name for each in own}
 
     def run(**given: Any) -> None:
-        method = kind(**{name: value for name, value in given.items() if name in names and value is not None})
+        wishing = Wishing(**{each.name: given.get(each.name) for each in fields(Wishing)})
+        method = wishing.method(kind, {name: given[name] for name in names if given[name] is not None})
         command(method=method, **{name: value for name, value in given.items() if name not in names})
 
     shared = list(inspect.signature(command).parameters.values())[1:]

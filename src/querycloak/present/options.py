@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from querycloak.sentence import Sentence
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
     from querycloak.logs.searchlog import Prepared, SearchLog
+    from querycloak.methods.method import Method
     from querycloak.privacy.books.ledger import Ledger
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
@@ -34,6 +35,9 @@ Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFK
 ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]
 MaxBad = Annotated[float, typer.Option(help="The share of bad rows from which a log is refused.")]
 SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, as they stand.")]
+ForUsers = Annotated[int | None, typer.Option(help="Solve for epsilon: keys of this many users come out (95 %).")]
+ForError = Annotated[int | None, typer.Option(help="Solve for epsilon: noise carries a count no further (95 %).")]
+AtUsers = Annotated[int | None, typer.Option(help="With --for-error: how many users the key has.")]
 GapMinutes = Annotated[float, typer.Option(help="The pause that ends a session.")]
 EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, spark://host:port or sc://host:port.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")]
@@ -121,6 +125,36 @@ class Composing(OptionGroup):
         if self.at_delta is not None and self.composition != "pld":
             raise ParameterError(Sentence("{at_delta} goes with {composition:pld}; sums have the sum of deltas"))
         return self.composition == "pld"
+
+
+@dataclass(frozen=True)
+class Wishing(OptionGroup):
+    """What is wanted of counts, from which epsilon follows."""
+
+    for_users: ForUsers = None
+    for_error: ForError = None
+    at_users: AtUsers = None
+
+    def method(self, kind: type[Method], options: Mapping[str, Any]) -> Method:
+        """The method with these options, at the epsilon that is given or at the one that is solved for."""
+        if self.for_error is None and self.at_users is not None:
+            raise ParameterError(Sentence("{at_users} goes with {for_error}: how far noise may carry a count"))
+        if self.for_error is not None and (self.at_users is None or self.for_users is not None):
+            raise ParameterError(Sentence("{for_error} goes with {at_users}, the users of a key, and not {for_users}"))
+        if self.for_users is not None:
+            return kind.for_users(self.for_users, **options)
+        if self.for_error is not None and self.at_users is not None:
+            return kind.for_error(self.for_error, at_users=self.at_users, **options)
+        return kind(**options)
+
+    @property
+    def said(self) -> str | None:
+        """The wish as a line for people, if there is one."""
+        if self.for_users is not None:
+            return f"smallest with which keys of {self.for_users:,} users come out (95 %, worse end)"
+        if self.for_error is not None:
+            return f"smallest with which keys of {self.at_users:,} users come out within {self.for_error:,} (95 %)"
+        return None
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,6 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
     rule = TableReach.of_rule("users", Range(5, 5))
     for each in (one, two, both, nothing, rule):
         assert TableReach.from_json(each.to_json()) == each
-    assert both.hits(200, 20) == min(one.hits(200, 20), two.hits(200, 20))
-    assert nothing.hits(10**6, 10**6) == 0
     with pytest.raises(ParameterError, match="reach must be an object with the keys counts, "):
         TableReach.from_json({"counts": "users"})
 

@@ -112,7 +112,7 @@ def test_lines_for_people() -> None:
     assert REACH.lines() == [
         "count: users who asked the query",
         "95 % margin of a count: 3 up or down",
-        "users that a row needs: 19 for a probability of 50 %, 21 for 95 %",
+        "users who bring a row out: 19 with probability 50 %, 21 with 95 %",
         "rows that nobody asked for: at most 0.25 expected",
         "A note of the method.",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.affinity.neighbourhood import Explained
     from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.releases.tables import Table
 
 DEFAULT_CONCEPT_USERS = 0.0001
@@ -104,6 +105,16 @@ class Affinity(Method):
     def millionths(self) -> int:
         """theta as the whole number that cosines are compared with."""
         return int(stated(self.theta) * _MILLION)
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """From one user, if queries like it bring enough together, to as many as are needed alone."""
+        from querycloak.methods.counted_users import NO_COUNT
+        from querycloak.privacy.prices.reach import Range
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        users = Range(1, max(self.k, self.min_word_users))
+        note = "A query of one user comes out if queries like it bring enough users together."
+        return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Count degrees and filter."""

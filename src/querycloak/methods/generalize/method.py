@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
@@ -59,6 +61,16 @@ class Generalize(Method):
             because=f"queries become concepts of WordNet, general enough for {self.min_users} users to share each, "
             "and are left out where only the root would be (generalize.md)",
         )
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """The rule itself, about concepts."""
+        from querycloak.methods.counted_users import NO_COUNT
+        from querycloak.privacy.prices.reach import Range
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        users = Range(self.k, self.k)
+        note = "Users are those of a concept, or of anything below it that too few asked for."
+        return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Match, count users of concepts, cut."""

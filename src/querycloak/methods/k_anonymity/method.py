@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.releases.tables import Table
 
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
@@ -91,6 +93,24 @@ class KAnonymity(Method):
         else:
             rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
         return f"{rule} (k_anonymity.md)"
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """The rule itself: exact counts, from so many users on."""
+        from querycloak.methods.counted_users import NO_COUNT, TABLES
+        from querycloak.privacy.prices.reach import Range
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        def exact(table: str, users: int, *notes: str) -> TableReach:
+            return TableReach.of_rule(f"{TABLES[table].holders}, all of them", Range(users, users), notes=notes)
+
+        if self.preset:
+            note = f"A pair comes out only if its query does: from {DMA_QUERY_USERS} users of the query on."
+            return {"queries": exact("queries", DMA_QUERY_USERS), "clicks": exact("clicks", DMA_PAIR_USERS, note)}
+        if self.keys == "log":
+            users = Range(self.k, self.k)
+            return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0)}
+        table = str(self.keys)
+        return {table: exact(table, self.k)}
 
     def count(self, log: SearchLog) -> Counted:
         """Nothing yet: the engine counts when the tables are made, after the rows were checked."""

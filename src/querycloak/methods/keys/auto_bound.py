@@ -17,6 +17,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.privacy.composing.draws import Draw
+    from querycloak.privacy.prices.table_reach import TableReach
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -37,6 +38,10 @@ class Planned(Protocol):
 
     def proven(self) -> Guarantee:
         """What it guarantees alone."""
+        ...
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """What its counts are worth."""
         ...
 
 

@@ -69,7 +69,8 @@ class TablesAtAnyBound:
         }
         for table, each in counted.items():
             tables[table] = self.published(table, each.release(randomness).table)
-        return Drawn(tables, counts_of(next(iter(chosen.plans.values()))), parameters=chosen.parameters())
+        counts = counts_of(next(iter(chosen.plans.values())))
+        return Drawn(tables, counts, parameters=chosen.parameters(), reach=chosen.reach())
 
 
 def count_at_chosen_bound(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
     from querycloak.privacy.chance.randomness import Randomness
     from querycloak.privacy.composing.draws import Draw
+    from querycloak.privacy.prices.reach import Route
+    from querycloak.privacy.prices.table_reach import TableReach
 
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 64, 4
@@ -37,6 +39,11 @@ _UNPROTECTED_BY_SAMPLING = (
     "how often each pair comes out, and which pairs: computed from the log without noise",
     "what users who are drawn did: all rows of a drawn user stand under one name",
     "that nothing could be released, or not as much as was asked: an error tells whoever runs it",
+)
+_FITTED = (
+    "The margin is that of a pair's noisy total, before totals are fitted to how many pairs made-up users have; an "
+    "objective other than size changes totals on purpose, and there is no margin then.",
+    "Every user is made up. That nobody asked for a row means here that nobody clicked the pair.",
 )
 _BITS = 128
 
@@ -197,6 +204,31 @@ class Optimal(Method):
             "that a user of the log is drawn and appears under a made-up name; unless it is far below one divided by "
             "the number of users, it protects nobody (methods/optimal/optimal.md)",
         )
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """Pairs pass a threshold before users are made up of them; the paper variant has no such thing."""
+        from querycloak.privacy.prices.reach import Route, Stage
+
+        return {} if self.plan is None else {"log": [Route((Stage(self.plan.pair_noise, self.plan.pair_threshold),))]}
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """What the noise of pairs tells; the paper variant computes from the log what comes out, so that none does."""
+        from querycloak.methods.counted_users import alone, cut_off
+        from querycloak.privacy.prices.reach import rows_of_one_user
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        if self.plan is None:
+            note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
+            return {"log": TableReach("how often this user was drawn for the pair", notes=(note,))}
+        plan = self.plan
+        own = rows_of_one_user(plan.pair_noise, plan.pair_threshold, plan.per_user)
+        found = TableReach.of_route(
+            self.routes()["log"][0],
+            "1 in every row: a made-up user has the pair; the rows of a pair add up to the users who clicked it, each "
+            f"counted for the first {plan.per_user} pairs only; plus {plan.pair_noise.words}",
+            notes=[*_FITTED, cut_off("clicks", plan.per_user), alone(own)],
+        )
+        return {"log": found if self.objective == "size" else replace(found, margin95=None)}
 
     def draws(self) -> Sequence[Draw]:
         """What is drawn, for whoever adds up."""

@@ -17,6 +17,7 @@ from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.method import quiet_threshold
+from querycloak.methods.query_pool.reached import of_pairs
 from querycloak.privacy.chance.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Pooling:
         if "transitions" in method.bounds:
             pairs = PublicKeys({"query": names, "next_query": names}, different=True)
             tables["transitions"] = self._released_pairs(self.transitions(released), pairs, "transitions", randomness)
-        return Drawn(tables, counts="public-keys")
+        return Drawn(tables, counts="public-keys", reach=of_pairs(method, len(names)))
 
     def _released_queries(self, randomness: Randomness) -> pa.Table:
         noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]

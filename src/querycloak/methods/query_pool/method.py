@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,8 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.prices.reach import Route
+    from querycloak.privacy.prices.table_reach import TableReach
 
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
 PER_USER = {"default": 4, "paper": 100}  # the paper does not say: 100 comes nearest to its epsilon, 29.99 at b = 10
@@ -242,6 +244,20 @@ class QueryPool(Method):
     def proven(self) -> Guarantee:
         """What query_pool.md proves."""
         return self._guarantees[1]
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """Queries, and clicks by a threshold; that of other pairs follows from how many queries come out."""
+        from querycloak.privacy.prices.reach import Route, Stage
+
+        most = self.bounds["queries"] if self.variant == "paper" else 1
+        tables = ["queries", *(["clicks"] if self.clicks == "threshold" else [])]
+        return {table: [Route((Stage(self.noises[table], self.thresholds[table]),), most=most)] for table in tables}
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """What noise and thresholds tell; those of pairs of public keys, for as few and as many queries as can be."""
+        from querycloak.methods.query_pool.reached import of_paper_pool, of_pool
+
+        return of_paper_pool(self) if self.variant == "paper" else of_pool(self)
 
     def count(self, log: SearchLog) -> Counted:
         """Bound and count; what is counted after the first draw reads what that released, and nothing else new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.words.taxonomy import Taxonomy
 
 WORDNET = "wordnet"
@@ -222,6 +224,14 @@ class Semantic(Method):
         """Where what each user has spent is kept, later releases may go on with the rest."""
         kept = self.budget_per == "user" and self.criterion != "hbdp"
         return self.max_queries if kept else None
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """Nothing is counted and nothing needs users: every search comes out as something."""
+        from querycloak.methods.counted_users import NO_COUNT
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        note = "What stands in a row was drawn at random: read how often topics occur, never a single row."
+        return {"log": TableReach(NO_COUNT, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Look at the taxonomy, and count the searches."""

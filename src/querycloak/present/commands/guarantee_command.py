@@ -30,17 +30,18 @@ def show_guarantee(
     releases: int = 1,
     together: Composed | None = None,
     tightly: bool = False,
+    solved: str | None = None,
 ) -> None:
-    """Print claimed beside proven; if asked, also what several such releases come to."""
+    """Print claimed beside proven, and what counts will be worth; if asked, also what several such come to."""
     cautions = method.warnings(population_size)
     if as_json:
-        shown = method.describe()
+        shown = {**method.describe(), "tables": reach_of(method)}
         if together is not None:
             shown["composition"] = {"releases": releases, **together.to_json()}
         json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write("\n".join(guarantee_lines(method)) + "\n")
+        sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, solved)]) + "\n")
         if together is not None:
             from querycloak.privacy.composing.composition import ONE_STEP
 
@@ -77,6 +78,21 @@ def guarantee_lines(method: Method) -> list[str]:
             lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
     said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
     return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+
+
+def reach_of(method: Method) -> dict[str, Any]:
+    """What counts will be worth, by table, as `describe --json` will print it."""
+    return {table: reach.to_json() for table, reach in method.reach().items()}
+
+
+def reach_lines(method: Method, solved: str | None = None) -> list[str]:
+    """What counts will be worth, and what epsilon was solved for if it was."""
+    lines = [f"epsilon {method.proven().numbers[0]:g}: {solved}"] if solved else []
+    for table, reach in method.reach().items():
+        lines += ["", f"{table}:"]
+        for text in reach.lines():
+            lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return lines
 
 
 def shown_parameters(parameters: Mapping[str, Any]) -> str:

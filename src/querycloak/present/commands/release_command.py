@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
-from querycloak.present.commands.guarantee_command import guarantee_lines
+from querycloak.present.commands.guarantee_command import guarantee_lines, reach_lines, reach_of
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.parameters import refuse
 
@@ -40,16 +40,23 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
 
 
 def show_dry_run(
-    method: Method, logs: list[str], ledger: Ledger | None, population: str | None, *, as_json: bool
+    method: Method,
+    logs: list[str],
+    ledger: Ledger | None,
+    population: str | None,
+    *,
+    as_json: bool,
+    solved: str | None = None,
 ) -> None:
-    """What would be promised, charged and read; nothing is read."""
+    """What would be promised, charged and read, and what counts would be worth; nothing is read."""
     method.check_inputs()
     size = sum(_size(log) for log in logs)
     payment = method.payment(ledger, population)
     account = payment.check()
     if as_json:
         charge_to = account and {"population": population, "account": account.to_json()}
-        json.dump({**method.describe(), "charge": charge_to, "log_bytes": size}, sys.stdout)
+        shown = {**method.describe(), "tables": reach_of(method), "charge": charge_to, "log_bytes": size}
+        json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
         return
     proven = method.proven()
@@ -63,7 +70,8 @@ def show_dry_run(
         price = "epsilon {}, delta {}".format(*map(shown_up, proven.numbers))
         charge = f"{price} to {population}, which has enough left{step}"
     charged = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
-    lines = [*guarantee_lines(method), "", *charged, f"log: {size:,} bytes", "nothing was read"]
+    promised = [*guarantee_lines(method), *reach_lines(method, solved)]
+    lines = [*promised, "", *charged, f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,7 @@ class TableReach:
     """What `count` counts in a table, how far noise may carry it, and how many users bring a row out.
 
     A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
-    asked for. `routes` are how keys come out, for whoever solves for a budget; they are not written down.
+    asked for.
     """
 
     counts: str
@@ -30,14 +30,13 @@ class TableReach:
     users95: Range | None = None
     spurious: float | None = None
     notes: tuple[str, ...] = ()
-    routes: tuple[Route, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of_route(cls, route: Route, counts: str, *, spurious: float = 0.0, notes: Iterable[str] = ()) -> TableReach:
         """The reach of keys that come out by one route."""
         margin = Range(route.margin, route.margin)
         users = route.users(Fraction(1, 2)), route.users(LIKELY)
-        return cls(counts, margin, *users, spurious, tuple(notes), (route,))
+        return cls(counts, margin, *users, spurious, tuple(notes))
 
     @classmethod
     def of_rule(cls, counts: str, users: Range, *, notes: Iterable[str] = ()) -> TableReach:
@@ -50,16 +49,11 @@ class TableReach:
         listed = list(candidates)
         margin, users50, users95 = (_over(getattr(each, name) for each in listed) for name in _RANGES)
         spurious = [each.spurious for each in listed if each.spurious is not None]
-        routes = tuple(route for each in listed for route in each.routes)
-        return cls(counts, margin, users50, users95, max(spurious, default=None), tuple(notes), routes)
+        return cls(counts, margin, users50, users95, max(spurious, default=None), tuple(notes))
 
     def with_notes(self, *notes: str) -> TableReach:
         """The same with more to say."""
         return replace(self, notes=(*self.notes, *notes))
-
-    def hits(self, users: int, error: int) -> float:
-        """The chance that a key of so many users comes out with a count off by at most so much: the worst route's."""
-        return min((route.hits(users, error) for route in self.routes), default=0.0)
 
     def lines(self) -> list[str]:
         """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
@@ -68,8 +62,8 @@ class TableReach:
             exact = self.margin95.high == 0
             said.append(f"95 % margin of a count: {'none, it is exact' if exact else f'{self.margin95} up or down'}")
         if self.users50 is not None and self.users95 is not None:
-            needed = f"{self.users50} for a probability of 50 %, {self.users95} for 95 %"
-            said.append(f"users that a row needs: {needed if self.users50 != self.users95 else self.users50}")
+            likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"
+            said.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
         if self.spurious is not None:
             rows = f"at most {self.spurious:.2g} expected" if self.spurious else "none"
             said.append(f"rows that nobody asked for: {rows}")

@@ -1,0 +1,105 @@
+"""What the counts of each table count, what bounds cut off, and what plans reach, in the words of cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from querycloak.privacy.chance.exact import four_digits_up
+from querycloak.privacy.prices.reach import Route
+from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.prices.weighted import WeightedPlan
+
+
+class Words(NamedTuple):
+    """How a table's rows are spoken of: who counts, what a key is called, and what a record is in papers' variants."""
+
+    holders: str
+    keys: str
+    records: str
+
+
+TABLES: Mapping[str, Words] = {
+    "queries": Words("users who asked the query", "queries", "searches for the query"),
+    "clicks": Words("users who clicked the result for the query", "pairs of query and url", "clicks on the result"),
+    "transitions": Words("users who asked the one right after the other", "transitions", "transitions of the kind"),
+    "sessions": Words(
+        "users who asked these queries in this order within one session", "sequences", "sequences of the kind"
+    ),
+}
+NO_COUNT = "there is no count: each row stands for one search or click"
+_ONE_KEY = "; on the synthetic standard log, one pair per user makes counts 90 % too low"
+
+
+def counted(table: str, bound: int, noise: str = "") -> str:
+    """Whom a count counts, at most once per key and only for the first keys of each."""
+    words = TABLES[table]
+    first = "one" if bound == 1 else f"{bound} {words.keys}"
+    return f"{words.holders}; each user counts for the first {first} only{noise and f'; plus {noise}'}"
+
+
+def counted_records(table: str, bound: int, noise: str) -> str:
+    """What a count counts where papers bound records: one user may count several times."""
+    return f"{TABLES[table].records}; of each user the first {bound} count, perhaps all for one row; plus {noise}"
+
+
+def cut_off(table: str, bound: int) -> str:
+    """What the bound does to counts, which no margin tells."""
+    words = TABLES[table]
+    known = _ONE_KEY if bound == 1 and table == "clicks" else ""
+    return (
+        f"A user of more than {bound:,} {words.keys} is missing from the later ones. That is in no margin, and makes "
+        f"counts too low{known}."
+    )
+
+
+def of_plan(table: str, plan: TablePlan) -> TableReach:
+    """What a table with this plan reaches."""
+    noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
+    if isinstance(plan, WeightedPlan):
+        return _of_weights(table, plan, noted)
+    published = plan.route().fresh or plan.noise
+    return TableReach.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
+
+
+def _of_weights(table: str, plan: WeightedPlan, noted: Iterable[str]) -> TableReach:
+    words = TABLES[table]
+    told = (
+        f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
+        f"out, among the user's first {plan.per_user}; plus {plan.counting.words}, and at least 1"
+    )
+    range_of = f"The range of users runs from users of this key alone to users of {plan.per_user} {words.keys} each"
+    supposed = "whose weights are equal"
+    if plan.scouts:
+        supposed = "if the scouting rounds leave all keys of a user alike; they mostly do better (reach.md)"
+    if plan.priors:
+        supposed += "; public priors are taken to be the same for all of them"
+    return TableReach.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
+
+
+def paper_route(plan: TablePlan) -> Route:
+    """How a key comes out where one user may add as much as the bound to a single count."""
+    return replace(plan.route(), most=plan.per_user)
+
+
+def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
+    """What a table of a paper's variant reaches."""
+    route = paper_route(plan)
+    told = counted_records(table, plan.per_user, (route.fresh or plan.noise).words)
+    spread = f"The range of users runs from users who add {plan.per_user} each to this row to users who add 1."
+    return TableReach.of_route(route, told, notes=[spread])
+
+
+def at_some_bound(table: str, candidates: Iterable[TableReach]) -> TableReach:
+    """What a table reaches whose bound is chosen on the log."""
+    note = "The bound is chosen when the log is released: all ranges run over the plans that it may choose."
+    told = f"{TABLES[table].holders}; how many {TABLES[table].keys} of a user count is chosen on the log; plus noise"
+    return TableReach.over(candidates, told, notes=[note])
+
+
+def alone(rows_of_one_user: float) -> str:
+    """How many rows are expected that one person alone stands behind."""
+    rows = four_digits_up(rows_of_one_user * 1e6)
+    return f"Rows that one person alone stands behind: at most {rows:.3g} expected in a million users."

@@ -1,0 +1,83 @@
+"""What a query pool's counts are worth, before any data; pairs by how many queries come out before (reach.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from querycloak.methods.counted_users import alone, counted, counted_records, cut_off
+from querycloak.methods.query_pool.method import quiet_threshold
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.prices.reach import Range, Route, Stage, margin, rows_of_nobody, rows_of_one_user
+from querycloak.privacy.prices.table_reach import TableReach
+
+if TYPE_CHECKING:
+    from querycloak.methods.query_pool.method import QueryPool
+
+_LATER = "A row's threshold follows from how many queries come out: the range of users is over all numbers of them."
+
+
+def of_pool(method: QueryPool) -> dict[str, TableReach]:
+    """Queries, clicks by threshold, and pairs of public keys for as few and as many released queries as can be."""
+    pool = method.lists["pool"].size
+    found = {"queries": _drawn(method, "queries", keys=pool, public=not method.off_pool)}
+    if method.clicks == "threshold":
+        found["clicks"] = _drawn(method, "clicks", keys=0, public=False)
+    few, many = of_pairs(method, 2), of_pairs(method, pool)
+    for table in few:
+        notes = [_LATER, *few[table].notes]
+        found[table] = TableReach.over((few[table], many[table]), few[table].counts, notes=notes)
+    return found
+
+
+def of_pairs(method: QueryPool, queries: int) -> dict[str, TableReach]:
+    """Transitions, and clicks on public urls, if so many queries came out."""
+    keys = {"transitions": queries * (queries - 1)} if "transitions" in method.bounds else {}
+    if "urls" in method.lists:
+        keys["clicks"] = queries * method.lists["urls"].size
+    return {table: _of_pairs(method, table, max(1, number)) for table, number in keys.items()}
+
+
+def _of_pairs(method: QueryPool, table: str, keys: int) -> TableReach:
+    noise, bound = method.noises[table], method.bounds[table]
+    threshold = quiet_threshold(noise, keys)
+    return TableReach.of_route(
+        Route((Stage(noise, threshold),)),
+        counted(table, bound, noise.words),
+        spurious=rows_of_nobody(noise, threshold, keys),
+        notes=[cut_off(table, bound)],
+    )
+
+
+def _drawn(method: QueryPool, table: str, *, keys: int, public: bool) -> TableReach:
+    noise, threshold, bound = method.noises[table], method.thresholds[table], method.bounds[table]
+    notes = [cut_off(table, bound)]
+    if not public:
+        notes.append(alone(rows_of_one_user(noise, threshold, bound)))
+    return TableReach.of_route(
+        Route((Stage(noise, threshold),)),
+        counted(table, bound, noise.words),
+        spurious=rows_of_nobody(noise, threshold, keys),
+        notes=notes,
+    )
+
+
+def of_paper_pool(method: QueryPool) -> Mapping[str, TableReach]:
+    """Queries above a threshold; every click and transition of theirs that occurs, with noise."""
+    noise, threshold = method.noises["queries"], method.thresholds["queries"]
+    bound = method.bounds["queries"]
+    route = Route((Stage(noise, threshold),), most=bound)
+    told = counted_records("queries", bound, noise.words)
+    spurious = rows_of_nobody(noise, threshold, method.lists["pool"].size)
+    found = {"queries": TableReach.of_route(route, told, spurious=spurious)}
+    for table in ("clicks", "transitions"):
+        if table in method.bounds:
+            found[table] = _of_all_that_occurs(method.noises[table], table, method.bounds[table])
+    return found
+
+
+def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableReach:
+    one, off = Range(1, 1), margin(noise)
+    told = counted_records(table, bound, noise.words)
+    note = "Whatever one user did with a released query comes out: that is what makes this variant not private."
+    return TableReach(told, Range(off, off), one, one, 0.0, (note,))
