@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import shlex
+from importlib.metadata import EntryPoint
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from querycloak import errors
 from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.methods import registry
 from querycloak.present.error_line import error_line, options
 from querycloak.privacy.parameters import natural, number_above_zero, one_of, refuse, share, whole
 from querycloak.sentence import Action, Parameter, Sentence, listed
+from tests.commands import in_process
 
 # What comes from outside may say anything.
 pytestmark = pytest.mark.any_words
@@ -105,3 +108,14 @@ def test_a_bad_parameter_survives_whatever_its_value(value: object) -> None:
 def test_options_are_those_of_all_commands() -> None:
     assert {"--per-user", "--set-aside", "--ledger", "--users", "--max-neighbours", "--at-delta"} <= options()
     assert Parameter("two_draws").as_option() in options()
+
+
+def test_a_broken_method_of_another_package_does_not_break_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no.such.module:Method", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [broken])
+    options.cache_clear()
+    assert error_line(InputError(Sentence("{per_user} and {wait_seconds}"))) == "--per-user and wait_seconds"
+    done = in_process("guarantee", "clicks", "--min-users", "3")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--min-users does not go with clicks" in done.stderr
+    options.cache_clear()

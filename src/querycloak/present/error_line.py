@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from querycloak.errors import QuerycloakError
-from querycloak.methods.registry import METHODS
+from querycloak.methods.registry import BUILT_IN, METHODS
 from querycloak.sentence import Action, Parameter, Sentence
 
 
@@ -32,7 +34,9 @@ def misuse(error: BaseException) -> str | None:
 def _piece(piece: Parameter | Action) -> str:
     if isinstance(piece, Action):
         return piece.as_typed()
-    return piece.as_option() if Parameter(piece.name).as_option() in options() else str(piece)
+    option = Parameter(piece.name).as_option()
+    # Methods that are loaded already are asked first: the option is nearly always theirs, and others take time to load.
+    return piece.as_option() if option in options(_loaded()) or option in options() else str(piece)
 
 
 def _foreign_option(error: BaseException) -> str | None:
@@ -45,17 +49,24 @@ def _foreign_option(error: BaseException) -> str | None:
 
 
 @cache
-def options() -> frozenset[str]:
-    """Every option of every command."""
+def options(methods: frozenset[str] | None = None) -> frozenset[str]:
+    """Every option of every command; of commands for methods, those of these methods, or of all."""
     from typer.main import get_command
 
     from querycloak.present.cli import app
 
-    return frozenset(_options_of(get_command(app)))
+    left_out = frozenset() if methods is None else frozenset(iter(METHODS)) - methods
+    return frozenset(_options_of(get_command(app), left_out))
 
 
-def _options_of(command: Any) -> Iterator[str]:
+def _loaded() -> frozenset[str]:
+    return frozenset(name for name, place in BUILT_IN.items() if place.partition(":")[0] in sys.modules)
+
+
+def _options_of(command: Any, left_out: frozenset[str]) -> Iterator[str]:
     for parameter in command.params:
         yield from parameter.opts
     for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
-        yield from _options_of(command.get_command(None, name))
+        if name not in left_out:
+            with suppress(QuerycloakError):  # another package's method that cannot be loaded
+                yield from _options_of(command.get_command(None, name), left_out)
