@@ -12,7 +12,7 @@ from querycloak.methods.option import options_of
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.reach import LIKELY, Route
-from querycloak.sentence import Sentence
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
@@ -85,7 +85,7 @@ def _check(kind: type[Method], name: str, asked: int, options: Mapping[str, Any]
         refuse(name, f"left out with {kind.name}, which has no epsilon", asked, way_out)
     for given in ("epsilon", "noise", "threshold"):
         if options.get(given) is not None:
-            rule = Sentence(f"left out with {{{name}}}")
+            rule = Sentence("left out with {wish}", wish=Parameter(name))
             refuse(given, rule, options[given], "epsilon is what is solved for, and the rest follows from it")
 
 
