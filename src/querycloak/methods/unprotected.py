@@ -17,19 +17,41 @@ TWO_RELEASES = "the difference between two releases of one log"
 SEARCHES_OF_EACH = "how many searches each person has among the released"
 
 
-def several_accounts(enough: int | None = None) -> str:
-    """What accounts of one person can do where a threshold decides; so many are enough, if that is known."""
+def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: str = "text of their choice") -> str:
+    """What accounts of one person can do where a threshold decides (privacy/prices/poisoning.md).
+
+    one: how many bring out one text; at_once: a number of texts, and how many accounts bring them all out.
+    """
+    more = ""
+    if at_once is not None and at_once[0] > 1:
+        who = f"the same {one:,}" if at_once[1] == one else f"{at_once[1]:,}"
+        more = f"; {who} bring out {at_once[0]:,} at once"
     return (
-        f"what several accounts of one person do together: {enough or 'a few'} that do the same may well bring it out, "
-        "whatever it is"
+        f"what several accounts of one person do together: {one:,} bring out one {what} with a chance of about one "
+        f"half{more}"
     )
 
 
+def accounts_of_a_rule(k: int, what: str) -> str:
+    """What accounts of one person can do where a number of users decides, without noise."""
+    return f"{AGREED_ACCOUNTS}: {k:,} bring out any {what}, for certain, and any number of them at once"
+
+
 def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
-    """What a release by these plans leaves unprotected; without any, plans are chosen later."""
-    return (*ALWAYS, several_accounts(min((plan.enough_users for plan in plans), default=None)))
+    """What a release by these plans leaves unprotected; the table in which fewest accounts do counts."""
+    weakest = min(plans, key=lambda plan: plan.accounts_for(1))
+    texts = weakest.per_user
+    return (*ALWAYS, several_accounts(weakest.accounts_for(1), (texts, weakest.accounts_for(texts))))
+
+
+def with_any_bound(smallest: TablePlan, largest: TablePlan) -> tuple[str, ...]:
+    """The same where the bound is chosen on the log: one text at the smallest bound, most texts at the largest."""
+    texts = largest.per_user
+    return (*ALWAYS, several_accounts(smallest.accounts_for(1), (texts, largest.accounts_for(texts))))
 
 
 def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:
     """The same where one user may add as much as the bound to a single count."""
-    return (*ALWAYS, several_accounts(min(plan.threshold // plan.per_user + 1 for plan in plans)))
+    weakest = min(plans, key=lambda plan: plan.threshold // plan.per_user)
+    one = weakest.threshold // weakest.per_user + 1
+    return (*ALWAYS, several_accounts(one, (weakest.per_user, weakest.threshold + 1)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.method import Counted, Drawn, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
 from querycloak.privacy.chance.exact import stated
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONCEPT_USERS = 0.0001
 MOST_MIN_USERS = 1_000_000
+PAPER_WORD_USERS = 2
 _MILLION = 1_000_000
 _UNPROTECTED = (
     *ALWAYS,
@@ -55,12 +56,16 @@ class Affinity(Method):
         help="How many users a word or phrase needs to count in comparing: below 1 a share of all users, else a "
         "number.",
     )
-    min_word_users: int = option(2, help="How many users every word of a released query needs. Higher is safer.")
+    min_word_users: int | None = option(
+        help="w: how many users every word of a released query needs; k if not given, 2 in the paper variant."
+    )
     max_neighbours: int | None = option(
         help="Keep at most this many neighbours of a query: less memory, and degrees become lower bounds."
     )
     keep_time: bool = option(False, help="Times come out too; nothing protects them.")
+    variant: Variant = option("default", help="paper: as published, with w = 2, to compare with.")
     k: int = field(init=False, repr=False)
+    w: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
@@ -69,7 +74,10 @@ class Affinity(Method):
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "theta", _checked_theta(self.theta))
         object.__setattr__(self, "concept_users", _checked_concept_users(self.concept_users))
-        whole("min_word_users", self.min_word_users, "say how many users each word needs, such as 6", least=2)
+        usual = PAPER_WORD_USERS if self.variant == "paper" else k
+        words = usual if self.min_word_users is None else self.min_word_users
+        w = whole("min_word_users", words, "say how many users each word needs, such as 10", least=2)
+        object.__setattr__(self, "w", w)
         if self.max_neighbours is not None:
             whole("max_neighbours", self.max_neighbours, "leave it out for exact degrees", least=1)
 
@@ -79,16 +87,27 @@ class Affinity(Method):
             "min_users": self.min_users,
             "theta": self.theta,
             "concept_users": self.concept_users,
-            "min_word_users": self.min_word_users,
+            "min_word_users": self.w,
             "max_neighbours": self.max_neighbours,
             "keep_time": self.keep_time,
         }
 
+    def claimed(self) -> Guarantee | None:
+        """What Carpineto and Romano say, in the paper variant."""
+        if self.variant != "paper":
+            return None
+        because = "as stated by Carpineto and Romano, 2015: every released query is protected by k users"
+        return Guarantee(kind="syntactic", unit="query", neighbours=None, k=self.k, because=because)
+
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
+        probe = (
+            "who else used a word (the word probe): whoever asks a frequent query with one more word, from "
+            f"{_accounts(self.w - 1)}, learns by what comes out whether anybody else used that word"
+        )
         accounts = (
-            f"{AGREED_ACCOUNTS}: {self.min_word_users} bring out a secret that stands beside a frequent word, "
-            f"{max(self.k, self.min_word_users)} anything"
+            f"{AGREED_ACCOUNTS}: {self.w:,} bring out any text that holds a frequent query, "
+            f"{max(self.k, self.w):,} any text at all, for certain, and any number of them at once"
         )
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
@@ -96,9 +115,9 @@ class Affinity(Method):
             unit="query",
             neighbours=None,
             k=self.k,
-            unprotected=(*_UNPROTECTED, accounts, *times),
+            unprotected=(*_UNPROTECTED, probe, accounts, *times),
             because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
-            f"{self.theta:g} or more to it, and if each of its words has {self.min_word_users} users (affinity.md)",
+            f"{self.theta:g} or more to it, and if each of its words has {self.w} users (affinity.md)",
         )
 
     @property
@@ -130,7 +149,7 @@ class Affinity(Method):
 
         from querycloak.methods.affinity.degrees import degrees_at, expand_log
 
-        expansion = expand_log(log, uses, self.concept_users, self.min_word_users, log.progress)
+        expansion = expand_log(log, uses, self.concept_users, self.w, log.progress)
         degrees = degrees_at(
             expansion,
             self.millionths,
@@ -155,13 +174,13 @@ class Affinity(Method):
 
     def cautions(self) -> Sequence[Sentence]:
         """Words of fewer users than a query needs come out with it."""
-        if self.min_word_users >= self.k:
+        if self.w >= self.k:
             return ()
         return (
             Sentence(
                 "words that only {users} users know come along with frequent ones, surnames among them; {more} holds "
                 "them back",
-                users=self.min_word_users,
+                users=self.w,
                 more=Parameter("min_word_users", str(self.k)),
             ),
         )
@@ -186,6 +205,10 @@ class _Passed:
         """Only names are drawn."""
         table = self.method.renamed(self.log, self.uses, self.passed, randomness)
         return Drawn({"log": table}, counts="exact", rows="alike")
+
+
+def _accounts(number: int) -> str:
+    return "one account" if number == 1 else f"{number:,} accounts"
 
 
 def _checked_theta(theta: object) -> float:

@@ -75,7 +75,7 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
     most = max(HIGHEST_DEGREE, min_users)
     uses = uses_of(log)
     log.checked()
-    expansion = expand_log(log, uses, method.concept_users, method.min_word_users, log.progress)
+    expansion = expand_log(log, uses, method.concept_users, method.w, log.progress)
     expanded = expansion.expanded
     text = _as_in_the_log(log, query)
     place = pc.index(expanded.queries, text).as_py()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
+from querycloak.methods.unprotected import ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES, accounts_of_a_rule
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 
@@ -24,7 +24,6 @@ _UNPROTECTED = (
     *ALWAYS,
     "which concepts belong to one person: together they can name somebody, though each is shared by k users",
     "who asked for a concept: whoever knows all its users but one learns about that one",
-    AGREED_ACCOUNTS,
     SEARCHES_OF_EACH,
     "how finely concepts were split: it tells about how many asked for each",
     TWO_RELEASES,
@@ -57,7 +56,7 @@ class Generalize(Method):
             unit="user",
             neighbours=None,
             k=self.k,
-            unprotected=_UNPROTECTED,
+            unprotected=(*_UNPROTECTED, accounts_of_a_rule(self.k, "concept")),
             because=f"queries become concepts of WordNet, general enough for {self.min_users} users to share each, "
             "and are left out where only the root would be (generalize.md)",
         )

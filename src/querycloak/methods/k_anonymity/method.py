@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, TWO_RELEASES
+from querycloak.methods.unprotected import ALWAYS, TWO_RELEASES, accounts_of_a_rule
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 from querycloak.sentence import Parameter, Sentence
@@ -26,7 +26,6 @@ DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
     *ALWAYS,
     "exact numbers of users: whoever knows all users of a key but one learns about that one",
-    AGREED_ACCOUNTS,
     TWO_RELEASES,
 )
 _UNPROTECTED_IN = {
@@ -79,7 +78,11 @@ class KAnonymity(Method):
             unit="user",
             neighbours=None,
             k=DMA_PAIR_USERS if self.preset else self.k,
-            unprotected=_UNPROTECTED + _UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
+            unprotected=(
+                *_UNPROTECTED,
+                accounts_of_a_rule(DMA_QUERY_USERS if self.preset else self.k, "key"),
+                *_UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
+            ),
             because=self._because(),
         )
 

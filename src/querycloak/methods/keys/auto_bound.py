@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from querycloak.errors import ParameterError
-from querycloak.methods.unprotected import with_thresholds
+from querycloak.methods.unprotected import with_any_bound
 from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -81,6 +82,13 @@ class AutoBound:
             raise failures[0]
         return found
 
+    def largest_candidate(self) -> Planned | None:
+        """The method at the largest bound that the budget can pay."""
+        for bound in reversed(BOUNDS):
+            with suppress(ParameterError):
+                return self.at_bound(bound, self.budget[1])
+        return None
+
     def _within_budget(self, method: Planned) -> Planned:
         """The method, after one more look: the proof needs every candidate to keep to what is left."""
         epsilon, delta = method.proven().numbers
@@ -127,9 +135,14 @@ def auto_bound(
         )
     part = DEFAULT_SHARE if auto_share is None else auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses the bound, such as 0.02")
-    chooser = AutoBound(given, checked, at_bound, with_thresholds())
-    at_bound(BOUNDS[0], chooser.budget[1])  # a budget that cannot pay the smallest bound is refused here
-    return chooser
+    chooser = AutoBound(given, checked, at_bound, ())
+    smallest = at_bound(BOUNDS[0], chooser.budget[1])  # a budget that cannot pay it is refused here
+    largest = chooser.largest_candidate() or smallest
+    return replace(chooser, unprotected=with_any_bound(_weakest(smallest), _weakest(largest)))
+
+
+def _weakest(method: Planned) -> TablePlan:
+    return min(method.plans.values(), key=lambda plan: plan.accounts_for(1))
 
 
 def check_given_bound(per_user: object, auto_share: object) -> None:

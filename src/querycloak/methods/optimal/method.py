@@ -172,7 +172,8 @@ class Optimal(Method):
         """What optimal.md proves."""
         if self.plan is None:
             return self._proven_of_sampling()
-        unprotected = (*ALWAYS, several_accounts(self.plan.pair_threshold + 1))
+        enough = self.plan.pair_threshold + 1
+        unprotected = (*ALWAYS, several_accounts(enough, (self.plan.per_user, enough)))
         return user_guarantee(self.plan.epsilon, self.plan.delta, self._because(self.plan), unprotected)
 
     def _because(self, budget: SyntheticPlan) -> str:

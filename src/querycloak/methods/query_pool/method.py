@@ -186,9 +186,13 @@ class QueryPool(Method):
         return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
 
     def _accounts(self) -> list[str]:
-        """What several accounts do, where more than public lists may come out."""
-        thresholds = [self.thresholds[name] for name in self._thresholded()]
-        return [several_accounts(min(thresholds) + 1)] if thresholds else []
+        """What accounts of one person can do together, where fewest are needed."""
+        open_tables = self._thresholded()
+        tables = open_tables or ["queries"]
+        weakest = min(tables, key=lambda name: self.thresholds[name])
+        enough = self.thresholds[weakest] + 1
+        what = "text of their choice" if open_tables else "query of the pool"
+        return [several_accounts(enough, (self.bounds[weakest], enough), what=what)]
 
     def _because(self) -> str:
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())

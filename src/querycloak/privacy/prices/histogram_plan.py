@@ -48,6 +48,10 @@ class HistogramPlan(TablePlan):
         """One more than the threshold."""
         return self.threshold + 1
 
+    def _accounts_within_bound(self, texts: int) -> int:  # noqa: ARG002
+        """One more than the threshold, for every text counts 1 from each of them."""
+        return self.threshold + 1
+
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
         return {

@@ -44,6 +44,18 @@ class TablePlan(ABC):
         """How many users bring out a key that nobody else has, more likely than not, if they have no other."""
 
     @abstractmethod
+    def _accounts_within_bound(self, texts: int) -> int:
+        """How many accounts bring out this many texts at once, if one account may hold them all."""
+
+    def accounts_for(self, texts: int) -> int:
+        """How many accounts of one person bring out this many texts of their choice at once (poisoning.md).
+
+        Each text then comes out with a chance of about one half. Beyond the bound accounts work in groups.
+        """
+        groups, rest = divmod(texts, self.per_user)
+        return groups * self._accounts_within_bound(self.per_user) + (self._accounts_within_bound(rest) if rest else 0)
+
+    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
 

@@ -86,6 +86,10 @@ class WeightedPlan(TablePlan):
         """How many whole weights exceed the threshold."""
         return self.threshold // GRID + 1
 
+    def _accounts_within_bound(self, texts: int) -> int:
+        """How many weights, each shared equally among the texts, exceed the threshold: it grows as the root."""
+        return self.threshold // math.isqrt(GRID * GRID // texts) + 1
+
     @property
     def equal_weights(self) -> bool:
         """Whether a user's keys all have the same weight."""
