@@ -16,6 +16,7 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.degrees import degrees_at, expand_log
 from querycloak.methods.affinity.method import Affinity
+from querycloak.methods.method import Variant
 from querycloak.methods.uses import uses_of
 from tests.logs import Row, aol, write
 from tests.unit.affinity import oracles
@@ -89,7 +90,7 @@ def test_searches_of_what_passes_come_out_under_fresh_names(engine: Engine, tmp_
     searches = random_searches(7, 250)
     log = log_of(searches, tmp_path, engine)
     degrees = oracles.query_degrees(searches, 900_000, 3, 2, 4)
-    method = Affinity(min_users=4, concept_users=3)
+    method = Affinity(min_users=4, concept_users=3, min_word_users=2)
     rows = method.release(log).table("log").to_pylist()
     assert Counter(row["query"] for row in rows) == Counter(q for _, q in searches if degrees[q] >= 4)
     assert rows == sorted(rows, key=lambda row: (row["user"], row["query"]))
@@ -99,7 +100,7 @@ def test_searches_of_what_passes_come_out_under_fresh_names(engine: Engine, tmp_
     assert not {row["user"] for row in rows} & {u for u, _ in searches}
     again = {row["user"] for row in method.release(log).table("log").to_pylist()}
     assert not again & {row["user"] for row in rows}
-    timed = Affinity(min_users=4, concept_users=3, keep_time=True).release(log).table("log")
+    timed = Affinity(min_users=4, concept_users=3, min_word_users=2, keep_time=True).release(log).table("log")
     assert timed.schema.names == ["user", "query", "time"]
     assert timed.num_rows == len(rows)
 
@@ -117,8 +118,10 @@ def test_a_card_number_beside_a_frequent_word_does_not_come_out(engine: Engine, 
 def test_two_accounts_bring_a_card_number_out_unless_words_need_more_users(engine: Engine, tmp_path: Path) -> None:
     """Carpineto and Romano, section 5: the second account asks for the number by itself."""
     log = log_of([*VISA, SECRET, ("accomplice", "123xyz")], tmp_path, engine)
-    assert released(Affinity(min_users=10, concept_users=5), log) == {"visa": 30, "123xyz visa": 1}
+    paper = Affinity(min_users=10, concept_users=5, variant="paper")
+    assert released(paper, log) == {"visa": 30, "123xyz visa": 1}
     assert released(Affinity(min_users=10, concept_users=5, min_word_users=3), log) == {"visa": 30}
+    assert released(Affinity(min_users=10, concept_users=5), log) == {"visa": 30}
 
 
 def test_who_saw_a_friend_type_it_finds_the_friend(engine: Engine, tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_who_saw_a_friend_type_it_finds_the_friend(engine: Engine, tmp_path: Pat
     cases = [(f"u{i}", "cell phone case") for i in range(20)]
     friend = [("friend", "cell phone case e815"), ("friend", "cell phone"), ("other", "e815")]
     log = log_of([*cases, *cases[:3], *friend], tmp_path, engine)
-    method = Affinity(min_users=10, concept_users=5)
+    method = Affinity(min_users=10, concept_users=5, variant="paper")
     rows = method.release(log).table("log").to_pylist()
     (seen,) = [row["user"] for row in rows if row["query"] == "cell phone case e815"]
     assert {row["query"] for row in rows if row["user"] == seen} >= {"cell phone case e815"}
@@ -152,7 +155,7 @@ def test_an_empty_log_has_no_concepts_either(engine: Engine, tmp_path: Path) -> 
 def test_an_explanation_shows_the_neighbourhood(engine: Engine, tmp_path: Path) -> None:
     searches = random_searches(7, 250)
     log = log_of(searches, tmp_path, engine)
-    method = Affinity(min_users=4, concept_users=3)
+    method = Affinity(min_users=4, concept_users=3, min_word_users=2)
     degrees = oracles.query_degrees(searches, 900_000, 3, 2, 1000)
     users = {query: {u for u, q in searches if q == query} for query in degrees}
     for query in sorted(degrees)[:: 9 if engine.name == "duckdb" else 60]:
@@ -183,10 +186,33 @@ def test_an_explanation_shows_the_neighbourhood(engine: Engine, tmp_path: Path) 
         ({"concept_users": 65.5}, "concept_users must be a share below 1 or a whole number, got 65.5"),
         ({"min_word_users": 1}, "min_word_users must be at least 2, got 1"),
         ({"max_neighbours": 0}, "max_neighbours must be at least 1, got 0"),
-        ({"variant": "paper"}, "variant must be one of default, got 'paper'"),
+        ({"variant": "new"}, "variant must be one of default, paper, got 'new'"),
     ],
 )
 def test_affinity_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
     given = options if "min_users" in options or not options else {"min_users": 5, **options}
     with pytest.raises(ParameterError, match=message):
         Affinity(**given)
+
+
+def probing(accounts: int, *, somebody_else: bool) -> list[oracles.Search]:
+    """A frequent query of 40 users, and accounts that ask it with one more word, which one person may have used."""
+    searches = [(f"u{i}", "visa card") for i in range(40)]
+    searches += [(f"sybil{i}", "visa card smithers") for i in range(accounts)]
+    return [*searches, ("victim", "smithers clinic")] if somebody_else else searches
+
+
+@pytest.mark.parametrize(("variant", "needed"), [("paper", 1), ("default", 9)])
+def test_the_word_probe(variant: Variant, needed: int, duckdb_engine: Engine, tmp_path: Path) -> None:
+    """affinity.md, the word probe: w - 1 accounts learn whether anybody else used a word."""
+    rule = Affinity(min_users=10, concept_users=20, variant=variant)
+    assert rule.w == needed + 1
+
+    def comes_out(accounts: int, *, somebody_else: bool) -> bool:
+        log = log_of(probing(accounts, somebody_else=somebody_else), tmp_path, duckdb_engine)
+        return "visa card smithers" in released(rule, log)
+
+    assert comes_out(needed, somebody_else=True)
+    assert not comes_out(needed, somebody_else=False)
+    assert not comes_out(needed - 1, somebody_else=True)
+    assert comes_out(needed + 1, somebody_else=False)  # w accounts force a text beside a frequent query

@@ -151,7 +151,7 @@ def test_a_release_holds_what_the_log_holds_and_says_what_it_is(
         ("generalize", "the label of a concept that takes in what was asked", "the most specific concept"),
         ("semantic", "what was drawn in place of what was asked", "never a single row"),
         ("semantic counts", "the label of a concept, as often as noise decided", "No row is what anybody asked"),
-        ("semantic paper", "the words between them are as they were typed", "words are somebody's own"),
+        ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
         ("optimal", "what a made-up user asked", "no user is anybody"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),
     ],

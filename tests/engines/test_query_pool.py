@@ -358,7 +358,7 @@ def test_the_built_in_pool_is_what_the_guarantee_takes_it_for() -> None:
     [
         ({}, "give the budget .epsilon. or the knobs .noise, threshold."),
         ({"epsilon": 1, "noise": 1, "threshold": 5}, "never both"),
-        ({"epsilon": 1, "delta": 1e-6}, "delta is for off_pool and clicks='threshold'"),
+        ({"epsilon": 1, "delta": 1e-6, "clicks": "none"}, "delta is for off_pool and clicks='threshold'"),
         ({"epsilon": 1, "off_pool": True}, "delta must be given, a number above 0 and below 1; off_pool"),
         ({"epsilon": 1, "clicks": "all"}, "clicks must be one of none, threshold, public, got 'all'"),
         ({"epsilon": 1, "clicks": "public"}, "clicks='public' needs a public list of urls: urls='FILE'"),

@@ -118,12 +118,13 @@ def test_an_empty_log(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_the_paper_variant_rebuilds_queries_and_says_what_it_leaks(duckdb_engine: Engine, tmp_path: Path) -> None:
-    queries = ["cheap badminton rackets in ashby", "zzyzx 12345", "diseases of horses"]
+    queries = ["cheap badminton rackets in ashby", "zzyzx 12345", "diseases of horses", "zzyzx for horses and qwxyz"]
     log = opened(duckdb_engine, tmp_path, [(f"u{i}", "12:00:00", query, "", "") for i, query in enumerate(queries)])
     method = Semantic(epsilon=40, budget_per="query", domain="all", criterion="nsqc", variant="paper")
     found = sorted(row["query"] for row in released(method, log))
-    # At this epsilon concepts stay nearly always: labels in place of what was said, the rest as typed.
-    assert found == ["cheap badminton rackets in ashby", "diseases of horses"]
+    # At this epsilon concepts stay nearly always: labels in place of what was said. Other words of a phrase stay as
+    # typed; phrases without a concept (ashby, zzyzx, qwxyz) are discarded, as in the paper's section 4.1.
+    assert found == ["cheap badminton rackets in", "diseases of horses", "for horses and"]
     assert method.proven().kind == "sampling-only"
     assert method.claimed() is not None
     assert any("as typed" in each for each in method.proven().unprotected)

@@ -84,7 +84,9 @@ def test_guarantee_for_people_fits_a_terminal_and_warns() -> None:
 
 
 def test_affinity_warns_of_words_that_few_users_know() -> None:
-    assert "--min-word-users 10 holds them back" in in_process("guarantee", "affinity", "--min-users", "10").stderr
+    paper = in_process("guarantee", "affinity", "--min-users", "10", "--variant", "paper")
+    assert "--min-word-users 10 holds them back" in paper.stderr
+    assert not in_process("guarantee", "affinity", "--min-users", "10").stderr
     for words in ("10", "12"):
         assert not in_process("guarantee", "affinity", "--min-users", "10", "--min-word-users", words).stderr
 
@@ -332,13 +334,19 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["release", "affinity"], "How many users must have asked a query, or others like it."),
-        (["release", "affinity"], "--theta <float> From which cosine on two queries are alike. Default: 0.9."),
+        (["release", "affinity"], "k: how many users must have asked a query, or queries like it"),
+        (
+            ["release", "affinity"],
+            "--theta <float> Two queries are alike from this cosine on; at most six decimals. Default: 0.9.",
+        ),
         (["release", "k-anonymity"], "There is no other. Default: default."),
-        (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare. Default: default."),
+        (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare with. Default: default."),
         (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|rounds> How keys are selected"),
-        (["guarantee", "clicks"], "--per-user N|auto How many keys one user may add to"),
-        (["guarantee", "optimal"], "--per-user <int> How many pairs one user may add to; 64 if not given."),
+        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count: 256 if not given"),
+        (
+            ["guarantee", "optimal"],
+            "--per-user <int> Default variant: how many pairs of one user count; 64 if not given.",
+        ),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],
 )
@@ -454,7 +462,7 @@ def phone_log(folder: Path) -> Path:
 
 def test_affinity_releases_and_explains(tmp_path: Path) -> None:
     log = phone_log(tmp_path)
-    options = ("release", "affinity", log, "--min-users", "10", "--concept-users", "5")
+    options = ("release", "affinity", log, "--min-users", "10", "--concept-users", "5", "--variant", "paper")
     done = in_process(*options, "--out", tmp_path / "out", "--format", "tsv", "--json")
     assert done.returncode == 0, done.stderr
     card = json.loads(done.stdout)
@@ -501,3 +509,61 @@ def test_only_affinity_explains_a_query(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_log_without_clicks_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    """Excite's logs hold no clicks: what counts them says what would work, and charges nothing."""
+    log = tmp_path / "excite.log"
+    log.write_text("".join(f"u{i}\t970916105432\tweather\n" for i in range(30)))
+    ledger = str(tmp_path / "ledger.sqlite")
+    assert (
+        in_process("ledger", "set", "people", "--epsilon", "9", "--delta", "1e-3", "--ledger", ledger).returncode == 0
+    )
+    paying = ["--ledger", ledger, "--population", "people", "--log-format", "excite", "--out", str(tmp_path / "out")]
+    budget = ["--epsilon", "1", "--delta", "1e-6"]
+    for method in (
+        ["clicks", *budget],
+        ["sessions", *budget],
+        ["optimal", *budget],
+        ["query-pool", *budget],
+        ["k-anonymity", "--min-users", "3"],
+    ):
+        ended = in_process("release", method[0], str(log), *method[1:], *paying)
+        assert ended.returncode == 2, method
+        assert "no column of clicked urls" in ended.stderr
+        assert "querycloak release sessions --no-clicks" in ended.stderr
+    account = json.loads(in_process("ledger", "show", "people", "--ledger", ledger, "--json").stdout)
+    assert '"charges": []' in json.dumps(account)
+    for method in (["sessions", *budget, "--no-clicks"], ["k-anonymity", "--min-users", "3", "--keys", "queries"]):
+        out = str(tmp_path / method[0])
+        ended = in_process("release", method[0], str(log), *method[1:], "--log-format", "excite", "--out", out)
+        assert ended.returncode == 0, ended.stderr
+
+
+def test_warnings_and_the_size_of_the_population_stand_on_the_card(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.tsv", aol([("u", "12:00:00", "weather", "1", "http://w.example/")]))
+    options = ["--epsilon", "100", "--delta", "1e-3", "--population-size", "20000", "--out", str(tmp_path / "out")]
+    ended = in_process("release", "clicks", str(log), *options)
+    assert ended.returncode == 0
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["population_size"] == 20000
+    assert [text.partition(" is ")[0] for text in card["warnings"]] == ["epsilon", "delta"]
+    assert "above 1/20,000" in card["warnings"][1]
+    datasheet = (tmp_path / "out" / "README.md").read_text()
+    assert all(text in datasheet for text in card["warnings"])
+    assert all(text in " ".join(ended.stderr.split()) for text in card["warnings"])
+    assert load(tmp_path / "out").population_size == 20000
+
+
+def test_what_bounds_nothing_shows_no_number_that_looks_like_a_bound() -> None:
+    for arguments in (
+        ["optimal", "--epsilon", "0.7", "--delta", "0.5", "--variant", "paper"],
+        ["semantic", "--epsilon", "4", "--variant", "paper"],
+        ["query-pool", "--epsilon", "29.99", "--variant", "paper"],
+    ):
+        shown = in_process("guarantee", *arguments, "--explain").stdout
+        proven = [line[12:40].strip() for line in shown.splitlines() if line.startswith(("epsilon", "delta"))]
+        assert set(proven) <= {"none for the whole release", "-"}
+        explained = " ".join(shown.split("\n\n")[-1].split())
+        assert explained.startswith("Nothing limits what this release tells about one person.")
+        assert "%" not in explained

@@ -92,9 +92,9 @@ def test_cards_and_notes_list_the_same(name: str) -> None:
 
 def accounts_said(method: Method) -> int:
     (said,) = [text for text in method.proven().unprotected if text.startswith("what several accounts of one person")]
-    found = re.search(r": (\d+) that do the same", said)
+    found = re.search(r": ([\d,]+) bring out one", said)
     assert found, said
-    return int(found.group(1))
+    return int(found.group(1).replace(",", ""))
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,5 @@ def test_where_thresholds_decide_the_lowest_counts() -> None:
     assert accounts_said(pool) == pool.parameters()["threshold"] + 1
     # A pair of 500 users with equal counts lets each appear with a chance of 1/500.
     assert accounts_said(Optimal(epsilon=8.0, delta=0.002, variant="paper")) == 500
-    assert not [text for text in QueryPool(epsilon=1.0).proven().unprotected if "accounts" in text]
+    inside = QueryPool(epsilon=1.0)
+    assert accounts_said(inside) == inside.parameters()["threshold"] + 1

@@ -248,6 +248,7 @@ class Method(ABC):
             composition={} if composition is None else composition.to_json(),
             warnings=tuple(map(str, self.warnings(population_size))),
             reach={table: reach[table] for table in drawn.tables if table in reach},
+            population_size=population_size,
         )
 
     def _recorded(self) -> list[dict[str, Any]]:

@@ -46,12 +46,19 @@ def explain(guarantee: Guarantee) -> str:
     """
     if guarantee.kind == "syntactic":
         return _syntactic(guarantee)
+    if guarantee.kind == "sampling-only":
+        return _one_step(guarantee)
     return "\n\n".join(_beliefs(guarantee) + _accidents(guarantee) + _limits(guarantee))
 
 
 def _syntactic(guarantee: Guarantee) -> str:
-    crowd = f"at least {guarantee.k} users share it" if guarantee.k else "it meets a rule about the data"
-    if guarantee.k and guarantee.unit == "query":
+    if guarantee.k is None:
+        return (
+            "Nothing limits what this release tells about one person. It is there to be compared with, on logs that "
+            "may be seen by everybody. Do not publish it from a private log."
+        )
+    crowd = f"at least {guarantee.k} users share it"
+    if guarantee.unit == "query":
         crowd = (
             f"at least {guarantee.k} users asked it or something that the method counts as like it; "
             "a single query may still be one person's alone"
@@ -73,8 +80,6 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
         f"{_percent(faint)}. This holds whatever else they know, and whatever they compute "
         f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
     ]
-    if guarantee.kind == "sampling-only":
-        points.insert(0, _one_step(guarantee))
     if even > 0.99:
         points.append(
             "That is a weak promise: in the worst case a guess becomes almost certain. The worst case needs "
@@ -84,14 +89,17 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
 
 
 def _one_step(guarantee: Guarantee) -> str:
+    step, rest = (
+        "the random choice of rows",
+        "how many rows of each kind are chosen is computed from the log without noise",
+    )
     if guarantee.neighbours == "replace-query":
-        return (
-            "Careful: these numbers cover one step only, the random choice of the concept that replaces another. "
-            "Everything else in a query is released as it was typed, and nothing below covers that."
-        )
+        step = "the random choice of the concept that replaces another"
+        rest = "everything else in a query is released as it was typed"
     return (
-        "Careful: these numbers cover the last step only, the random choice of rows. How many rows of "
-        "each kind are chosen was computed from the log without noise, and nothing below covers that."
+        "Nothing limits what this release tells about one person. The proof covers one step of the method only: "
+        f"{step}. The rest is not covered: {rest}. It is there to be compared with, on logs that may be "
+        "seen by everybody. Do not publish it from a private log."
     )
 
 

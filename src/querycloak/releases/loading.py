@@ -139,6 +139,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
             composition=card.get("composition", {}),
+            population_size=card.get("population_size"),
             reach=_reach(card["tables"]),
             versions=card["versions"],
         )

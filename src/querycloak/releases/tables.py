@@ -92,7 +92,7 @@ LOG_ROWS: Mapping[str, LogRows] = {
         "asked: read how often topics and kinds of things occur, never a single row",
     ),
     "rebuilt": LogRows(
-        "what was asked, with other concepts in place of its own; the words between them are as they were typed",
+        "what was asked, with other concepts in place of its own; the words around them are as they were typed",
         "comparing with the published method",
         "within each query, concepts were replaced by others, drawn at random among those of a similar meaning. All "
         "other words are somebody's own",

@@ -50,6 +50,11 @@ class DelimitedReader:
     def __init__(self, layout: Layout, encoding: str = "utf-8", headers: Iterable[bytes] = ()) -> None:
         self._layout, self._encoding, self._headers = layout, encoding, tuple(headers)
 
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether the layout has a url."""
+        return "url" in self._layout.columns
+
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The records of a part of a file."""
         return read_blocks(file, part, numbered=numbered)

@@ -51,6 +51,11 @@ class Reader(Protocol):
         ...
 
     @property
+    def holds_clicks(self) -> bool:
+        """Whether its rows can have a clicked url: by format and columns alone, never by what rows hold."""
+        ...
+
+    @property
     def divisible(self) -> bool:
         """Whether a plain file can be read from the middle."""
         ...

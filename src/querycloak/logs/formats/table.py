@@ -215,6 +215,11 @@ class JsonLinesReader:
     def __init__(self, columns: JsonColumns, encoding: str = "utf-8") -> None:
         self._columns, self._encoding = columns, encoding
 
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether the mapping has a url; without a mapping any object may have one."""
+        return self._columns.mapping is None or "url" in self._columns.mapping
+
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The lines of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
@@ -259,6 +264,11 @@ class ParquetReader:
 
     def __init__(self, mappings: Sequence[Mapping[str, str]]) -> None:
         self._mappings = [dict(mapping) for mapping in mappings]
+
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether any file has a url."""
+        return any("url" in mapping for mapping in self._mappings)
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
         """The rows of a file in batches."""

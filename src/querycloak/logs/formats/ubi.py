@@ -91,6 +91,7 @@ class UbiReader:
 
     schema = DOCUMENTS
     divisible = True
+    holds_clicks = True
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self._encoding = encoding

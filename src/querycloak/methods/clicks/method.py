@@ -112,11 +112,12 @@ class Clicks(KeysMethod):
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """What each user may add: a row for each 1 that is counted."""
+        from querycloak.methods.clicked import clicks_of
         from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 
         if self.variant == "paper":
-            return {TABLE: first_records(log.clicks, self.plans[TABLE].per_user)}
-        pairs = once_per_key(log.clicks, KEY)
+            return {TABLE: first_records(clicks_of(log), self.plans[TABLE].per_user)}
+        pairs = once_per_key(clicks_of(log), KEY)
         if self.priors is None:
             return {TABLE: pairs}
         from querycloak.methods.keys.public_priors import with_prior

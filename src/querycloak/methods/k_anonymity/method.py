@@ -117,6 +117,10 @@ class KAnonymity(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Nothing yet: the engine counts when the tables are made, after the rows were checked."""
+        if self.preset or self.keys == "clicks":
+            from querycloak.methods.clicked import clicks_of
+
+            clicks_of(log)
         return _SharedKeys(self, log)
 
     def tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from querycloak.logs.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
+from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of, urls_of
@@ -32,6 +33,8 @@ class Pooling:
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
         self._method, self._engine, self._choices = method, log.engine, log.source.choices
+        if "clicks" in method.bounds:
+            clicks_of(log)  # refuses a log that can hold none
         self._pool = queries_of(method.lists["pool"], self._choices)
         self._pool_table = self._engine.upload(pa.table({"query": self._pool}))
         rows = log.rows if method.off_pool else log.rows.semi_join(self._pool_table, "query")

@@ -113,7 +113,7 @@ class QueryPool(Method):
                     Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
                 )
             lists["urls"] = PublicList.of("urls", self.urls)
-        kind = self.clicks or ("public" if "urls" in lists else "none")
+        kind = self.clicks or ("public" if "urls" in lists else "none" if self.delta is None else "threshold")
         if kind == "public" and "urls" not in lists:
             raise ParameterError(
                 Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")

@@ -180,7 +180,7 @@ class Semantic(Method):
             found.append("what a user's queries tell together: a user of m queries has m times this epsilon")
         if self.variant == "paper":
             found += [
-                "every word of a query but the concepts themselves: it comes out as typed, names and numbers too",
+                "every other word of a phrase that has a concept: it comes out as typed, names and numbers too",
                 "plural forms, how many concepts a query has, and which queries have none",
             ]
         return tuple(found)

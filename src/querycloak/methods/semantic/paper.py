@@ -1,11 +1,11 @@
-"""The paper's variant: every phrase's concept is replaced inside the query, all other words stay as they were typed.
+"""The paper's variant: every phrase's concept is replaced inside the query; phrases without one are left out.
 
-What stays is released without any protection; the default variant does nothing of the kind.
+Stop words and the other words of a phrase stay as they were typed, unprotected; the default variant has none of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
 from querycloak.words.forms import as_words
+from querycloak.words.lexicon import Lexicon, find
 from querycloak.words.query_concepts import Mentions
 from querycloak.words.spans import Spans, string_array
+from querycloak.words.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.replacement import Replacement
@@ -80,34 +82,93 @@ def _labels(
     return choices.take(pa.array(where + in_plural * len(texts)))
 
 
+class _Queries(NamedTuple):
+    """The queries that are rebuilt, and for each byte whether it goes, as compiled code takes them."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    dropped: NDArray[np.bool_]
+
+
+class _Mentions(NamedTuple):
+    """Where concepts are mentioned: those of query i are `bounds[i]` to `bounds[i + 1]`."""
+
+    bounds: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+
+
+class _Labels(NamedTuple):
+    """The new labels, one for each mention."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+
+
 def _rebuilt(queries: pa.Array, found: Mentions, labels: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """The queries with mentions, and their texts with the labels in place of what was mentioned."""
+    """The queries with mentions, and their texts with the labels in place of what was mentioned.
+
+    A phrase (the words between two stop words) in which nothing is mentioned is left out, as the paper discards it.
+    """
     old, new = Spans.of(queries), Spans.of(labels)
     kept, first = np.unique(found.query, return_index=True)
-    bounds = np.append(first, len(found.query))
-    taken = np.add.reduceat(found.end - found.start, first) if len(first) else np.empty(0, np.int64)
-    given = np.add.reduceat(new.lengths, first) if len(first) else np.empty(0, np.int64)
+    mentions = _Mentions(np.append(first, len(found.query)), found.start, found.end)
+    texts = _Queries(old.data, old.starts[kept], old.ends[kept], np.zeros(old.data.size, np.bool_))
+    stop_words = Lexicon.of(pa.array(sorted(STOP_WORDS), pa.string())).table
+    _drop_unknown_phrases(texts, mentions, *stop_words)
+    labelled = _Labels(new.data, new.starts, new.ends)
     offsets = np.zeros(len(kept) + 1, np.int32)
-    np.cumsum(old.lengths[kept] - taken + given, out=offsets[1:])
+    _write(texts, mentions, labelled, offsets, np.empty(0, np.uint8))
     data = np.empty(int(offsets[-1]), np.uint8)
-    spans = old.data, old.starts[kept], old.ends[kept], new.data, new.starts, new.ends
-    _write(*spans, bounds, found.start, found.end, data)
+    _write(texts, mentions, labelled, offsets, data)
     return kept, string_array(offsets, data)
 
 
 @njit(cache=True, nogil=True)
-def _write(old, old_starts, old_ends, new, new_starts, new_ends, bounds, starts, ends, out):  # type: ignore[no-untyped-def]
-    position = 0
-    for query in range(old_starts.size):
-        at = old_starts[query]
-        for mention in range(bounds[query], bounds[query + 1]):
-            for i in range(at, old_starts[query] + starts[mention]):
-                out[position] = old[i]
-                position += 1
-            for i in range(new_starts[mention], new_ends[mention]):
-                out[position] = new[i]
-                position += 1
-            at = old_starts[query] + ends[mention]
-        for i in range(at, old_ends[query]):
-            out[position] = old[i]
-            position += 1
+def _drop_unknown_phrases(texts, mentions, slots, words, word_ends):  # type: ignore[no-untyped-def]
+    """Mark the phrases without a mention, each with one blank beside it."""
+    for query in range(texts.starts.size):
+        first, last = texts.starts[query], texts.ends[query]
+        phrase, begin, mention = -1, first, mentions.bounds[query]
+        for i in range(first, last + 1):
+            if i < last and texts.data[i] != 32:
+                continue
+            is_stop = slots[find(texts.data, begin, i, slots, words, word_ends)] >= 0
+            if not is_stop and phrase < 0:
+                phrase = begin
+            if phrase >= 0 and (is_stop or i == last):
+                end = begin - 1 if is_stop else i
+                while mention < mentions.bounds[query + 1] and first + mentions.ends[mention] <= phrase:
+                    mention += 1
+                if mention == mentions.bounds[query + 1] or first + mentions.starts[mention] >= end:
+                    if phrase > first:
+                        texts.dropped[phrase - 1 : end] = True
+                    else:
+                        texts.dropped[phrase : min(end + 1, last)] = True
+                phrase = -1
+            begin = i + 1
+
+
+@njit(cache=True, nogil=True)
+def _write(texts, mentions, labels, offsets, out):  # type: ignore[no-untyped-def]
+    """Write what stays and the new labels; with no room, only where each text ends."""
+    position, writes = 0, out.size > 0
+    for query in range(texts.starts.size):
+        first, at = texts.starts[query], texts.starts[query]
+        for mention in range(mentions.bounds[query], mentions.bounds[query + 1] + 1):
+            is_last = mention == mentions.bounds[query + 1]
+            until = texts.ends[query] if is_last else first + mentions.starts[mention]
+            for i in range(at, until):
+                if not texts.dropped[i]:
+                    if writes:
+                        out[position] = texts.data[i]
+                    position += 1
+            if not is_last:
+                for i in range(labels.starts[mention], labels.ends[mention]):
+                    if writes:
+                        out[position] = labels.data[i]
+                    position += 1
+                at = first + mentions.ends[mention]
+        offsets[query + 1] = position

@@ -284,9 +284,10 @@ class Sessions(KeysMethod):
         paper = self.variant == "paper"
         tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, records=paper)}
         if not self.no_clicks:
+            from querycloak.methods.clicked import clicks_of
             from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 
-            every, key = log.clicks, clicks.KEY
+            every, key = clicks_of(log), clicks.KEY
             pairs = first_records(every, self.plans[clicks.TABLE].per_user) if paper else once_per_key(every, key)
             tables = {clicks.TABLE: pairs, **tables}
         if self.priors is not None:

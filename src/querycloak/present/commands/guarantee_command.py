@@ -69,8 +69,8 @@ def guarantee_lines(method: Method) -> list[str]:
         ("kind", lambda g: g.kind),
         ("unit", lambda g: g.unit),
         ("neighbours", lambda g: g.neighbours),
-        ("epsilon", lambda g: None if g.epsilon is None else shown_up(g.epsilon)),
-        ("delta", lambda g: None if g.delta is None else shown_up(g.delta)),
+        ("epsilon", lambda g: _number(g, g.epsilon)),
+        ("delta", lambda g: _number(g, g.delta)),
         ("k", lambda g: g.k),
     ):
         shown = [_cell(show, each) for each in (proven, claimed)]
@@ -110,6 +110,13 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_shown, value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _number(guarantee: Guarantee, number: float | None) -> str | None:
+    """A number of a guarantee; one that covers a single step is no limit, and is not shown as if it were."""
+    if number is None:
+        return None
+    return shown_up(number) if guarantee.covers_release else "none for the whole release"
 
 
 def _cell(show: object, guarantee: Guarantee | None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import InputError
+from querycloak.methods.clicked import clicks_of
 from querycloak.privacy.chance.randomness import IntArray
 from querycloak.sentence import Sentence
 
@@ -76,7 +77,7 @@ def of_counts(
 
 def of_log(log: SearchLog) -> Holdings:
     """The holdings of a log: its clicks counted by user, query and url, where at least two users share the pair."""
-    clicks = log.clicks
+    clicks = clicks_of(log)
     counts = log.engine.stage(clicks.group_by(["user", *KEY]).agg(n=clicks.count()))
     log.checked()  # before anything is said about what there is
     holders = counts.group_by(list(KEY)).agg(holders=counts.count())

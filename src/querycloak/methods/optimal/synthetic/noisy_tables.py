@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.optimal.paper.holdings import KEY
@@ -46,7 +47,7 @@ class NoisyTables:
 
 def bounded(log: SearchLog, per_user: int) -> ir.Table:
     """Each user's first pairs, once each, kept in the engine."""
-    return log.engine.stage(once_per_key(log.clicks, KEY, per_user).select("user", *KEY))
+    return log.engine.stage(once_per_key(clicks_of(log), KEY, per_user).select("user", *KEY))
 
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
