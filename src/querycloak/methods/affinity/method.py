@@ -131,7 +131,7 @@ class Affinity(Method):
         from querycloak.privacy.prices.reach import Range
         from querycloak.privacy.prices.table_reach import TableReach
 
-        users = Range(1, max(self.k, self.min_word_users))
+        users = Range(1, max(self.k, self.w))
         note = "A query of one user comes out if queries like it bring enough users together."
         return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
 
