@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar, NamedTuple
 
 import ibis.expr.types as ir
@@ -52,7 +52,8 @@ class Counts:
 
     def prepare(self, logs: Logs) -> PreparedCounts:
         """TRAIN; its tables are counted when a subject has them."""
-        return PreparedCounts(logs.train)
+        others = {kind for subject in logs.subjects if subject.name != ORIGINAL for kind in countable(subject)}
+        return PreparedCounts(logs.train, others or set(KEYS))
 
 
 def countable(subject: Subject) -> tuple[str, ...]:
@@ -84,13 +85,17 @@ class Compared(NamedTuple):
 class PreparedCounts:
     """The task for one TRAIN."""
 
-    def __init__(self, train: SearchLog) -> None:
+    def __init__(self, train: SearchLog, kinds: Collection[str]) -> None:
+        # Of the original only what releases have is counted: nothing else is compared with it.
+        self._kinds = kinds
         self._log, self._truths = train, dict[tuple[object, ...], Truth]()
         self._bounded = dict[tuple[object, ...], ir.Table]()
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
         """Every measure for each table: over all keys, by decades of true users, and over numbers of users."""
         for kind in countable(subject):
+            if kind not in self._kinds:
+                continue
             why = unknown(kind, subject.parameters)
             if why is not None:
                 yield Figure(measures.KEY_SHARE, None, f"table={kind}", why=why)

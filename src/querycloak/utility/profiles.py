@@ -125,14 +125,15 @@ class PreparedProfiles:
                 yield Figure(measure, value, f"topics={name}", cases=int(after.sum()), why=why)
 
     def _train_totals(self, source: str) -> Floats:
-        """How often each code occurs in TRAIN, counted as the source counts."""
-        if source not in self._totals:
-            totals = np.zeros(self._finder.number)
-            for batch in self._log.engine.stream(_weights(self._log, source)):
-                weights = batch.column("weight").cast(pa.int64()).to_numpy(zero_copy_only=False)
-                totals += np.bincount(self._finder.codes(batch.column("query")), weights, minlength=totals.size)
-            self._totals[source] = totals
-        return self._totals[source]
+        """How often each code occurs in TRAIN, counted as the source counts; every query is looked at once for all."""
+        if not self._totals:
+            self._totals = {name: np.zeros(self._finder.number) for name in _WEIGHTS}
+            for batch in self._log.engine.stream(_weighted_queries(self._log)):
+                codes = self._finder.codes(batch.column("query"))
+                for name, totals in self._totals.items():
+                    weights = pc.fill_null(batch.column(name).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+                    totals += np.bincount(codes, weights, minlength=totals.size)
+        return self._totals[source if source in _WEIGHTS else "queries"]
 
     def _released_totals(self, subject: Subject, source: str) -> Floats:
         queries, weights = released_queries(subject.table(source), source)
@@ -182,15 +183,25 @@ def source_of(subject: Subject) -> str:
     return next(kind for kind in ("log", "queries", "clicks", "transitions", "sessions") if kind in subject.kinds)
 
 
-def _weights(log: SearchLog, source: str) -> ir.Table:
-    """query and weight: searches for a log, users for tables, users of each pair for clicks."""
-    if source == "log":
-        rows = log.rows.select("user", "time", "query").distinct()
-    elif source == "clicks":
-        rows = log.clicks.select("user", "query", "url").distinct()
-    else:
-        rows = log.rows.select("user", "query").distinct()
-    return rows.group_by("query").agg(weight=rows.count())
+_WEIGHTS = ("log", "queries", "clicks")
+
+
+def _weighted_queries(log: SearchLog) -> ir.Table:
+    """query and its weights: searches for a log, users for tables, users of each pair for clicks."""
+    kinds = {
+        "log": log.rows.select("user", "time", "query"),
+        "queries": log.rows.select("user", "query"),
+        "clicks": log.clicks.select("user", "query", "url"),
+    }
+    counted = {}
+    for name, rows in kinds.items():
+        once = rows.distinct()
+        counted[name] = once.group_by("query").agg(weight=once.count())
+    found = counted["log"].select("query", log=counted["log"].weight)
+    for name in ("queries", "clicks"):
+        other = counted[name]
+        found = found.left_join(other, "query").select(*found.columns, **{name: other.weight})
+    return found
 
 
 def released_queries(table: pa.Table, source: str) -> tuple[pa.Array, Numbers]:
