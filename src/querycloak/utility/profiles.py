@@ -130,9 +130,9 @@ class PreparedProfiles:
             self._totals = {name: np.zeros(self._finder.number) for name in _WEIGHTS}
             for batch in self._log.engine.stream(_weighted_queries(self._log)):
                 codes = self._finder.codes(batch.column("query"))
-                for name, totals in self._totals.items():
+                for name in _WEIGHTS:
                     weights = pc.fill_null(batch.column(name).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-                    totals += np.bincount(codes, weights, minlength=totals.size)
+                    self._totals[name] += np.bincount(codes, weights, minlength=self._finder.number)
         return self._totals[source if source in _WEIGHTS else "queries"]
 
     def _released_totals(self, subject: Subject, source: str) -> Floats:
