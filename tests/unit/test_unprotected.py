@@ -107,7 +107,7 @@ def accounts_said(method: Method) -> int:
     ],
     ids=["laplace", "gaussian", "weighted", "paper"],
 )
-def test_so_many_accounts_bring_anything_out_and_one_fewer_does_not(method: Clicks) -> None:
+def test_that_number_of_accounts_brings_anything_out_and_one_fewer_does_not(method: Clicks) -> None:
     plan, number = method.plans["clicks"], accounts_said(method)
     one = GRID if not isinstance(plan, HistogramPlan) else plan.per_user if method.variant == "paper" else 1
     assert isinstance(plan.noise, Laplace | Gaussian)

@@ -1,4 +1,4 @@
-"""What whoever releases gives: a budget, from which noise and threshold follow, or the knobs themselves."""
+"""What the owner of a log gives: a budget, from which noise and threshold follow, or the knobs themselves."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def compose(parts: Iterable[Guarantee]) -> Guarantee:
         _check_composable(first, part)
     epsilon, delta = (rounded_up(sum(each, Fraction(0))) for each in zip(*(p.cost for p in listed), strict=True))
     if delta >= 1:
-        raise ParameterError(f"delta must stay below 1, the sum of {len(listed)} parts is {delta!r}; release less")
+        refuse("delta", f"below 1 for all {len(listed)} parts together", delta, "release less")
     return Guarantee(
         kind=_weakest(listed),
         unit=first.unit,

@@ -165,7 +165,7 @@ def test_what_cannot_be_added(other: Guarantee, message: str) -> None:
 
 
 def test_sums_that_mean_nothing() -> None:
-    with pytest.raises(ParameterError, match=r"delta must stay below 1, the sum of 2 parts is 1\.2"):
+    with pytest.raises(ParameterError, match=r"delta must be below 1 for all 2 parts together, got 1\.2"):
         approximate(1, 0.6) + approximate(1, 0.6)
     with pytest.raises(ParameterError, match="parts must be at least one guarantee"):
         compose([])

@@ -28,7 +28,7 @@ FIRST_TABLES = (
        made TEXT NOT NULL, method TEXT NOT NULL, guarantee TEXT NOT NULL, parameters TEXT NOT NULL)""",
     """CREATE TABLE releases (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
        PRIMARY KEY (charge, digest))""",
-    # What is spent stays spent, also for whoever opens the file with another program.
+    # What is spent stays spent, also if somebody opens the file with another program.
     "CREATE TRIGGER charges_stay BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
     "CREATE TRIGGER charges_keep BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
 )

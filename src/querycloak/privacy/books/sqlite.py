@@ -100,7 +100,7 @@ class SqliteFile:
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.damaged()
         version, newest = version_of(connection), len(self.kind.versions)
-        # An older file stays as it is for whoever reads; whoever writes brings it up to date.
+        # Reading leaves an older file as it is; the first write brings it up to date.
         if version == 0 or (version < newest and writing):
             for statement in (statement for step in self.kind.versions[version:] for statement in step):
                 connection.execute(statement)

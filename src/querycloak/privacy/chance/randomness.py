@@ -297,4 +297,4 @@ def _check_opendp() -> None:
 
 def _release_number(version: str) -> tuple[int, ...]:
     digits = ("".join(c for c in part if c.isdigit()) for part in version.split(".")[:3])
-    return tuple(int(part or 0) for part in digits)
+    return tuple(int(part) if part else 0 for part in digits)

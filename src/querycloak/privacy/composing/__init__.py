@@ -1,1 +1,1 @@
-"""What several releases about the same people come to."""
+"""Composition: what several releases about the same people guarantee together."""

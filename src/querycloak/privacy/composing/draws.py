@@ -1,4 +1,4 @@
-"""What a release draws, as a charge records it for whoever composes later (composition.md, claims 2 to 4)."""
+"""What a release draws, as a charge records it for later composition (composition.md, claims 2 to 4)."""
 
 import math
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""The law of the loss of s counts that change by 1 under one noise, bounded from above (composition.md, claim 4)."""
+"""The privacy-loss distribution of s counts that change by 1 under one noise, from above (composition.md, claim 4)."""
 
 import math
 

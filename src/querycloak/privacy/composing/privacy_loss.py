@@ -1,4 +1,4 @@
-"""How much several mechanisms lose together: laws of privacy loss on a grid, never rounded down (composition.md)."""
+"""Privacy-loss distributions of several mechanisms together, on a grid, never rounded down (composition.md)."""
 
 import math
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Losses:
         )
 
     def __mul__(self, times: int) -> "Losses":
-        """What so many of one kind lose together."""
+        """What `times` of one kind lose together."""
         changed = {noise: s * times for noise, s in self.changed.items()}
         return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times, self.normal * times)
 
@@ -117,7 +117,7 @@ def _on_grid(law: Law, width: float) -> _Gridded:
     place = (below - first).astype(np.int64)
     size = int(place[-1]) + 2
     summed = np.bincount(place, lower, size) + np.bincount(place + 1, upper, size)
-    # Each point is a sum of at most so many positive terms.
+    # Each point is a sum of at most this many positive terms.
     rounding = 1 + ROUNDING * (losses.size + 2)
     return _trimmed(first, (summed * rounding).astype(np.float64), beyond)
 

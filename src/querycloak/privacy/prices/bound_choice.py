@@ -1,11 +1,11 @@
-"""Choosing among plans by how many keys users hold: the exponential mechanism (proof: bound_choice.md)."""
+"""The exponential mechanism over plans, by how many keys users hold (proof: bound_choice.md)."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.parameters import refuse
 from querycloak.privacy.prices.table_plan import TablePlan
 
 __all__ = ["choose_plan", "qualities"]
@@ -14,13 +14,13 @@ __all__ = ["choose_plan", "qualities"]
 Plans = Mapping[str, TablePlan]
 """A plan for each table of a release."""
 Held = Mapping[str, Mapping[int, int]]
-"""For each table, how many users hold so many of its keys (private)."""
+"""For each table and each number of its keys, how many users hold that number (private)."""
 
 
 def choose_plan(candidates: Sequence[Plans], held: Held, epsilon: float, randomness: Randomness) -> int:
-    """Which of the candidates to use, for the price of epsilon."""
+    """Draw which of the candidates to use; the draw costs epsilon."""
     if not candidates:
-        raise ParameterError("there must be at least one plan to choose from")
+        refuse("candidates", "at least one plan", "none", "name the plans to choose from")
     quality = qualities(candidates, held)
     reach = max(sum(plan.largest_gain for plan in plans.values()) for plans in candidates)
     best = max(quality)
@@ -28,7 +28,7 @@ def choose_plan(candidates: Sequence[Plans], held: Held, epsilon: float, randomn
 
 
 def qualities(candidates: Sequence[Plans], held: Held) -> list[Fraction]:
-    """How much each candidate promises: what all users add, over what a key needs, in all its tables (private)."""
+    """The quality score of each candidate: what all users add, over what a key needs, in all its tables (private)."""
     return [sum((_quality(plan, held[table]) for table, plan in plans.items()), Fraction(0)) for plans in candidates]
 
 

@@ -13,6 +13,7 @@ from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, s
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.sentence import Sentence
 
 __all__ = ["LAWS", "calibrate", "laplace_noise"]
 
@@ -82,8 +83,12 @@ def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:
 
 def _refuse_drowning(noise: str) -> NoReturn:
     raise ParameterError(
-        f"the budget must allow noise of at most {LARGEST_NOISE:,}, it needs {noise}; raise epsilon or "
-        "delta, or lower the number of keys per user"
+        Sentence(
+            "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
+            "fewer keys of each user count",
+            most=LARGEST_NOISE,
+            needed=noise,
+        )
     )
 
 

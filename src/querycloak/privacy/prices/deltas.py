@@ -11,7 +11,7 @@ ROUNDING = 2.0**-48
 
 
 def any_passes(p: float, keys: int) -> float:
-    """Return 1-(1-p)^keys, rounded up: the chance that any of so many keys passes."""
+    """Return 1-(1-p)^keys, rounded up: the chance that any of this many keys passes."""
     if p >= 1:
         return 1.0 if keys else 0.0
     return min(1.0, -math.expm1(keys * math.log1p(-p)) * (1 + ROUNDING))

@@ -1,13 +1,14 @@
-"""Gaussian releases one after another, each free to look at those before: what they cost together.
+"""Gaussian mechanisms one after another, each of which may look at the earlier ones: what they cost together.
 
 Proofs: selection.md, claims 1 and 2.
 """
 
 import math
 
-from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.parameters import refuse
 from querycloak.privacy.prices.bisection import bisected
+from querycloak.sentence import Sentence
 
 __all__ = ["SMOOTHING", "gaussian_delta", "largest_loss", "noise_for", "squared_loss"]
 
@@ -21,10 +22,10 @@ LEAST_LOSS = 1e-12
 
 
 def squared_loss(noise: Gaussian, squared_change: float) -> float:
-    """Return mu^2 of a release whose counts one user moves by so much in squared length, rounded up."""
+    """Return mu^2 of a release whose counts one user moves by a vector of this squared length, rounded up."""
     variance = noise.sigma * noise.sigma * (1 - ROUNDING) - SMOOTHING
     if variance <= 0:
-        raise ParameterError(f"noise sigma must be above {math.sqrt(SMOOTHING):.3g}, got {noise.sigma:.3g}")
+        refuse("noise sigma", f"above {math.sqrt(SMOOTHING):.3g}", noise.sigma, "take more noise")
     return squared_change / variance * (1 + ROUNDING)
 
 
@@ -64,7 +65,6 @@ def largest_loss(epsilon: float, delta: float) -> float:
         low, high = high, high * 2
     low, high = bisected(exceeds, low, high, precision=1e-7, floor=LEAST_LOSS)
     if high < LEAST_LOSS:
-        raise ParameterError(
-            f"delta must be above {SLACK:g} for composed Gaussian noise, got {delta!r}; raise it, or epsilon"
-        )
+        rule = f"above {SLACK:g} for composed Gaussian noise"
+        refuse("delta", rule, delta, Sentence("raise it, or {epsilon}"))
     return low

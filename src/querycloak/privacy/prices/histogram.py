@@ -49,7 +49,7 @@ def release(
     runs: int = 1,
     fresh: Noise | None = None,
 ) -> HistogramRelease:
-    """Return the keys whose noisy count exceeds the threshold, in each of so many independent runs.
+    """Return the keys whose noisy count exceeds the threshold, in each of `runs` independent runs.
 
     counts: the true counts, at least 1 each. zeros: how many further public keys have count 0.
     fresh: noise for a second draw that is published instead of the one that decided.
@@ -80,7 +80,7 @@ def release_groups(
     runs: int = 1,
     fresh: Noise | None = None,
 ) -> GroupRelease:
-    """Return the same release for keys that are known only as so many (sizes) of each count (values).
+    """Return the same release where only the number of keys (sizes) of each count (values) is known.
 
     What lies at or below the threshold costs one binomial draw per group; only what passes is drawn.
     """

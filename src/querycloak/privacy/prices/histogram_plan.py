@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.composing.draws import Histogram
@@ -15,6 +14,7 @@ from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplac
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.reach import Route, Stage, rows_of_one_user
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
 
 __all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]
 
@@ -135,10 +135,8 @@ def public_keys_guarantee(
 def check_delta(delta: float, threshold: int) -> None:
     """Refuse a threshold so low that delta reaches 1: it promises nothing."""
     if delta >= 1:
-        raise ParameterError(
-            f"threshold must be high enough for delta to stay below 1, got {threshold!r} with delta "
-            f"{delta:.3g}; raise the threshold or lower the noise"
-        )
+        rule = f"high enough for delta to stay below 1 (it is {delta:.3g})"
+        refuse("threshold", rule, threshold, Sentence("raise {threshold} or lower {noise}"))
 
 
 def _laplace_price(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from querycloak.errors import ParameterError
+from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import rounded_down, rounded_up, stated
 from querycloak.privacy.composing.draws import GaussianRounds
@@ -43,7 +43,7 @@ COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
 KEPT_BY_SCOUTS = 4
-"""Scouts leave about one key in so many to share weight with: seen on logs like AOL's, a guess for others."""
+"""Scouts leave about one key in four to divide weight among: seen on logs like AOL's, a guess for others."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ def _weighted_tables(
         plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
     reached = together(epsilon, *(plan.draw() for plan in plans.values()))
     if reached > delta:
-        raise ParameterError(f"delta must be reachable, {delta!r} was missed by rounding; this is a bug in querycloak")
+        raise EngineError(f"delta {delta!r} was missed by rounding; this is a bug in querycloak")
     return TablePlans(plans, epsilon, reached)
 
 
 def together(epsilon: float, *draws: GaussianRounds) -> float:
-    """Return the delta of tables that cost so much, rounded up (selection.md, claim 4)."""
+    """Return the delta of tables with these draws, rounded up (selection.md, claim 4)."""
     squared = sum(draw.squared_loss for draw in draws) * (1 + 1e-12)
     own = min(1.0, sum(draw.own_keys for draw in draws) * (1 + 1e-12))
     if own >= 1:

@@ -65,7 +65,7 @@ class TablePlan(ABC):
 
     @abstractmethod
     def gain(self, keys: int) -> Fraction:
-        """Return what a user of so many keys adds, over what a key needs to come out (bound_choice.md)."""
+        """Return what a user with this number of keys adds, over what a key needs to come out (bound_choice.md)."""
 
     @abstractmethod
     def route(self) -> Route:

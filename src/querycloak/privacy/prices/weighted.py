@@ -1,4 +1,4 @@
-"""Weighted selection, in one round or several: the plan, its price, and the plan for a budget (proof: selection.md)."""
+"""Weighted partition selection, in one round or several: the plan, its price, the plan for a budget (selection.md)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
 from querycloak.privacy.prices.reach import Route, Stage
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
 
 __all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
 
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
-"""How much a key counts that is not known to be heavy, when a user divides weight among keys."""
+"""How much a key counts that is not known to be heavy when a user divides weight among keys."""
 LEAST_INTEREST = 64
 """How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
 ENOUGH = Fraction(7, 10)
@@ -104,13 +105,13 @@ class WeightedPlan(TablePlan):
         return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
 
     def gain(self, keys: int) -> Fraction:
-        """Return the weight that a user of so many keys gives to all of them, over the threshold."""
+        """Return the weight that a user with this number of keys gives to all of them, over the threshold."""
         counted = min(keys, self.per_user)
         squared = Fraction(4, max(8, counted)) if self.scouts else Fraction(1, max(1, counted))
         return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), self.threshold)
 
     def route(self) -> Route:
-        """Return scouts and decision; a user adds a whole weight, or at the bound one of so many equal ones."""
+        """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal ones."""
         scouts = (Stage(scout.noise, scout.floor) for scout in self.scouts)
         least = math.isqrt(GRID * GRID // self.per_user)
         return Route((*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting)
@@ -199,7 +200,7 @@ def _tails(sigma: float) -> NDArray[np.float64]:
 
 
 def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
-    """Return an upper bound on the sum of losses of at most so many weights of length GRID: Lagrange's."""
+    """Return an upper bound on the sum of losses of at most `per_user` weights of length GRID: Lagrange's."""
     squares = (np.arange(GRID + 1) / GRID) ** 2
     prices = np.concatenate([[0.0], losses[-1] * np.geomspace(2.0**-20, 2.0, 256)])
     gains = (losses[None, :] - prices[:, None] * squares[None, :]).max(axis=1)
@@ -217,7 +218,7 @@ def plan_weighted(
     *,
     priors: bool = False,
 ) -> WeightedPlan:
-    """Return the plan that spends so much; epsilon and delta are what it guarantees alone."""
+    """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone."""
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
     deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
     scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
@@ -239,7 +240,11 @@ def _noise(squared: float, squared_change: float) -> Gaussian:
     sigma = four_digits_up(noise_for(squared, squared_change))
     if sigma > LARGEST_NOISE:
         raise ParameterError(
-            f"the budget must allow weights noise of sigma {LARGEST_NOISE // GRID} at most, it needs "
-            f"{sigma / GRID:.3g}; raise epsilon or delta, or take another selection"
+            Sentence(
+                "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
+                "or {delta}, or take another {selection}",
+                most=LARGEST_NOISE // GRID,
+                needed=sigma / GRID,
+            )
         )
     return Gaussian(sigma)
