@@ -19,20 +19,18 @@ TEXTS = {"README.md", "croissant.json"}
 """Keys of a card that hold sentences, and files that do: their texts and checksums may differ."""
 
 
-def record(out: Path) -> None:
-    """Release the contract suite's log with each of its methods, seeded; runs inside the commit's own code."""
+def record(log_file: Path, out: Path) -> None:
+    """Release the log with each method, seeded; runs inside the commit's own code."""
     import querycloak as qc
 
     sys.path.insert(0, str(ROOT))
-    from scripts.seeded_methods import METHODS, log_rows
+    from scripts.seeded_methods import METHODS
 
     try:
         from querycloak.privacy.chance.randomness import Randomness
     except ImportError:  # before 0.2
         from querycloak.privacy.randomness import Randomness  # type: ignore[import-not-found, no-redef]
 
-    log_file = out / "log.tsv"
-    log_file.write_text(log_rows())
     with qc.read(log_file) as log:
         for name, (kind, options) in METHODS.items():
             method = getattr(qc, kind)(**options)
@@ -68,18 +66,27 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
     return [] if old == new else [f"{where}: {old!r} became {new!r}"]
 
 
-def recorded(commit: str, folder: Path) -> Path:
+def recorded(commit: str, log_file: Path, folder: Path) -> Path:
     """The recording of one commit."""
     source, out = folder / f"source-{commit}", folder / f"out-{commit}"
     out.mkdir()
     subprocess.run(["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(source), commit], check=True)
     try:
         code = f"import sys; sys.path.insert(0, {str(source / 'src')!r}); sys.path.insert(1, {str(ROOT)!r})\n"
-        code += f"from pathlib import Path; from scripts.compare_releases import record; record(Path({str(out)!r}))"
+        code += "from pathlib import Path; from scripts.compare_releases import record\n"
+        code += f"record(Path({str(log_file)!r}), Path({str(out)!r}))"
         subprocess.run([sys.executable, "-c", code], check=True)
     finally:
         subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(source)], check=True)
     return out
+
+
+def _small_log() -> str:
+    """The contract's log, as it is here: both commits read the same one."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from querycloak.contract.small_log import small_log
+
+    return small_log()
 
 
 def main() -> int:
@@ -88,7 +95,9 @@ def main() -> int:
         sys.stderr.write("usage: python scripts/compare_releases.py OLD NEW (two commits)\n")
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        old, new = (recorded(commit, Path(folder)) for commit in sys.argv[1:])
+        log_file = Path(folder) / "log.tsv"
+        log_file.write_text(_small_log())
+        old, new = (recorded(commit, log_file, Path(folder)) for commit in sys.argv[1:])
         found = compare(old, new)
         count = sum(path.is_dir() for path in new.iterdir())
     sys.stdout.write("".join(f"{line}\n" for line in found) or f"{count} releases are the same\n")

@@ -1,4 +1,4 @@
-"""The method values of the contract suite, and a small log for them: plain data that any version can use."""
+"""The method values that tests run the contract over, as plain data: any version can make them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
 POOL, URLS = (str(FIXTURES / name) for name in ("pool.txt", "urls.txt"))
-HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
-CONCEPTS = ("water polo", "tennis", "asthma", "arthritis", "golf", "chess", "marathon", "measles", "rugby", "boxing")
 Value = tuple[str, dict[str, Any]]
 
 METHODS: dict[str, Value] = {
@@ -72,17 +70,3 @@ METHODS: dict[str, Value] = {
         {"epsilon": 4, "domain": "sport", "criterion": "sqc2", "topics": "children", "variant": "paper"},
     ),
 }
-
-
-def log_rows(users: int = 60) -> str:
-    """A log in AOL's form: pair i is clicked by users i, i+1, ..., and each user asks for some of the concepts."""
-    lines = [HEADER]
-    for user in range(users):
-        rows = [(12, pair, f"query {pair}", f"http://{pair}.example/") for pair in range(min(user + 1, 40))]
-        rows += [(13, at, f"{CONCEPTS[(user + at) % 10]} rules", "") for at in range(1 + user % 4)]
-        rows += [(15, at, CONCEPTS[at % 10], f"http://{at}.sport.example/") for at in range(user % 7)]
-        repeats = 2 if user == 7 else 1  # one user says everything twice
-        for hour, minute, query, url in rows * repeats:
-            rank = "1" if url else ""
-            lines.append(f"u{user}\t{query}\t2006-03-01 {hour}:{minute:02}:00\t{rank}\t{url}")
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections import Counter
@@ -11,74 +10,35 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripts.seeded_methods import METHODS as VALUES
+from scripts.seeded_methods import POOL, URLS
 
+import querycloak as qc
+from querycloak import contract
 from querycloak.engines import Engine
 from querycloak.errors import BudgetRefused, ParameterError
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.generalize.method import Generalize
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.keys.thresholded import KeyCounts, least_likely_count, release_keys
 from querycloak.methods.method import Method
-from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
-from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.loading import load
 from querycloak.words.wordnet import wordnet
-from tests.conftest import FIXTURES
 from tests.logs import Row, aol, write
 
-POOL, URLS = (str(FIXTURES / name) for name in ("pool.txt", "urls.txt"))
-METHODS: dict[str, Method] = {
-    "clicks": Clicks(epsilon=4, delta=1e-3),
-    "clicks gaussian": Clicks(epsilon=4, delta=1e-3, selection="gaussian"),
-    "clicks weighted": Clicks(epsilon=4, delta=1e-3, selection="weighted", per_user=40),
-    "clicks rounds": Clicks(epsilon=9, delta=1e-3, selection="rounds", per_user=40),
-    "clicks priors": Clicks(epsilon=9, delta=1e-3, selection="rounds", per_user=40, priors="public"),
-    "clicks gaussian priors": Clicks(epsilon=4, delta=1e-3, selection="gaussian", priors="public"),
-    "clicks laplace": Clicks(epsilon=4, delta=1e-3, selection="laplace"),
-    "clicks two draws": Clicks(epsilon=8, delta=1e-3, per_user=2, two_draws=True),
-    "clicks knobs": Clicks(noise=0.5, threshold=4, per_user=2),
-    "clicks paper": Clicks(noise=1, threshold=8, variant="paper"),
-    "clicks auto": Clicks(epsilon=4, delta=1e-3, per_user="auto"),
-    "sessions auto": Sessions(epsilon=8, delta=1e-3, per_user="auto"),
-    "sessions": Sessions(epsilon=8, delta=1e-3),
-    "sessions gaussian": Sessions(epsilon=8, delta=1e-3, selection="gaussian", split="clicks=1,sessions=2"),
-    "sessions knobs": Sessions(noise=1, threshold=9, sessions_per_user=1, queries_per_session=3, no_clicks=True),
-    "sessions paper": Sessions(noise=1, threshold=10, variant="paper"),
-    "pool": QueryPool(epsilon=8, pool=POOL),
-    "pool urls": QueryPool(epsilon=12, pool=POOL, urls=URLS),
-    "pool threshold": QueryPool(epsilon=12, delta=1e-3, off_pool=True, clicks="threshold"),
-    "pool paper": QueryPool(noise=1, threshold=10, pool=POOL, variant="paper"),
-    "optimal": Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
-    "optimal frequent": Optimal(epsilon=8, delta=1e-2, per_user=4, objective="frequent", support=0.01, output_size=50),
-    "optimal paper": Optimal(epsilon=0.7, delta=0.5, variant="paper"),
-    "optimal paper joint": Optimal(
-        epsilon=2, delta=0.6, variant="paper", objective="joint", support=0.01, output_size=20
-    ),
-    "k queries": KAnonymity(min_users=3, keys="queries"),
-    "k clicks": KAnonymity(min_users=3),
-    "k log": KAnonymity(min_users=3, keys="log"),
-    "k dma": KAnonymity(preset="dma"),
-    "affinity": Affinity(min_users=3, theta=0.8, concept_users=5),
-    "affinity with times": Affinity(min_users=3, concept_users=5, max_neighbours=4, keep_time=True),
-    "generalize": Generalize(min_users=3),
-    "semantic": Semantic(epsilon=4, domain="sport"),
-    "semantic topics": Semantic(epsilon=4, domain="disease|sport", criterion="nsqc", max_queries=3, times="day"),
-    "semantic counts": Semantic(epsilon=4, domain="question", criterion="hbdp", max_queries=9),
-    "semantic paper": Semantic(epsilon=4, domain="question", criterion="sqc2", topics="children", variant="paper"),
-}
+METHODS: dict[str, Method] = {name: getattr(qc, kind)(**options) for name, (kind, options) in VALUES.items()}
 ON_SPARK = (
     "clicks", "clicks weighted", "clicks priors", "clicks laplace", "clicks paper", "clicks auto", "sessions",
     "sessions paper", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper", "k log", "k dma",
     "affinity with times", "generalize", "semantic topics",
 )  # fmt: skip
+KILLED = "stays_charged_if_it_is_killed"
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
@@ -102,45 +62,49 @@ def log(engine: Engine, log_file: Path) -> SearchLog:
     return read(log_file, engine=engine)
 
 
-@each_method
-def test_a_guarantee_comes_from_the_parameters_alone_and_survives_json(method: Method) -> None:
-    described = json.loads(json.dumps(method.describe()))
-    assert list(described) == ["method", "variant", "parameters", "claimed", "proven"]
-    assert Guarantee.from_json(described["proven"]) == method.proven()
-    assert (method.claimed() is None) == (described["claimed"] is None) == (method.variant != "paper")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        method.variant = "other"  # type: ignore[misc]
+def test_no_rule_is_left_out() -> None:
+    assert KILLED in contract.RULES
+    assert len(contract.RULES) == 12
 
 
 @each_method
-def test_a_release_holds_what_the_log_holds_and_says_what_it_is(
-    method: Method, log_file: Path, duckdb_engine: Engine, tmp_path: Path
-) -> None:
-    release = method.release(read(log_file, engine=duckdb_engine), randomness=Randomness(seed=5))
-    true = Counter((row[2], row[4]) for row in {(u, "", q, "", a) for u, _, q, _, a in shared_rows()})
-    for kind, table in ((kind, release.table(kind)) for kind in release.tables):
-        rows = table.to_pylist()
-        released = {query for row in rows for query in row.get("queries", [row.get("query")])}
-        # A generalised query is a public concept's label instead, and so is, or holds one, what replaces a query.
-        known = set(wordnet().labels) if method.name == "generalize" else {query for query, _ in true}
-        assert released <= known or method.name == "semantic"
-        if kind == "clicks" and method.name != "query-pool":  # whose public lists hold pairs that nobody clicked
-            assert {(row["query"], row["url"]) for row in rows} <= set(true)
-        if kind != "log":
-            assert [row["count"] for row in rows] == sorted((row["count"] for row in rows), reverse=True)
-    release.save(tmp_path / "out")
-    card = json.loads((tmp_path / "out" / "card.json").read_text())
-    described = method.describe()
-    if described["parameters"].get("per_user") == "auto":  # what was chosen stands on the card
-        assert card["parameters"]["per_user"] in described["parameters"]["per_user_choices"]
-        described["parameters"] = (
-            card["parameters"] | described["parameters"] | {"per_user": card["parameters"]["per_user"]}
-        )
-    assert {key: card[key] for key in described} == described
-    assert "NOT PRIVATE" in card["warnings"][0]
-    assert card["accounting"] == "not accounted"
-    assert card["log"]["keep_url"] == "path"
-    assert load(tmp_path / "out").proven == method.proven()
+def test_a_method_keeps_the_contract_and_releases_what_it_may(method: Method, duckdb_engine: Engine) -> None:
+    with contract.Trial(method, engine=duckdb_engine) as trial:
+        for name, rule in contract.RULES.items():
+            if name != KILLED:
+                rule(trial)
+        release = trial.outcome.release
+        queries, pairs = may_come_out(method)
+        for kind in release.tables:
+            rows = release.table(kind).to_pylist()
+            assert {query for row in rows for query in row.get("queries", [row.get("query")])} <= queries
+            assert {row["next_query"] for row in rows if "next_query" in row} <= queries
+            assert {(row["query"], row["url"]) for row in rows if row.get("url") is not None} <= pairs
+    assert (method.claimed() is not None) == (method.variant == "paper")
+
+
+def may_come_out(method: Method) -> tuple[set[str], set[tuple[str, str]]]:
+    """What the log holds; with it, or in its place, what is public."""
+    rows = [line.split("\t") for line in contract.small_log().splitlines()[1:]]
+    asked, clicked = {row[1] for row in rows}, {(row[1], row[4]) for row in rows}
+    if isinstance(method, QueryPool):
+        pool = {" ".join(line.lower().split()) for line in Path(POOL).read_text().splitlines()}
+        urls = [line.removesuffix("?session=1") for line in Path(URLS).read_text().splitlines()]
+        return asked | pool, clicked | {(query, url) for query in pool for url in urls}
+    if isinstance(method, Generalize | Semantic):
+        labels = set(wordnet().labels)
+        # As published, what stands around a concept stays: every query of the log is a concept, or one and "rules".
+        return labels | {f"{label} rules" for label in labels if method.variant == "paper"}, set()
+    return asked, clicked
+
+
+def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
+    """One value of each method and variant, for all values are released by the same code."""
+    methods = {f"{method.name} {method.variant}": method for method in METHODS.values()}
+    log_file = write(tmp_path / "log.tsv", contract.small_log())
+    (tmp_path / "killed").mkdir()
+    problems = contract.killed_after_the_charge(list(methods.values()), log_file, tmp_path / "killed")
+    assert dict(zip(methods, problems, strict=True)) == dict.fromkeys(methods)
 
 
 @pytest.mark.parametrize(
@@ -166,55 +130,27 @@ def test_card_and_datasheet_say_what_stands_in_a_logs_rows(
     assert f"| query | {card['tables']['log']['columns']['query']['meaning']} |" in datasheet
     assert beginning in datasheet.partition("## What is in it")[0]
     assert load(tmp_path / "out").rows == card["rows"]
+    assert card["log"]["keep_url"] == "path"
+    assert card["accounting"] == "not accounted"
 
 
 @pytest.mark.parametrize("name", ON_SPARK)
-def test_spark_draws_what_duckdb_draws_from_one_seed(
-    name: str, log_file: Path, duckdb_engine: Engine, spark_engine: Engine
-) -> None:
+def test_spark_draws_what_duckdb_draws_from_one_seed(name: str, duckdb_engine: Engine, spark_engine: Engine) -> None:
     """What holds on DuckDB then holds on Spark: one of each way in which engines are asked, for Spark is slow."""
-    first, second = (
-        METHODS[name].release(read(log_file, engine=each), randomness=Randomness(seed=11))
-        for each in (duckdb_engine, spark_engine)
-    )
-    for kind in first.tables:
-        assert first.table(kind).equals(second.table(kind))
+    with contract.Trial(METHODS[name], engine=duckdb_engine, also_on=spark_engine) as trial:
+        contract.RULES["is_the_same_on_another_engine"](trial)
 
 
-class Watched(Randomness):
-    """Looks at the ledger at every draw."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__()
-        self.ledger, self.charged = ledger, set[int]()
-
-    def noise(self, *arguments: Any, **more: Any) -> Any:
-        self.charged.add(len(self.ledger.show("people")[0].charges))
-        return super().noise(*arguments, **more)
-
-
-def test_the_charge_comes_before_the_first_draw(log: SearchLog, tmp_path: Path) -> None:
+def test_what_a_charge_says_of_the_draws(duckdb_engine: Engine, log_file: Path, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_limit("people", 10, 1e-2)
-    watched = Watched(ledger)
-    release = Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people", randomness=watched)
-    assert watched.charged == {1}
-    assert ledger.show("people")[0].charges[0].status == "no release"
-    release.save(tmp_path / "out")
+    log = read(log_file, engine=duckdb_engine)
+    Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people").save(tmp_path / "out")
     (charge,) = ledger.show("people")[0].charges
     assert (charge.status, charge.parameters["mechanisms"][0]["kind"]) == ("released", "gaussian-rounds")
     with pytest.raises(BudgetRefused):
         Clicks(epsilon=7, delta=1e-3).release(log, ledger=ledger, population="people")
     assert len(ledger.show("people")[0].charges) == 1
-
-
-def test_a_refused_budget_is_refused_before_reading(tmp_path: Path, duckdb_engine: Engine) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.set_limit("people", 1, 1e-6)
-    log = read(write(tmp_path / "log.tsv", aol(shared_rows(3))), engine=duckdb_engine)
-    (tmp_path / "log.tsv").unlink()
-    with pytest.raises(BudgetRefused):
-        Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people")
 
 
 def test_once_per_key_or_every_record(log: SearchLog) -> None:

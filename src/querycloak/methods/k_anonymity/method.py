@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.releases.tables import Table
 
+Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
     *ALWAYS,
@@ -45,31 +46,28 @@ class KAnonymity(Method):
     summary = "What at least k users share; a baseline."
 
     min_users: int | None = option(help="A key comes out at this many users or more (the papers' KA(K) is K + 1).")
-    keys: Literal["queries", "clicks", "log"] | None = option(
-        help="What is counted; log: rows under made-up names. clicks if not given."
-    )
+    keys: Keys | None = option(help="What is counted; log: rows under made-up names. clicks if not given.")
     preset: Literal["dma"] | None = option(help="dma: 30 users for a query, 5 for a query and url.")
     k: int = field(init=False, repr=False)
+    counted: Keys = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
-        if self.preset is not None:
-            if self.min_users is not None or self.keys is not None:
-                preset = Parameter("preset", self.preset)
-                raise ParameterError(
-                    Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
-                )
-            object.__setattr__(self, "min_users", DMA_QUERY_USERS)
-        if self.keys is None:
-            object.__setattr__(self, "keys", "clicks")
-        k = whole("min_users", self.min_users, "say how many users must share a key, such as 30", least=2)
+        if self.preset is not None and (self.min_users is not None or self.keys is not None):
+            preset = Parameter("preset", self.preset)
+            raise ParameterError(
+                Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
+            )
+        least = DMA_QUERY_USERS if self.preset else self.min_users
+        k = whole("min_users", least, "say how many users must share a key, such as 30", least=2)
         object.__setattr__(self, "k", k)
+        object.__setattr__(self, "counted", self.keys or "clicks")
 
     def parameters(self) -> dict[str, Any]:
         """What was given."""
         if self.preset:
             return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
-        return {"keys": self.keys, "min_users": self.min_users}
+        return {"keys": self.counted, "min_users": self.k}
 
     def proven(self) -> Guarantee:
         """A rule about the output; no bound on what it tells."""
@@ -81,7 +79,7 @@ class KAnonymity(Method):
             unprotected=(
                 *_UNPROTECTED,
                 accounts_of_a_rule(DMA_QUERY_USERS if self.preset else self.k, "key"),
-                *_UNPROTECTED_IN.get(self.preset or str(self.keys), ()),
+                *_UNPROTECTED_IN.get(self.preset or self.counted, ()),
             ),
             because=self._because(),
         )
@@ -91,10 +89,10 @@ class KAnonymity(Method):
             rule = (
                 f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out"
             )
-        elif self.keys == "log":
+        elif self.counted == "log":
             rule = f"rows whose query has fewer than {self.k} users are left out, and urls that fewer clicked"
         else:
-            rule = f"{'pairs' if self.keys == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
+            rule = f"{'pairs' if self.counted == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
         return f"{rule} (k_anonymity.md)"
 
     def reach(self) -> Mapping[str, TableReach]:
@@ -109,15 +107,14 @@ class KAnonymity(Method):
         if self.preset:
             note = f"A pair comes out only if its query does: from {DMA_QUERY_USERS} users of the query on."
             return {"queries": exact("queries", DMA_QUERY_USERS), "clicks": exact("clicks", DMA_PAIR_USERS, note)}
-        if self.keys == "log":
+        if self.counted == "log":
             users = Range(self.k, self.k)
             return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0)}
-        table = str(self.keys)
-        return {table: exact(table, self.k)}
+        return {self.counted: exact(self.counted, self.k)}
 
     def count(self, log: SearchLog) -> Counted:
         """Nothing yet: the engine counts when the tables are made, after the rows were checked."""
-        if self.preset or self.keys == "clicks":
+        if self.preset or self.counted == "clicks":
             from querycloak.methods.clicked import clicks_of
 
             clicks_of(log)
@@ -132,9 +129,9 @@ class KAnonymity(Method):
                 "queries": _sorted(log, queries, "query"),
                 "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
             }
-        if self.keys == "queries":
+        if self.counted == "queries":
             return {"queries": _sorted(log, _shared(log.rows, ["query"], self.k), "query")}
-        if self.keys == "clicks":
+        if self.counted == "clicks":
             return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
         return {"log": _pseudonymised(log, self.k, randomness)}
 

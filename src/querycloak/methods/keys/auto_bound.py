@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from querycloak.errors import ParameterError
@@ -52,7 +52,7 @@ class AutoBound:
 
     given: Budget
     share: float
-    at_bound: Callable[[int, float], Planned]
+    at_bound: Callable[[int, float], Planned] = field(compare=False)  # of a method; it is that which is compared
     unprotected: tuple[str, ...]
     claimed: None = None
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.prices.reach import Route
     from querycloak.privacy.prices.table_reach import TableReach
 
+ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
 PER_USER = {"default": 4, "paper": 100}  # the paper does not say: 100 comes nearest to its epsilon, 29.99 at b = 10
 GAP_MINUTES = 30
@@ -62,7 +63,7 @@ class QueryPool(Method):
     off_pool: bool = option(
         False, help="Other queries come out too, above a threshold: the guarantee is then (epsilon, delta)."
     )
-    clicks: Literal["none", "threshold", "public"] | None = option(
+    clicks: ClickKind | None = option(
         help="Which clicks come out: none, those on public urls, or any above a threshold, with (epsilon, delta)."
     )
     urls: str | None = option(help="A file of public urls, one a line.")
@@ -77,6 +78,7 @@ class QueryPool(Method):
     variant: Variant = option(
         "default", help="paper: as published, to compare with. It is not private; its card says why."
     )
+    click_kind: ClickKind = field(init=False, repr=False)
     lists: Mapping[str, PublicList] = field(init=False, repr=False)
     bounds: Mapping[str, int] = field(init=False, repr=False)
     noises: Mapping[str, Laplace] = field(init=False, repr=False)
@@ -113,12 +115,12 @@ class QueryPool(Method):
                     Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
                 )
             lists["urls"] = PublicList.of("urls", self.urls)
-        kind = self.clicks or ("public" if "urls" in lists else "none" if self.delta is None else "threshold")
+        kind: ClickKind = self.clicks or ("public" if "urls" in lists else "none" if self.delta is None else "threshold")
         if kind == "public" and "urls" not in lists:
             raise ParameterError(
                 Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")
             )
-        object.__setattr__(self, "clicks", kind)
+        object.__setattr__(self, "click_kind", kind)
         object.__setattr__(self, "lists", lists)
 
     def _settle_bounds(self) -> None:
@@ -132,7 +134,7 @@ class QueryPool(Method):
             )
         )
         bounds = {"queries": queries}
-        if self.clicks != "none" or self.variant == "paper":
+        if self.click_kind != "none" or self.variant == "paper":
             bounds["clicks"] = clicks
         if queries > 1:
             bounds["transitions"] = queries - 1
@@ -165,7 +167,7 @@ class QueryPool(Method):
 
     def _thresholded(self) -> list[str]:
         """The tables in which keys may come out that are in no public list."""
-        return [*(["queries"] if self.off_pool else []), *(["clicks"] if self.clicks == "threshold" else [])]
+        return [*(["queries"] if self.off_pool else []), *(["clicks"] if self.click_kind == "threshold" else [])]
 
     def _delta_of_each(self) -> float:
         delta = share("delta", self.delta, Sentence("{off_pool} and {clicks:threshold} need one, such as 1e-7"))
@@ -227,8 +229,8 @@ class QueryPool(Method):
             **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
             **{f"{name}_noise": noise.scale for name, noise in self.noises.items()},
             "threshold": self.thresholds["queries"],
-            "clicks": None if paper else self.clicks,
-            "clicks_threshold": self.thresholds["clicks"] if self.clicks == "threshold" else None,
+            "clicks": None if paper else self.click_kind,
+            "clicks_threshold": self.thresholds["clicks"] if self.click_kind == "threshold" else None,
             "pairs_threshold": None if paper else "so high that one pair of count zero is expected to pass",
             "off_pool": self.off_pool,
             "transitions": None if paper or "transitions" not in self.bounds else self._between(),

@@ -1,0 +1,26 @@
+"""What every method must hold, as rules that anybody can check of a method of their own.
+
+    from querycloak import contract
+
+    contract.check(TopQueries(epsilon=2))  # raises CheckFailed, which says what is broken
+
+A test can name the rules one by one, and look at one release with all of them:
+
+    @pytest.fixture(scope="module")
+    def trial():
+        with contract.Trial(TopQueries(epsilon=2)) as made:
+            yield made
+
+    @pytest.mark.parametrize("rule", contract.RULES)
+    def test_contract(rule, trial):
+        contract.RULES[rule](trial)
+
+Nothing here shows that a guarantee is true: that takes a proof.
+"""
+
+from querycloak.contract.killed import killed_after_the_charge
+from querycloak.contract.rules import RULES, check
+from querycloak.contract.small_log import small_log
+from querycloak.contract.trial import Trial
+
+__all__ = ["RULES", "Trial", "check", "killed_after_the_charge", "small_log"]
