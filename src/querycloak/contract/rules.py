@@ -108,6 +108,9 @@ def promises_by_its_parameters_alone(trial: Trial) -> None:
 def releases_what_it_declares(trial: Trial) -> None:
     """Something comes out, in tables of declared columns, in an order that says nothing about the log."""
     release = trial.outcome.release
+    unknown = sorted(set(trial.method.reach()) - set(release.tables))
+    if unknown:
+        _broken(f"reach() must speak of tables that are released, and {unknown[0]} is not")
     rows = 0
     for kind in release.tables:
         table = release.table(kind)  # in its declared columns and types, or it raises

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_SEALED = ("warnings", "describe", "composition", "bill", "payment", "release", "for_users", "for_error")
+_SEALED = ("for_users", "for_error", "warnings", "describe", "composition", "bill", "payment", "release")
 _BUG = "this is a bug in the method"
 
 

@@ -16,6 +16,8 @@ from querycloak.methods.option import option
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.reach import Range
+from querycloak.privacy.prices.table_reach import TableReach
 
 if TYPE_CHECKING:
     from querycloak.releases.tables import Table
@@ -131,6 +133,11 @@ class Unsorted:
 class IsUnsorted(Sound):
     def count(self, log: SearchLog) -> Counted:
         return Unsorted()
+
+
+class SpeaksOfOtherTables(Sound):
+    def reach(self) -> Mapping[str, TableReach]:
+        return {"clicks": TableReach.of_rule("users", Range(2, 2))}
 
 
 class ChangesItsCard(Sound):

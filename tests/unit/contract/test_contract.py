@@ -37,6 +37,10 @@ BROKEN: dict[type[Method], tuple[str, str]] = {
     broken.PromisesByTheLog: ("promises_by_its_parameters_alone", "it is different after a release"),
     broken.ReleasesNothing: ("releases_what_it_declares", "nothing came out of the log, so nothing was checked"),
     broken.IsUnsorted: ("releases_what_it_declares", "rows of queries must stand by count, the highest first"),
+    broken.SpeaksOfOtherTables: (
+        "releases_what_it_declares",
+        "must speak of tables that are released, and",
+    ),
     broken.CostsNothing: ("reads_nothing_if_it_is_refused", "must be refused before the log is read"),
     broken.DrawsElsewhere: ("draws_from_the_seed_alone", "the same seed must give the same tables"),
     broken.TakesTheFirstRow: ("does_not_depend_on_the_order_of_rows", "the order of the log's rows must not matter"),

@@ -115,7 +115,8 @@ class QueryPool(Method):
                     Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
                 )
             lists["urls"] = PublicList.of("urls", self.urls)
-        kind: ClickKind = self.clicks or ("public" if "urls" in lists else "none" if self.delta is None else "threshold")
+        other: ClickKind = "none" if self.delta is None else "threshold"
+        kind = self.clicks or ("public" if "urls" in lists else other)
         if kind == "public" and "urls" not in lists:
             raise ParameterError(
                 Sentence("{clicks:public} needs a public list of urls: {urls:FILE}; or say {clicks:threshold}")
@@ -256,7 +257,7 @@ class QueryPool(Method):
         from querycloak.privacy.prices.reach import Route, Stage
 
         most = self.bounds["queries"] if self.variant == "paper" else 1
-        tables = ["queries", *(["clicks"] if self.clicks == "threshold" else [])]
+        tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]
         return {table: [Route((Stage(self.noises[table], self.thresholds[table]),), most=most)] for table in tables}
 
     def reach(self) -> Mapping[str, TableReach]:

@@ -21,7 +21,7 @@ def of_pool(method: QueryPool) -> dict[str, TableReach]:
     """Queries, clicks by threshold, and pairs of public keys for as few and as many released queries as can be."""
     pool = method.lists["pool"].size
     found = {"queries": _drawn(method, "queries", keys=pool, public=not method.off_pool)}
-    if method.clicks == "threshold":
+    if method.click_kind == "threshold":
         found["clicks"] = _drawn(method, "clicks", keys=0, public=False)
     few, many = of_pairs(method, 2), of_pairs(method, pool)
     for table in few:
