@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.affinity.method import Affinity
     from querycloak.methods.clicks.method import Clicks
+    from querycloak.methods.evidence import Verified, load, verify
     from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity.method import KAnonymity
     from querycloak.methods.optimal.method import Optimal
@@ -16,7 +17,6 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.sessions.method import Sessions
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.guarantee import Guarantee
-    from querycloak.releases.loading import load
     from querycloak.releases.release import Release
     from querycloak.synthetic.log_writer import synthesize
     from querycloak.utility.description import describe
@@ -43,7 +43,9 @@ _HOMES = {
     "connect": "querycloak.engines",
     "describe": "querycloak.utility.description",
     "evaluate": "querycloak.utility.evaluation",
-    "load": "querycloak.releases.loading",
+    "Verified": "querycloak.methods.evidence",
+    "load": "querycloak.methods.evidence",
+    "verify": "querycloak.methods.evidence",
     "measures": "querycloak.utility.tasks",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
@@ -66,6 +68,7 @@ __all__ = [
     "SearchLog",
     "Semantic",
     "Sessions",
+    "Verified",
     "connect",
     "describe",
     "evaluate",
@@ -75,6 +78,7 @@ __all__ = [
     "read",
     "split",
     "synthesize",
+    "verify",
 ]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_SEALED = ("for_users", "for_error", "warnings", "describe", "composition", "bill", "payment", "release")
+_SEALED = ("for_users", "for_error", "options", "warnings", "describe", "composition", "bill", "payment", "release")
 _BUG = "this is a bug in the method"
 
 
@@ -167,6 +167,15 @@ class Method(ABC):
         return [*cautions_of(self.proven(), population_size), *self.cautions()]
 
     @final
+    def options(self) -> dict[str, Any] | None:
+        """The options that were given, from which the method can be made again; None if one names a file."""
+        given = {each: vars(self)[each.name] for each in options_of(type(self))}
+        chosen = {each: value for each, value in given.items() if value != each.default}
+        if any(each.names_file for each in chosen):
+            return None
+        return {each.name: value for each, value in chosen.items()}
+
+    @final
     def describe(self) -> dict[str, Any]:
         """What `guarantee --json` prints and card.json holds."""
         claimed = self.claimed()
@@ -249,6 +258,7 @@ class Method(ABC):
             warnings=tuple(map(str, self.warnings(population_size))),
             reach={table: reach[table] for table in drawn.tables if table in reach},
             population_size=population_size,
+            options=self.options(),
         )
 
     def _recorded(self) -> list[dict[str, Any]]:

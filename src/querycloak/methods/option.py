@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_HELP = "help"
+_HELP, _NAMES_FILE = "help", "names_file"
 
 
-def option(default: Any = None, *, help: str) -> Any:  # noqa: A002 (what the field is called everywhere)
-    """A field of a method that whoever releases may set."""
-    return field(default=default, metadata={_HELP: help})
+def option(default: Any = None, *, help: str, names_file: bool = False) -> Any:  # noqa: A002 (what it is called)
+    """A field of a method that whoever releases may set.
+
+    names_file: it names a file of the owner's, whose place is nobody else's business.
+    """
+    return field(default=default, metadata={_HELP: help, _NAMES_FILE: names_file})
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Option:
     annotation: Any
     default: Any
     help: str
+    names_file: bool = False
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -68,7 +72,8 @@ def options_of(kind: type[DataclassInstance]) -> Iterator[Option]:
     hints = _hints(kind)
     given = {each.name: each for each in fields(kind) if each.init}
     for name in sorted(hints, key=lambda name: name == "variant"):
-        yield Option(name, hints[name], given[name].default, given[name].metadata[_HELP])
+        metadata = given[name].metadata
+        yield Option(name, hints[name], given[name].default, metadata[_HELP], metadata[_NAMES_FILE])
 
 
 def options_text(kind: type) -> str:

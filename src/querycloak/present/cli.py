@@ -180,6 +180,8 @@ def ledger_set(
     population: Annotated[str, typer.Argument(metavar="NAME", help="The people behind a log.")],
     epsilon: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
+    by: Annotated[str | None, typer.Option(help="Who decides; the name of your account if not given.")] = None,
+    because: Annotated[str | None, typer.Option(help="Why the limit is what it is.")] = None,
     ledger: LedgerFile = None,
 ) -> None:
     """Set what may be spent on a population in all."""
@@ -187,7 +189,7 @@ def ledger_set(
     from querycloak.privacy.books.ledger import Ledger
 
     book = Ledger(ledger)
-    show_accounts(book, [book.set_limit(population, epsilon, delta)])
+    show_accounts(book, [book.set_limit(population, epsilon, delta, by=by, why=because)])
 
 
 @ledgers.command("show")
@@ -278,6 +280,40 @@ def evaluate(
     found = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
     if as_json or not quiet:
         show_evaluation(found, as_json=as_json)
+
+
+@ledgers.command("verify")
+def ledger_verify(
+    ledger: LedgerFile = None,
+    digest: Annotated[
+        str | None, typer.Option(help="The digest that you kept: entries before it must be there.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check that nothing in the ledger was changed by other means."""
+    from querycloak.present.commands.ledger_command import show_verification
+    from querycloak.privacy.books.ledger import Ledger
+
+    show_verification(Ledger(ledger), digest, as_json=as_json)
+
+
+@app.command()
+def verify(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
+    ledger: LedgerFile = None,
+    digest: Annotated[str | None, typer.Option(help="The digest that was printed when it was released.")] = None,
+    signature: Annotated[
+        Path | None, typer.Option(help="A signature of card.json, as `ssh-keygen -Y sign -n querycloak` writes it.")
+    ] = None,
+    signers: Annotated[
+        Path | None, typer.Option(help="Who may sign: a file of allowed signers, as ssh-keygen reads it.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check that a release is whole, and what was signed."""
+    from querycloak.present.commands.verify_command import show_verified
+
+    show_verified(release, ledger=ledger, digest=digest, signature=signature, signers=signers, as_json=as_json)
 
 
 @app.command()

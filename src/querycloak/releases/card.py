@@ -89,6 +89,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "accounting": release.accounting.to_json(),
         **({"composition": dict(release.composition)} if release.composition else {}),
         **({} if release.population_size is None else {"population_size": release.population_size}),
+        **({} if release.options is None else {"options": dict(release.options)}),
         "counts": release.counts,
         "rows": release.rows,
         "log": dict(release.log),

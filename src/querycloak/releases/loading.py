@@ -140,6 +140,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             log=card["log"],
             composition=card.get("composition", {}),
             population_size=card.get("population_size"),
+            options=card.get("options"),
             reach=_reach(card["tables"]),
             versions=card["versions"],
         )

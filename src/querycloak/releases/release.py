@@ -60,6 +60,7 @@ class Release:
     composition: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     population_size: int | None = None
+    options: Mapping[str, Any] | None = None
     reach: Mapping[str, TableReach] = field(default_factory=dict)
     """For each table what its counts are worth, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)

@@ -58,7 +58,8 @@ class QueryPool(Method):
     threshold: int | None = option(help="Knob: a query comes out if its noisy count exceeds this.")
     pool: str | None = option(
         help="A file of public queries, one a line; 325,176 English words and word pairs if not given. It must not "
-        "come from any private log."
+        "come from any private log.",
+        names_file=True,
     )
     off_pool: bool = option(
         False, help="Other queries come out too, above a threshold: the guarantee is then (epsilon, delta)."
@@ -66,7 +67,7 @@ class QueryPool(Method):
     clicks: ClickKind | None = option(
         help="Which clicks come out: none, those on public urls, or any above a threshold, with (epsilon, delta)."
     )
-    urls: str | None = option(help="A file of public urls, one a line.")
+    urls: str | None = option(help="A file of public urls, one a line.", names_file=True)
     queries_per_user: int | None = option(
         help="How many queries of one user count: 4 if not given, 100 in the paper variant; of transitions one fewer."
     )

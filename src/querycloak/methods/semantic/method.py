@@ -61,7 +61,7 @@ class Semantic(Method):
     times: Literal["drop", "month", "day", "hour", "keep"] = option(
         "drop", help="How exact released times are; all but drop are unprotected."
     )
-    taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.")
+    taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.", names_file=True)
     variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
 

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from querycloak.errors import CheckFailed
+from querycloak.privacy.books.journal import Entry
 from querycloak.privacy.books.ledger import Account, Charge, Ledger
 from querycloak.privacy.chance.exact import shown_up
 
@@ -45,11 +47,19 @@ def show_accounts(
         )
         if account.coverage is not None:
             sys.stdout.write(_indented(f"the sum {account.coverage}"))
+        for change in ledger.limits(account.population):
+            sys.stdout.write(_indented(_limit_line(change)))
         if account.charges:
             sys.stdout.write("".join(f"{line}\n" for line in _charge_lines(account.charges)))
         if account.population in together:
             text = f"{composed_line(together[account.population])} The limit counts sums."
             sys.stdout.write(_indented(text))
+
+
+def _limit_line(change: Entry) -> str:
+    what = change.what
+    why = f": {what['why']}" if what["why"] else ""
+    return f"limit epsilon {what['epsilon']}, delta {what['delta']} since {change.made[:10]}, set by {what['by']}{why}"
 
 
 def _indented(text: str) -> str:
@@ -75,3 +85,18 @@ def composed_line(found: Composed) -> str:
         f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {shown_up(found.delta)} in all, "
         f"where the sum is {shown_up(found.epsilon_sum)} at {shown_up(found.delta_sum)}; this {found.condition}."
     )
+
+
+def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> None:
+    """Say whether the ledger's journal is whole; a problem is a failed check."""
+    found = ledger.verify()
+    if digest is not None and not ledger.knows(digest):
+        found.append("no entry has the digest that was given: entries are missing, or it is another ledger")
+    if as_json:
+        json.dump({"ok": not found, "digest": ledger.digest(), "problems": found}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        lines = found or [f"every entry is as it was written; digest of the last: {ledger.digest()}"]
+        sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
+    if found:
+        raise CheckFailed("the ledger was changed by other means than querycloak, or has no journal")

@@ -104,6 +104,7 @@ def make_and_save(
     card = json.loads((saved.folder / "card.json").read_text())
     return {
         "folder": str(saved.folder),
+        "digest": saved.digest,
         "card": card,
         "dropped": dict(saved.dropped),
         "remarks": release.remarks,
@@ -146,7 +147,11 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
         if not any(table["rows"] for table in made["card"]["tables"].values()):
             lines += textwrap.wrap(_when_empty(method), 80)
-        lines += [f"accounting: {paid}", f"written to {made['folder']}; its README.md is for whoever receives it"]
+        lines += [
+            f"accounting: {paid}",
+            f"written to {made['folder']}; its README.md is for whoever receives it",
+            f"digest {made['digest']} (querycloak verify)",
+        ]
         sys.stdout.write("\n".join(lines) + "\n")
     for remark in made["remarks"] if not quiet else ():
         sys.stderr.write(f"querycloak: private, not for publication: {remark}\n")

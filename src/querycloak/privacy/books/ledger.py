@@ -1,17 +1,19 @@
 """What has been spent on whom, across runs: one SQLite file, charged before anything is drawn (ledger.md)."""
 
+import getpass
 import json
 import os
 import re
 import sqlite3
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.privacy import order
+from querycloak.privacy.books import journal
 from querycloak.privacy.books.accounts import Account, Charge
 from querycloak.privacy.books.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.guarantee import Guarantee
@@ -44,7 +46,7 @@ OTHER_FILE = Sentence(
 )
 KIND = Kind(
     application=0x51434C47,  # "QCLG"
-    versions=(FIRST_TABLES, SECOND_TABLES),
+    versions=(FIRST_TABLES, SECOND_TABLES, journal.TABLES),
     name="ledger",
     not_done="nothing was charged",
     elsewhere=OTHER_FILE,
@@ -61,8 +63,13 @@ class Ledger:
         wait = number_above_zero("wait_seconds", wait_seconds, "say how long to wait for other runs")
         self._file = SqliteFile(self.path, KIND, wait_seconds=wait)
 
-    def set_limit(self, population: str, epsilon: float, delta: float) -> Account:
-        """Set what may be spent on a population in all; what is spent already stays spent."""
+    def set_limit(
+        self, population: str, epsilon: float, delta: float, *, by: str | None = None, why: str | None = None
+    ) -> Account:
+        """Set what may be spent on a population in all; what is spent already stays spent.
+
+        The journal keeps every change: when, by whom (the name of the account that runs this, if not given), and why.
+        """
         _check_name(population)
         epsilon = number_above_zero("epsilon", epsilon, "give the most that may be spent in all, such as 8")
         if isinstance(delta, bool) or delta != 0:
@@ -73,6 +80,8 @@ class Ledger:
                 "ON CONFLICT (name) DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
                 (population, repr(epsilon), repr(float(delta))),
             )
+            limit = {"population": population, "epsilon": repr(epsilon), "delta": repr(float(delta))}
+            journal.append(connection, {"what": "limit", **limit, "by": by or _account_name(), "why": why})
             return self._account(connection, population)
 
     def how_to_set(self, population: str) -> Action:
@@ -106,14 +115,16 @@ class Ledger:
         """Spend: when this returns, the charge is on the disk, and only then may anything be drawn."""
         order.check_may_pay()
         _check_name(population)
-        written, made = _json(parameters), datetime.now(UTC).isoformat(timespec="seconds")
+        written, made, promised = _json(parameters), journal.now(), _json(guarantee.to_json())
         with self._file.writing() as connection:
             self._account(connection, population).require(guarantee, self.how_to_set(population))
             connection.execute(
                 "INSERT INTO charges (population, made, method, guarantee, parameters) VALUES (?, ?, ?, ?, ?)",
-                (population, made, method, _json(guarantee.to_json()), written),
+                (population, made, method, promised, written),
             )
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
+            entry = {"what": "charge", "charge": number, "population": population, "guarantee": promised}
+            journal.append(connection, entry)
         return Charge(number, population, made, method, guarantee, MappingProxyType(json.loads(written)))
 
     def complete(self, charge: Charge | int, release_digest: str) -> None:
@@ -121,7 +132,12 @@ class Ledger:
         number = charge.id if isinstance(charge, Charge) else charge
         with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
-            connection.execute("INSERT OR IGNORE INTO releases VALUES (?, ?)", (number, release_digest))
+            known = connection.execute(
+                "SELECT 1 FROM releases WHERE charge = ? AND digest = ?", (number, release_digest)
+            ).fetchone()
+            if known is None:
+                connection.execute("INSERT INTO releases VALUES (?, ?)", (number, release_digest))
+                journal.append(connection, {"what": "release", "charge": number, "digest": release_digest})
             connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
@@ -149,13 +165,45 @@ class Ledger:
             names = [name for (name,) in named] if population is None else [population]
             return tuple(self._account(connection, name) for name in names)
 
+    def limits(self, population: str) -> tuple[journal.Entry, ...]:
+        """Every change of a population's limit: when, by whom and why; a ledger before version 3 kept none."""
+        with self._file.reading() as connection:
+            if version_of(connection) < 3:
+                return ()
+            told = [each for each in journal.entries(connection) if each.what["what"] == "limit"]
+        return tuple(each for each in told if each.what["population"] == population)
+
+    def verify(self) -> list[str]:
+        """What shows that the ledger was changed by other means than querycloak; empty if nothing does."""
+        with self._file.reading() as connection:
+            if version_of(connection) < 3:
+                return ["the ledger is of an older version and has no journal yet; the next change begins one"]
+            return journal.problems(connection)
+
+    def digest(self) -> str | None:
+        """The digest of the last entry of the journal: whoever keeps a copy can tell later whether entries are gone."""
+        with self._file.reading() as connection:
+            if version_of(connection) < 3:
+                return None
+            told = list(journal.entries(connection))
+        return told[-1].digest if told else None
+
+    def knows(self, digest: str) -> bool:
+        """Whether an entry of the journal has this digest."""
+        with self._file.reading() as connection:
+            return version_of(connection) >= 3 and any(each.digest == digest for each in journal.entries(connection))
+
     def _account(self, connection: sqlite3.Connection, population: str) -> Account:
         limit = connection.execute("SELECT epsilon, delta FROM populations WHERE name = ?", (population,)).fetchone()
         if limit is None:
+            named = [name for (name,) in connection.execute("SELECT name FROM populations")]
+            close = get_close_matches(population, named, n=1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
             raise ParameterError(
                 Sentence(
-                    "population {name!r} has no limit in the ledger; set one first: {set_limit}",
+                    "population {name!r} has no limit in the ledger{meant}; set one first: {set_limit}",
                     name=population,
+                    meant=meant,
                     set_limit=self.how_to_set(population),
                 )
             )
@@ -166,6 +214,14 @@ class Ledger:
         except (ValueError, TypeError, QuerycloakError):
             problem = self._file.damaged()
         raise problem
+
+
+def _account_name() -> str:
+    """The name of the account that runs this; a container may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"user {os.getuid()}"
 
 
 def default_path() -> Path:
