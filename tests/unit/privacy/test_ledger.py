@@ -143,7 +143,7 @@ def test_checking_writes_nothing(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_population_needs_a_limit_first(ledger: Ledger) -> None:
     with pytest.raises(ParameterError) as refused:
         spend(ledger, promise(), "our shop")
-    why = "population 'our shop' has no limit in the ledger; set one first: "
+    why = "population 'our shop' has no limit in the ledger (did you mean 'shop'?); set one first: "
     assert str(refused.value) == f"{why}Ledger({str(ledger.path)!r}).set_limit('our shop', epsilon=E, delta=D)"
     typed = f"querycloak ledger set 'our shop' --epsilon E --delta D --ledger {ledger.path}"
     assert error_line(refused.value) == f"{why}{typed}"
@@ -273,6 +273,9 @@ def test_a_ledger_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_b
     spend(ledger, promise(2))
     connection = sqlite3.connect(ledger.path)
     connection.execute("DROP TABLE announced")
+    connection.execute("DROP TABLE journal")
+    for name in ("stay", "keep"):
+        connection.execute(f"DROP TRIGGER releases_{name}")
     connection.execute("PRAGMA user_version = 1")
     connection.commit()
     connection.close()
@@ -360,7 +363,7 @@ def foreign_sqlite(path: Path) -> None:
 def newer(path: Path) -> None:
     Ledger(path).set_limit("shop", 8, 1e-6)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 3")
+    connection.execute("PRAGMA user_version = 4")
     connection.close()
 
 
@@ -411,7 +414,7 @@ def cut_off(path: Path) -> None:
             foreign_sqlite,
             "is not a ledger of querycloak; nothing in it was changed; name another file with Ledger(FILE)",
         ),
-        (newer, "is of version 3, this querycloak knows up to 2; nothing in it was changed; use the newer querycloak"),
+        (newer, "is of version 4, this querycloak knows up to 3; nothing in it was changed; use the newer querycloak"),
         (with_scribbles, "is damaged; nothing in it was changed; put a copy of it back"),
         (with_a_lost_page, "is damaged; nothing in it was changed"),
         (cut_off, "is damaged; nothing in it was changed"),
