@@ -67,7 +67,7 @@ class OptimalTables:
         }
 
     def table_4(self) -> list[dict[str, Any]]:
-        """The largest output: as printed, the most that any log of so many users allows, and this log's."""
+        """The largest output: as printed, the most that any log of this many users allows, and this log's."""
         rows = []
         for exp_epsilon, printed in zip(EXP_EPSILONS, TABLE_4, strict=True):
             for delta, claimed in zip(DELTAS, printed, strict=True):

@@ -86,7 +86,7 @@ class Profiled:
 
 
 def profiled_users(log: SearchLog, users: int = 1000, queries: int = QUERIES) -> Profiled:
-    """Those who searched most for the four topics, each with so many such searches."""
+    """Those who searched most for the four topics, each with this many such searches."""
     nouns = wordnet()
     finder, on_topic = ConceptFinder(nouns), topics_of(nouns, topic_concepts(nouns, FOUR)) > 0
     names, found = [], []

@@ -36,7 +36,7 @@ class ByteStream(Protocol):
     """What a file is read through."""
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end."""
+        """At most this many bytes; none at the end."""
         ...
 
     def tell(self) -> int:

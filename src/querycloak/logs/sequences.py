@@ -52,7 +52,7 @@ def steps_of(rows: ir.Table, gap_minutes: float) -> ir.Table:
 
 
 def first_sessions(sessions: ir.Table, most: int) -> ir.Table:
-    """Each user's first so many sessions."""
+    """Each user's first sessions, up to this number."""
     order = ibis.window(group_by=sessions.user, order_by=sessions.began)
     numbered = sessions.mutate(place=ibis.row_number().over(order))
     return numbered.filter(numbered.place < most).drop("place")

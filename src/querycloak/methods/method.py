@@ -132,7 +132,7 @@ class Method(ABC):
     @final
     @classmethod
     def for_users(cls, users: int, **options: Any) -> Self:
-        """The method at the smallest epsilon, to three digits, with which keys of so many users come out (95 %)."""
+        """The method at the smallest epsilon, to three digits, with which keys of this many users come out (95 %)."""
         from querycloak.methods.wishes import Wish, method_for
 
         return method_for(cls, Wish(users), options)

@@ -26,7 +26,7 @@ _STEPS_BACK = 4
 
 @dataclass(frozen=True)
 class Wish:
-    """That a key of so many users comes out, with probability 95 %, and its count is off by at most `error` then.
+    """That a key of this many users comes out, with probability 95 %, and its count is off by at most `error` then.
 
     Where it depends on what users hold, the worse end counts (privacy/prices/reach.md, claims 2 and 3).
     """

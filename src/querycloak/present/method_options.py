@@ -50,7 +50,7 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
 
 Plan = Annotated[
     Path | None,
-    typer.Option("--plan", callback=load_plan, is_eager=True, help="TOML file with options; typed ones go before."),
+    typer.Option("--plan", callback=load_plan, is_eager=True, help="TOML file with options; what you type wins."),
 ]
 
 

@@ -53,7 +53,7 @@ class Figure:
     note: str = ""
 
     def held_at(self, users: int) -> bool:
-        """Whether a log of so many users is held to it."""
+        """Whether a log of this many users is held to it."""
         return self.least is not None and self.users[0] <= users <= self.users[1]
 
     def holds(self, value: float) -> bool | None:

@@ -52,7 +52,7 @@ def synthesize(
     workers: int | None = None,
     on_users: OnUsers | None = None,
 ) -> Written:
-    """Write a log of so many users; the ending of its name says in which format.
+    """Write a log of this many users; the ending of its name says in which format.
 
     The same users and seed give the same bytes, however many workers there are.
     """

@@ -222,7 +222,7 @@ class Typist:
         return pieces, np.full(number, -1)
 
     def _added(self, pieces: Ints, thing: Ints, words: Ints) -> Ints:
-        """Rows with so many more words, before or after the core, where there is room."""
+        """Rows with this many more words, before or after the core, where there is room."""
         pieces = pieces.copy()
         for word in range(int(words.max(initial=0))):
             rows = np.flatnonzero(words > word)

@@ -118,7 +118,7 @@ BIAS_OF_NOISE = Measure(
     "none", compute=bias_of_noise,
 )  # fmt: skip
 DROP_RATE = Measure(
-    "drop_rate", "share of the log's keys of at least so many users that are missing", WIKIMEDIA, "lower",
+    "drop_rate", "share of the log's keys of at least this many users that are missing", WIKIMEDIA, "lower",
     compute=drop_rate,
 )  # fmt: skip
 SPURIOUS_RATE = Measure(

@@ -71,7 +71,7 @@ def spans_of(spans: Spans) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArra
 
 
 def grown(array: NDArray[Kind], least: int) -> NDArray[Kind]:
-    """The array, with room for so many."""
+    """The array, with room for this many."""
     if least <= len(array):
         return array
     larger = np.zeros(max(least, len(array) + len(array) // 2), array.dtype)

@@ -40,7 +40,7 @@ class WordCounts:
         return cls(engine.stage(counted), uses, engine)
 
     def used_by(self, least: int) -> ir.Table:
-        """Words of at least so many users: x, occurrences, searches, users (2 where only two or more are asked for)."""
+        """Words of at least this many users: x, occurrences, searches, users (2 where two or more are asked for)."""
         if least <= 2:
             several = self.table.filter(self.table.shared)
             return several.select("x", "occurrences", "searches", users=ibis.literal(2, "int64"))
@@ -61,7 +61,7 @@ def users_of_words(uses: ir.Table, words: Sequence[str]) -> ir.Table:
 
 
 def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> ir.Table:
-    """n-grams of at least so many users, with their occurrences; both their ends must be among the shorter ones.
+    """n-grams of at least this many users, with their occurrences; both their ends must be among the shorter ones.
 
     An n-gram has no more users than each of its parts, so nothing is lost by that.
     """

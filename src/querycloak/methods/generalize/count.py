@@ -31,7 +31,7 @@ class Generalised:
     tree: Tree
 
     def becomes(self, least: int) -> NDArray[np.int32]:
-        """The concept that stands for each query if each needs so many users; -1 for none."""
+        """The concept that stands for each query if each needs this many users; -1 for none."""
         of_concept = cut(self.tree, self.users_of_concepts, self.number_of_users, least)
         return np.where(self.concepts == UNMATCHED, -1, of_concept[self.concepts]).astype(np.int32)
 

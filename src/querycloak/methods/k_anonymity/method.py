@@ -96,7 +96,7 @@ class KAnonymity(Method):
         return f"{rule} (k_anonymity.md)"
 
     def reach(self) -> Mapping[str, TableReach]:
-        """The rule itself: exact counts, from so many users on."""
+        """The rule itself: exact counts, from this many users on."""
         from querycloak.methods.counted_users import NO_COUNT, TABLES
         from querycloak.privacy.prices.reach import Range
         from querycloak.privacy.prices.table_reach import TableReach

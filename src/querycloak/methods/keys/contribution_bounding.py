@@ -19,7 +19,7 @@ _RANKS = 1024
 
 
 def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None) -> ir.Table:
-    """user, key and `earliest` (its place in time) of each user's keys, once; with `most`, the first so many."""
+    """user, key and `earliest` (its place in time) of each user's keys, once; with `most`, only the first ones."""
     _check(key, table, most)
     rank = ibis.coalesce(table["rank"].clip(lower=0, upper=_RANKS - 1), _RANKS - 1) if "rank" in table.columns else 0
     placed = table.select("user", *key, earliest=microseconds_of(table.time) * _RANKS + rank)
@@ -28,14 +28,14 @@ def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None) -
 
 
 def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
-    """Of what `once_per_key` gives, each user's first so many: by the column `prior` if there is one, then in time."""
+    """Each user's first keys of what `once_per_key` gives: by the column `prior` if there is one, then in time."""
     _check(key, keys, most)
     prior = ["prior"] if "prior" in keys.columns else []
     return _first(keys, [*prior, "earliest", *key], most)
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:
-    """Each user's first so many records."""
+    """Each user's first records, up to this number."""
     _check((), table, most)
     return _first(table, [name for name in TIES if name in table.columns], most)
 

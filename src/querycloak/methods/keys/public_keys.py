@@ -17,7 +17,7 @@ from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.prices.histogram import release_groups
 
-# From so many occurring keys per free one, free ones are listed rather than found by trying.
+# From this many occurring keys per free one, free ones are listed rather than found by trying.
 _CROWDED = 1
 
 

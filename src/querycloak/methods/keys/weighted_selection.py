@@ -67,7 +67,7 @@ class Weighing:
         return pa.table({"bucket": buckets, "known": known}), loads.num_rows
 
     def _counted(self, chosen: ReleasedKeys, randomness: Randomness) -> pa.Table:
-        """The chosen keys with fresh noisy counts of the users who hold them, each user's first so many."""
+        """The chosen keys with fresh noisy counts of the users who hold them, each user's first ones."""
         keys = chosen.table.select(self.key).sort_by([(name, "ascending") for name in self.key])
         held = self.held.semi_join(self.engine.upload(keys), list(self.key))
         held = first_keys(held, self.key, self.plan.counted_per_user)

@@ -275,7 +275,7 @@ class QueryPool(Method):
 
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:
-    """The least threshold that at most one of so many keys of count zero is expected to pass."""
+    """The least threshold that at most one of this many keys of count zero is expected to pass."""
     return smallest_integer(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
 
 

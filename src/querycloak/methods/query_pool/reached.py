@@ -31,7 +31,7 @@ def of_pool(method: QueryPool) -> dict[str, TableReach]:
 
 
 def of_pairs(method: QueryPool, queries: int) -> dict[str, TableReach]:
-    """Transitions, and clicks on public urls, if so many queries came out."""
+    """Transitions, and clicks on public urls, if this many queries came out."""
     keys = {"transitions": queries * (queries - 1)} if "transitions" in method.bounds else {}
     if "urls" in method.lists:
         keys["clicks"] = queries * method.lists["urls"].size

@@ -47,7 +47,7 @@ def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count_kin(first, types, table):  # type: ignore[no-untyped-def]
-    """For so many types from the first, the number of concepts in each class of their kin."""
+    """For this many types from the first, the number of concepts in each class of their kin."""
     starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)

@@ -2,7 +2,7 @@
 
 The similarity of two concepts depends on three numbers: how many ancestors each has, and how many they share (itself
 included). So a concept's kin falls into few classes, and all that a mechanism needs are their sizes. Leaves under one
-parent are alike; they count as one type with so many members, which is most of what makes large domains cheap.
+parent are alike; they count as one type with many members, which is most of what makes large domains cheap.
 """
 
 from __future__ import annotations

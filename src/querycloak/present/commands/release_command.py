@@ -115,7 +115,7 @@ def _when_empty(method: Method) -> str:
     """What would let something out; every word of it follows from the parameters alone."""
     parameters = method.parameters()
     if "min_users" in parameters:
-        return "Nothing came out: nothing is shared by so many users. A smaller --min-users lets more out."
+        return "Nothing came out: nothing is shared by this many users. A smaller --min-users lets more out."
     more = "More epsilon would help"
     if method.variant == "paper":
         more = "A larger budget would help"

@@ -16,7 +16,7 @@ from querycloak.synthetic.presets import PRESETS
 
 
 def users_and_seed(users: int | None, seed: int | None, preset: str | None) -> tuple[int, int]:
-    """What was asked for: so many users, or a preset, which fixes both."""
+    """What was asked for: this many users, or a preset, which fixes both."""
     if preset is None:
         if users is None:
             refuse("users", "the number of people who search", None, Sentence("or take {preset:standard}"))

@@ -98,7 +98,7 @@ class Route:
         return margin(self.stages[-1].noise if self.fresh is None else self.fresh)
 
     def hits(self, users: int, error: int) -> float:
-        """The chance, rounded down, that a key of so many users comes out and its count is off by `error` at most.
+        """The chance, rounded down, that a key of this many users comes out and its count is off by `error` at most.
 
         Of the numbers that users may add it takes the least (claim 3).
         """
@@ -132,7 +132,7 @@ def margin(noise: Noise, probability: Fraction = LIKELY) -> int:
 
 
 def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
-    """How many of so many public keys are expected to come out although nobody asked for them: at most (claim 4)."""
+    """How many of this many public keys are expected to come out although nobody asked for them: at most (claim 4)."""
     return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
 
 

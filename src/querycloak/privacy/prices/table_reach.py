@@ -40,7 +40,7 @@ class TableReach:
 
     @classmethod
     def of_rule(cls, counts: str, users: Range, *, notes: Iterable[str] = ()) -> TableReach:
-        """The reach of keys that come out for certain from so many users on, with exact counts."""
+        """The reach of keys that come out for certain from this many users on, with exact counts."""
         return cls(counts, Range(0, 0), users, users, 0.0, tuple(notes))
 
     @classmethod

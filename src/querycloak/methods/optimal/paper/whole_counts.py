@@ -64,7 +64,7 @@ def fill(packing: Packing, objective: Objective, order: IntArray, begun: IntArra
 
 
 def exchange(packing: Packing, objective: Objective, begun: IntArray, rounds: int) -> IntArray:
-    """Take one unit out and put others in its place, so many times; never for a lower value."""
+    """Take one unit out and put others in its place, this many times; never for a lower value."""
     counts = begun.copy()
     if not counts.any():
         return counts

@@ -85,7 +85,7 @@ def _sizes(engine: Engine, held: ir.Table, budget: SyntheticPlan, randomness: Ra
 
 
 def _links(engine: Engine, held: ir.Table, most: int) -> ir.Table:
-    """Every two of the pairs that a user holds, of the so many that come first in the released table."""
+    """Every two of the pairs that a user holds, of those that come first in the released table."""
     window = ibis.window(group_by=held.user, order_by=held.pair)
     numbered = held.mutate(place=ibis.row_number().over(window))
     linked = engine.stage(numbered.filter(numbered.place < most).select("user", "pair"))
