@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import querycloak
 from querycloak.errors import InputError
+from querycloak.present.cli import app
 from querycloak.present.error_line import options
 from querycloak.sentence import Sentence
 from tests.message_law import COMPOUND, breaks_the_law, compound_options, not_options_of
@@ -65,12 +68,14 @@ def texts_in(node: ast.AST, without: set[ast.AST]) -> Iterator[tuple[int, str]]:
 
 
 def spelled_out(texts: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Texts that spell an option, or a parameter with an underscore in a text of several words."""
-    names = compound_options()
+    """Texts of several words that spell an option, a command, or a parameter with an underscore."""
+    group: Any = get_command(app)
+    names, commands = compound_options(), "|".join(group.list_commands(None))
+    spelled = re.compile(rf"--([a-z]|$)|(?<![`\w])querycloak ({commands})\b")  # in backticks: a page's, not advice
     return [
         (line, text)
         for line, text in texts
-        if " " in text.strip("-") and (re.search(r"--([a-z]|$)", text) or not names.isdisjoint(COMPOUND.findall(text)))
+        if " " in text.strip("-") and (spelled.search(text) or not names.isdisjoint(COMPOUND.findall(text)))
     ]
 
 
@@ -113,8 +118,9 @@ def test_the_law_can_be_broken() -> None:
     assert not_options_of(["release", "clicks", "x"], told) == {"--set-aside"}
     assert not_options_of(["inspect", "x"], told) == set()
     source = (
-        "refuse('x', 'below per_user', 1, f'give --{name} or so'); Sentence('{per_user} of max_bad is', a='say --a b')"
+        "refuse('x', 'below per_user', 1, f'give --{name} or so', 'see querycloak inspect')\n"
+        "Sentence('{per_user} of max_bad is', a='say --a b')"
     )
     assert [text for _, text in spelled_out(texts_in(ast.parse(source), set()))] == [
-        "below per_user", "give --", " of max_bad is", "say --a b",
+        "below per_user", "give --", "see querycloak inspect", " of max_bad is", "say --a b",
     ]  # fmt: skip

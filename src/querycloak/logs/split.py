@@ -18,7 +18,7 @@ from querycloak.logs.instants import microseconds_of
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import one_of, share, whole
-from querycloak.sentence import Sentence
+from querycloak.sentence import Action, Sentence
 
 BY = ("user", "time")
 DEFAULT_TEST = 0.1
@@ -104,7 +104,8 @@ def _counted(log: SearchLog, unit: ir.IntegerValue, where: ir.BooleanValue | Non
 def _passed(counts: dict[int, int], wanted: float, before: int) -> tuple[int, int]:
     """The first unit with which the wanted number of rows is reached, and the rows before it."""
     if not counts:
-        raise InputError("the log has no rows to split; look at it with querycloak inspect")
+        look = Action("querycloak.profile(log)", ("querycloak", "inspect", "LOG"))
+        raise InputError(Sentence("the log has no rows to split; look at it with {look}", look=look))
     for unit, rows in counts.items():
         if before + rows >= wanted:
             return int(unit), before

@@ -21,7 +21,7 @@ import pyarrow as pa
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.releases.release import Release
-from querycloak.sentence import Sentence
+from querycloak.sentence import Action, Sentence
 from querycloak.utility.evaluation_rows import Row, table_of
 from querycloak.utility.readings import About, rows_of
 from querycloak.utility.repeated_releases import rows_of_repeats
@@ -33,6 +33,7 @@ from querycloak.utility.tasks import tasks_named
 
 Given = Release | Released | str | os.PathLike[str]
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
+_SPLIT = Action('querycloak.split(log, DIR, by="user")', ("querycloak", "split", "LOG", "--by", "user", "--out", "DIR"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +165,18 @@ def _check_sides(train: SearchLog, test: SearchLog) -> None:
     """Refuse sides of which one is empty, or that share users."""
     for name, log in (("TRAIN", train), ("TEST", test)):
         if not _any(log, log.rows):
-            raise InputError(f"{name} has no rows that count; make both sides of one log with querycloak split")
+            raise InputError(
+                Sentence(
+                    "{name} has no rows that count; make both sides of one log with {split}", name=name, split=_SPLIT
+                )
+            )
     if _any(train, train.rows.semi_join(test.rows, "user")):
         raise InputError(
-            "TRAIN and TEST share users, so a release would be judged by people it knows; make both sides of one log "
-            "with querycloak split"
+            Sentence(
+                "TRAIN and TEST share users, so a release would be judged by people it knows; make both sides of one "
+                "log with {split}",
+                split=_SPLIT,
+            )
         )
 
 
