@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from querycloak.utility.evaluation_rows import Row
 
 _WIDTH = 80
-_NAME = 18
-_HEAD = f"{'':{_NAME}} {'answered':>23} {'all':>7} {'original':>8} {'difference':>10} {'cases':>8}"
+_NAME = 16
+_HEAD = f"{'':{_NAME}} {'answered':>25} {'all':>7} {'original':>8} {'difference':>10} {'cases':>8}"
 _LABEL, _COLUMN = 38, 14
 _LEGEND = (
     "answered: mean over the cases that a release answers, with a 95 % interval from drawing test users anew; all: "
@@ -95,7 +95,7 @@ def _reading_lines(rows: Sequence[Row]) -> Iterator[str]:
     compared = common is not None and common.difference is not None and answered.release != ORIGINAL
     difference = f"{common.difference:+.4f}{star}" if compared and common else "- "
     values = (
-        f" {_number(answered.value):>6} {interval:>16} {_number(everything):>7} "
+        f" {_number(answered.value):>7} {interval:>17} {_number(everything):>7} "
         f"{_number(common.value if common else None):>8} {difference:>10} {answered.answered or 0:>8}"
     )
     name = answered.release
