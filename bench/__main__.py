@@ -11,6 +11,7 @@ from bench import (
     aol_shaped,
     bounds,
     composing,
+    evaluation,
     peers,
     pool,
     reading,
@@ -20,9 +21,9 @@ from bench import (
     synthetic,
 )
 
-_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic)
+_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic, evaluation)
 BENCHES = {bench.__name__.rpartition(".")[2]: bench for bench in _ALL}
-OWN_LOGS = ("affinity", "synthetic")
+OWN_LOGS = ("affinity", "evaluation", "synthetic")
 """Benches that make their logs themselves."""
 
 
