@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from querycloak.privacy.chance.noise import Laplace, Noise
 
 Array = NDArray[np.float64]
+TRUNCATION = 1e-11
+"""How much of a law may be missing where it is enumerated."""
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.histogram import GroupRelease, release, release_groups
 
 # Keys of a count that passes with at least this chance are fetched: a public rule, it does not change the law.
@@ -76,14 +77,10 @@ def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
 
 def least_likely_count(noise: Noise, threshold: int) -> int:
     """The smallest count that passes the threshold with a chance of at least 2^-10."""
-    low, high = 0, threshold + 1  # a count above the threshold passes with a chance of more than one half
-    while low < high:
-        middle = (low + high) // 2
-        if noise.tail(threshold + 1 - middle).up() >= _LIKELY:
-            high = middle
-        else:
-            low = middle + 1
-    return max(low, 1)
+    # A count above the threshold passes with a chance of more than one half.
+    return smallest_integer(
+        lambda count: noise.tail(threshold + 1 - count).up() >= _LIKELY, above=0, first=threshold + 1
+    )
 
 
 def _sizes(table: ir.Table) -> ir.Table:

@@ -108,6 +108,6 @@ def _promise(row: Compared) -> str:
     if row.method is None:
         return ""
     proven = row.method.proven()
-    if proven.epsilon is None:
+    if proven.kind == "syntactic":
         return "none" if proven.k is None else f"k = {proven.k}"
-    return f"({shown_up(proven.epsilon)}, {shown_up(proven.delta or 0.0)})"
+    return "({}, {})".format(*map(shown_up, proven.numbers))

@@ -1,6 +1,6 @@
-import itertools
+"""Deltas of thresholded histograms, against every way in which neighbours can differ (histogram.md, claims 1 to 4)."""
+
 import math
-from decimal import Decimal
 
 import pytest
 from hypothesis import example, given, settings
@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
-from querycloak.privacy.prices.hockey_stick import _by_poisson_summation, _by_zcdp, hockey_stick, tail_bounds
-from querycloak.privacy.prices.paper_variant import paper_claimed, paper_proven
-from tests.unit.privacy.privacy_oracles import divergence, exact_hockey_stick, one_key, one_key_two_draws, values_for
+from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from tests.unit.privacy.privacy_oracles import TRUNCATION, divergence, one_key, one_key_two_draws, values_for
 
 small = st.floats(min_value=0.2, max_value=1.2)
 noises = st.one_of(small.map(Laplace), small.map(Gaussian))
 epsilons = st.floats(min_value=0.01, max_value=6)
-TRUNCATION = 1e-11
 
 
 def brute_force(noise: Noise, threshold: int, own: int, shared: list[int], epsilon: float) -> float:
@@ -96,99 +94,6 @@ def two_draws(noise: Noise, fresh: Noise, threshold: int, own: int, shared: list
 
     keys = [(law_of(1), law_of(None))] * own + [(law_of(count + 1), law_of(count)) for count in shared]
     return divergence(keys, epsilon)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("scale", "threshold", "sensitivity"), [(0.5, 3, 3), (1.0, 4, 3), (1.0, 4, 4), (2.0, 3, 2)])
-def test_the_papers_variant_over_all_ways_to_spend_the_sensitivity(
-    scale: float, threshold: int, sensitivity: int
-) -> None:
-    """Claim 5: at 2 D/b no partition of D over own and shared keys exceeds the delta, and one attains it."""
-    noise = Laplace(scale)
-    epsilon = 2 * sensitivity / scale
-    values = values_for(noise, [12])
-    worst = 0.0
-    choices = [(v, count) for v in range(1, sensitivity + 1) for count in (None, 1, threshold, threshold + 2)]
-    for number in (1, 2):
-        for keys in itertools.combinations_with_replacement(choices, number):
-            if sum(v for v, _ in keys) <= sensitivity:
-                worst = max(worst, _papers_divergence(keys, noise, threshold, values, epsilon))
-    proven = paper_proven(noise, threshold, sensitivity)
-    assert worst <= proven + TRUNCATION
-    if tail_bounds(noise, threshold + 1 - sensitivity)[1] == proven:
-        assert worst == pytest.approx(proven, abs=TRUNCATION)
-
-
-def _papers_divergence(
-    keys: tuple[tuple[int, int | None], ...], noise: Laplace, threshold: int, values: range, epsilon: float
-) -> float:
-    laws = [
-        (
-            one_key_two_draws((count or 0) + v, noise, noise, threshold, values),
-            one_key_two_draws(count, noise, noise, threshold, values),
-        )
-        for v, count in keys
-    ]
-    return divergence(laws, epsilon)
-
-
-@given(st.floats(0.3, 3), st.integers(1, 12), st.integers(0, 30))
-def test_the_papers_two_extremes_dominate_every_partition(scale: float, sensitivity: int, above: int) -> None:
-    noise, threshold = Laplace(scale), sensitivity + above
-    passes = [0.0] + [tail_bounds(noise, threshold + 1 - v)[0] for v in range(1, sensitivity + 1)]
-    best = [0.0] * (sensitivity + 1)  # largest -ln of nothing passing, by units spent
-    for units in range(1, sensitivity + 1):
-        best[units] = max(best[units - v] - math.log1p(-passes[v]) for v in range(1, units + 1))
-    assert -math.expm1(-best[sensitivity]) <= paper_proven(noise, threshold, sensitivity) * (1 + 1e-12)
-
-
-def test_the_papers_claim_survives_extremes() -> None:
-    epsilon, _ = paper_claimed(1.0, 1.0, 2)
-    assert epsilon == pytest.approx(2 * (1.0 + 1.0))  # ln alpha = max(1, ln 2)
-    assert paper_claimed(0.001, 100.0, 2)[1] == 0.0
-    assert paper_claimed(0.001, 2.0, 10)[1] > 1
-
-
-@pytest.mark.parametrize("noise", [Laplace(0.3), Laplace(1), Gaussian(0.7), Gaussian(1.4), Gaussian(2), Gaussian(3.9)])
-@pytest.mark.parametrize("s", [1, 2, 3])
-@pytest.mark.parametrize("e", [-1.0, 0.0, 0.5, 3.0])
-def test_hockey_stick_is_never_below_the_exact_value_and_hardly_above(noise: Noise, s: int, e: float) -> None:
-    exact = exact_hockey_stick(noise, s, e)
-    bound = Decimal(hockey_stick(noise, s, e))
-    assert exact <= bound <= exact * (1 + Decimal("1e-9")) + Decimal("1e-140")
-
-
-@pytest.mark.parametrize("s", [1, 7, 60, 300])
-@pytest.mark.parametrize("e", [0.2, 2.0, 9.0])
-def test_the_three_ways_to_the_gaussian_bound_agree(s: int, e: float) -> None:
-    sigma = 1.9
-    convolved, summed = hockey_stick(Gaussian(sigma), s, e), min(1.0, _by_poisson_summation(sigma, s, e))
-    assert convolved <= summed * (1 + 1e-10)
-    assert convolved == pytest.approx(summed, rel=1e-9)
-    assert _by_zcdp(sigma, s, e) >= summed
-
-
-@pytest.mark.parametrize("sigma", [0.5, 0.8, 1.2])
-@pytest.mark.parametrize("s", [2, 3, 5])
-@pytest.mark.parametrize("e", [-2.0, 0.0, 1.0, 4.0])
-def test_poisson_summation_is_an_upper_bound_even_for_the_smallest_noise(sigma: float, s: int, e: float) -> None:
-    assert Decimal(_by_poisson_summation(sigma, s, e)) >= exact_hockey_stick(Gaussian(sigma), s, e)
-
-
-def test_very_wide_noise_is_priced_by_zcdp() -> None:
-    sigma, s = 16_000.0, 100
-    wide = hockey_stick(Gaussian(sigma), s, 0.01)
-    assert wide == pytest.approx(_by_zcdp(sigma, s, 0.01))
-    assert wide >= _by_poisson_summation(sigma, s, 0.01)
-    assert hockey_stick(Gaussian(sigma), s, 1e-9) == 1.0
-
-
-@given(st.one_of(small.map(Laplace), st.floats(0.2, 40).map(Gaussian)), st.integers(0, 60))
-@example(Gaussian(0.5), 19)  # where floats lose digits
-def test_tail_bounds_enclose_the_exact_tail(noise: Noise, m: int) -> None:
-    low, high = tail_bounds(noise, m)
-    assert low <= noise.tail(m).down()
-    assert high >= noise.tail(m).up()
-    assert high <= noise.tail(m).up() * (1 + 1e-10) + 1e-140
 
 
 @given(noises, st.integers(0, 20), st.integers(1, 8), epsilons)

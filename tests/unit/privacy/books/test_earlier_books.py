@@ -19,7 +19,7 @@ from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.composing.draws import GaussianRounds, Histogram
 from querycloak.privacy.guarantee import Guarantee
 
-BOOKS = Path(__file__).parents[2] / "fixtures" / "books"
+BOOKS = Path(__file__).parents[3] / "fixtures" / "books"
 PROMISE = Guarantee(
     kind="approximate-dp",
     unit="user",

@@ -223,3 +223,17 @@ def test_below_each_is_uniform_below_its_own_bound() -> None:
     assert Randomness().below_each(np.zeros(0, dtype=np.int64)).size == 0
     with pytest.raises(ParameterError, match="bounds must be at least 1 each"):
         Randomness().below_each(np.array([3, 0]))
+
+
+def test_many_draws_have_the_law_of_few() -> None:
+    """`Randomness.many` against the exact law, with the operating system's generator: chi-square over 41 cells."""
+    noise, draws = Gaussian(6.0), 400_000
+    values, counts = np.unique(np.clip(Randomness().many(noise, draws), -20, 20), return_counts=True)
+    seen = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    inner = {z: noise.pmf(z).up() for z in range(-19, 20)}
+    outer = noise.tail(20).up()
+    expected = {**inner, -20: outer, 20: outer}
+    chi = sum((seen.get(z, 0) - draws * p) ** 2 / (draws * p) for z, p in expected.items())
+    assert chi < 110  # 40 degrees of freedom: exceeded once in 10^7
+    shifted = sum((seen.get(z, 0) - draws * expected.get(z + 1, 1e-9)) ** 2 / (draws * p) for z, p in expected.items())
+    assert shifted > 1000

@@ -1,4 +1,4 @@
-"""Weighted selection: claims 1 to 4 of privacy/prices/selection.md, by exact enumeration where logs are tiny enough."""
+"""Weighted selection by enumeration: no neighbours lie further apart than the plan says (selection.md)."""
 
 from __future__ import annotations
 
@@ -9,67 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.composing.draws import GaussianRounds
-from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
+from querycloak.privacy.prices.gaussian import gaussian_delta, squared_loss
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
-from querycloak.privacy.prices.selection import SELECTIONS, default_selection, parse_split, plan_tables, together
+from querycloak.privacy.prices.selection import together
 from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
 
-BUDGETS = [(8.0, 2.25e-7), (1.0, 1e-6), (3.0, math.exp(-10)), (0.2, 1e-5), (30.0, 1e-9)]
-
-
-@pytest.mark.parametrize(("squared", "epsilon"), [(1.9, 8.0), (0.05, 1.0), (4.0, 0.5), (1.0, -0.3), (2.0, 0.0)])
-def test_the_formula_of_claim_2(squared: float, epsilon: float) -> None:
-    """Against the mean of [1 - e^(epsilon - loss)]_+ over a normal loss, summed in small steps."""
-    mu = math.sqrt(squared)
-    loss = np.linspace(squared / 2 - 14 * mu, squared / 2 + 14 * mu, 4_000_001)
-    density = np.exp(-0.5 * ((loss - squared / 2) / mu) ** 2) / (mu * math.sqrt(2 * math.pi))
-    gain = np.maximum(0.0, -np.expm1(epsilon - loss))
-    expected = float((density * gain).sum() * (loss[1] - loss[0]))
-    assert gaussian_delta(squared, epsilon) == pytest.approx(expected, rel=1e-7)
-
-
-@given(
-    sigma=st.floats(1.8, 60),
-    changed=st.integers(1, 40),
-    epsilon=st.floats(0.01, 12),
-)
-@settings(max_examples=150, deadline=None)
-def test_integer_noise_costs_no_more_than_claims_1_and_2_say(sigma: float, changed: int, epsilon: float) -> None:
-    """The exact law of sums of discrete Gaussians (histogram.md, claim 3) stays below the continuous bound."""
-    noise = Gaussian(sigma)
-    bound = gaussian_delta(squared_loss(noise, changed), epsilon)
-    exact = hockey_stick(noise, changed, epsilon)
-    assert exact <= bound * (1 + 1e-7) + 1e-100
-
-
-def test_little_is_lost_on_the_grid() -> None:
-    for epsilon, delta in BUDGETS:
-        noise = Gaussian(noise_for(largest_loss(epsilon, delta), GRID**2))
-        assert squared_loss(noise, GRID**2) <= largest_loss(epsilon, delta) * (1 + 1e-9)
-        # One key that moves by GRID: the exact law needs as much, to a thousandth.
-        wider = Gaussian(noise.sigma * 0.999)
-        assert gaussian_delta(GRID**2 / wider.sigma**2, epsilon) > delta
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-def test_the_largest_loss_is_the_largest(epsilon: float, delta: float) -> None:
-    squared = largest_loss(epsilon, delta)
-    assert gaussian_delta(squared, epsilon) <= delta < gaussian_delta(squared * (1 + 1e-6), epsilon)
-
-
-def test_noise_too_small_for_claim_1_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"sigma must be above 1\.73"):
-        squared_loss(Gaussian(1.7), 1)
-    with pytest.raises(ParameterError, match="delta must be above 1e-18"):
-        largest_loss(1.0, 1e-19)
+Numbers = NDArray[np.int64]
+Law = NDArray[np.float64]
 
 
 def chance_of_own_keys(noise: Gaussian, threshold: int, weights: Sequence[int]) -> float:
@@ -153,6 +102,8 @@ def _changed_counts(noise: Gaussian, changed: int, epsilon: float) -> float:
 
 
 ONE_ROUND = WeightedPlan((), Gaussian(90.0), 560, 4, Gaussian(3.0), 2, 1.0, 0.1)
+
+
 LOGS = [
     ([], ["x"]),
     ([["x"]], ["x"]),
@@ -189,8 +140,6 @@ def test_the_enumeration_would_catch_a_bound_that_is_too_small() -> None:
 
 
 SCOUTED = WeightedPlan((Scout(Gaussian(250.0), 200),), Gaussian(150.0), 800, 2, Gaussian(3.0), 1, 1.0, 0.1)
-Numbers = NDArray[np.int64]
-Law = NDArray[np.float64]
 
 
 def numbers_and_laws(loads: tuple[int, int]) -> tuple[Numbers, Law, Law]:
@@ -264,94 +213,3 @@ def _given_what_passed(
     grid = np.linspace(-60, 60, 481)
     values = [divergence_of_decision_and_counts(*sides, interests, plan, float(e)) for e in grid]
     return float((p * np.interp(epsilon + loss, grid, values)).sum())
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("selection", ["weighted", "rounds"])
-def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float, selection: str) -> None:
-    plans = plan_tables(epsilon, delta, {"clicks": 256}, selection=selection)
-    plan = plans.plans["clicks"]
-    assert isinstance(plan, WeightedPlan)
-    assert 0.95 * delta < together(epsilon, plan.draw()) == plans.delta <= delta
-    assert plan.parameters()["selection"] == selection
-    drawn = plan.draw()
-    assert isinstance(drawn, GaussianRounds)
-    assert gaussian_delta(drawn.squared_loss, epsilon) + drawn.own_keys <= delta
-
-
-def test_tables_share_one_budget_better_than_two_budgets_add_up() -> None:
-    both = plan_tables(16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds")
-    alone = plan_tables(8, 1.13e-7 / 2, {"clicks": 256}, selection="rounds")
-    assert both.delta <= 1.13e-7
-    assert both.plans["clicks"].threshold < 0.85 * alone.plans["clicks"].threshold
-    uneven = plan_tables(
-        16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds", split={"clicks": 1, "sessions": 3}
-    )
-    assert uneven.delta <= 1.13e-7
-    assert uneven.plans["sessions"].threshold < both.plans["sessions"].threshold < uneven.plans["clicks"].threshold
-    laplace = plan_tables(
-        16, 1.13e-7, {"clicks": 1, "sessions": 4}, selection="laplace", split={"clicks": 1, "sessions": 3}
-    )
-    assert (laplace.epsilon, laplace.plans["clicks"].epsilon, laplace.plans["sessions"].epsilon) == (16, 4, 12)
-    assert laplace.delta <= 1.13e-7
-
-
-def test_golden_plans() -> None:
-    """Our own figures: sigma and threshold in weights, sigma of counts; they change only with the formulas."""
-    solved = {
-        selection: plan_tables(8, 2.25e-7, {"clicks": 256}, selection=selection).plans["clicks"].parameters()
-        for selection in ("weighted", "rounds")
-    }
-    assert [round(solved["weighted"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
-        0.782, 5.051, 6.494,
-    ]  # fmt: skip
-    assert [round(solved["rounds"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
-        1.107, 6.895, 6.494,
-    ]  # fmt: skip
-
-
-def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
-    assert default_selection(0.05, 1e-9, None) is None
-    assert default_selection(8, 1e-16, None) is None
-    with pytest.raises(ParameterError, match="raise epsilon or delta, or take another selection"):
-        plan_tables(0.05, 1e-9, {"clicks": 256}, selection="rounds")
-    with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection='weighted', got 1e-16"):
-        plan_tables(8, 1e-16, {"clicks": 256}, selection="weighted")
-
-
-def test_the_default_follows_a_formula() -> None:
-    """At (8, 2.25e-7) few keys per user want one draw, many want rounds; nobody's data is asked."""
-    assert [default_selection(8, 2.25e-7, bound) for bound in (1, 2, 4, 16, 32, 256, None)] == [
-        None, None, None, "rounds", "rounds", "rounds", "rounds",
-    ]  # fmt: skip
-    assert default_selection(8, 2.25e-7, None, two_draws=True) is None
-
-
-@pytest.mark.parametrize("text", ["clicks", "clicks=0", "clicks=1,clicks=2", "clicks=-1", "clicks=1.5", "=1,", ""])
-def test_a_split_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match="split must be"):
-        parse_split(text)
-
-
-def test_splits_name_every_table() -> None:
-    assert parse_split("clicks=1, sessions=2") == {"clicks": 1, "sessions": 2}
-    with pytest.raises(ParameterError, match="a part for each of clicks, sessions"):
-        plan_tables(1, 1e-6, {"clicks": 1, "sessions": 4}, split={"clicks": 1})
-    with pytest.raises(ParameterError, match=f"selection must be one of {', '.join(SELECTIONS)}, got 'best'"):
-        plan_tables(1, 1e-6, {"clicks": 1}, selection="best")
-    with pytest.raises(ParameterError, match="counts with fresh noise anyway"):
-        plan_tables(1, 1e-6, {"clicks": 1}, selection="rounds", two_draws=True)
-
-
-def test_many_draws_have_the_law_of_few() -> None:
-    """`Randomness.many` against the exact law, with the operating system's generator: chi-square over 41 cells."""
-    noise, draws = Gaussian(6.0), 400_000
-    values, counts = np.unique(np.clip(Randomness().many(noise, draws), -20, 20), return_counts=True)
-    seen = dict(zip(values.tolist(), counts.tolist(), strict=True))
-    inner = {z: noise.pmf(z).up() for z in range(-19, 20)}
-    outer = noise.tail(20).up()
-    expected = {**inner, -20: outer, 20: outer}
-    chi = sum((seen.get(z, 0) - draws * p) ** 2 / (draws * p) for z, p in expected.items())
-    assert chi < 110  # 40 degrees of freedom: exceeded once in 10^7
-    shifted = sum((seen.get(z, 0) - draws * expected.get(z + 1, 1e-9)) ** 2 / (draws * p) for z, p in expected.items())
-    assert shifted > 1000
