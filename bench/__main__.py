@@ -11,6 +11,7 @@ from bench import (
     aol_shaped,
     bounds,
     composing,
+    counts,
     evaluation,
     peers,
     pool,
@@ -21,9 +22,9 @@ from bench import (
     synthetic,
 )
 
-_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic, evaluation)
+_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic, counts, evaluation)
 BENCHES = {bench.__name__.rpartition(".")[2]: bench for bench in _ALL}
-OWN_LOGS = ("affinity", "evaluation", "synthetic")
+OWN_LOGS = ("affinity", "counts", "evaluation", "synthetic")
 """Benches that make their logs themselves."""
 
 
