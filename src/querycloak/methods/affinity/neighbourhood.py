@@ -71,7 +71,7 @@ class Explained:
 
 def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
     """Look at one query as the release would."""
-    min_users = int(method.min_users or 0)
+    min_users = method.k
     most = max(HIGHEST_DEGREE, min_users)
     uses = uses_of(log)
     log.checked()

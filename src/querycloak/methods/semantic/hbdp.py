@@ -46,7 +46,9 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
     kept = chosen_searches(searches, searches.concepts < 0)
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
     concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])
-    noise = Laplace(rounded_scale(2 * int(method.max_queries or 0), float(method.epsilon or 0.0)))
+    if method.max_queries is None:
+        raise TypeError("hbdp is made with max_queries: the method has checked it")
+    noise = Laplace(rounded_scale(2 * method.max_queries, method.budget))
     found, counts = noisy_cells(owners * np.int64(size) + concepts, cells, noise, randomness)
     return _rows(searches.users, domain, found // size, found % size, counts)
 

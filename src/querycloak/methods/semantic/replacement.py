@@ -120,7 +120,7 @@ class Replacement:
 
     def _losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
         """What one draw may cost each user: epsilon, or an equal share of it, rounded down so that shares add up."""
-        epsilon = float(self.method.epsilon or 0.0)
+        epsilon = self.method.budget
         if self.method.budget_per == "query":
             shares = np.full(len(lengths), epsilon)
         else:
