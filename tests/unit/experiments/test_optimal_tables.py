@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from querycloak.engines import Engine
 from querycloak.experiments.optimal_compared import compare_variants
-from querycloak.experiments.optimal_printed import TABLE_4, TABLE_5, TABLE_6
+from querycloak.experiments.optimal_printed import (
+    DELTAS,
+    EXP_EPSILONS,
+    LARGEST,
+    SIZES,
+    SUPPORTS,
+    TABLE_4,
+    TABLE_5,
+    TABLE_6,
+    TABLE_7A,
+    TABLE_7B,
+)
 from querycloak.experiments.optimal_tables import OptimalTables
 from querycloak.logs.searchlog import read
 from querycloak.privacy.chance.randomness import Randomness
@@ -23,10 +36,35 @@ def tables() -> OptimalTables:
     return OptimalTables(random_holdings(40, 30, 3), seconds=0.1)
 
 
-def test_golden_numbers_as_printed() -> None:
-    """Hong et al. (EDBT 2012), corners of tables 4, 5 and 6."""
-    assert (TABLE_4[0][0], TABLE_4[5][5], TABLE_4[6][6]) == (3759, 13_088, 13_901)
-    assert (TABLE_5[0][0], TABLE_5[4][5], TABLE_6[2][3]) == (0.8873, 0.7333, 0.1247)
+def test_table_4_is_copied_as_its_constraints_have_it() -> None:
+    """Hong et al. (EDBT 2012): a size depends on min(epsilon, log 1/(1 - delta)) alone, and grows with it."""
+    sizes = sorted(
+        (min(math.log(exp_epsilon), -math.log1p(-delta)), TABLE_4[row][column])
+        for row, exp_epsilon in enumerate(EXP_EPSILONS)
+        for column, delta in enumerate(DELTAS)
+    )
+    assert len(sizes) == 49
+    for (limit, size), (next_limit, next_size) in pairwise(sizes):
+        assert size == next_size if limit == next_limit else size <= next_size
+    assert TABLE_4[EXP_EPSILONS.index(2.0)][DELTAS.index(0.5)] == LARGEST
+
+
+def test_tables_5_to_7_are_copied_as_they_must_be() -> None:
+    """A recall is a share of the frequent pairs, of which each support has one number; distances grow with the output.
+
+    127, 105, 70, 34 and 15 are the smallest numbers whose shares these are. Three entries of the paper are none.
+    """
+    odd = {0.8873, 0.9116, 0.933}
+    for row, frequent in zip(TABLE_5, (127, 105, 70, 34, 15), strict=True):
+        for recall in set(row) - odd:
+            assert recall == pytest.approx(round(recall * frequent) / frequent, abs=5.1e-5)
+    assert odd < {recall for row in TABLE_5 for recall in row}
+    assert all(list(row) == sorted(set(row)) for row in TABLE_6)
+    for shares in (TABLE_7A, TABLE_7B):
+        assert list(shares) == sorted(shares)
+        assert list(shares.values()) == sorted(shares.values())
+    assert (len(TABLE_5), len(TABLE_6)) == (len(SUPPORTS), len(SUPPORTS))
+    assert {len(row) for row in (*TABLE_5, *TABLE_6)} == {len(SIZES)}
 
 
 def test_nothing_that_table_4_prints_can_be(tables: OptimalTables) -> None:
