@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_SEALED = ("for_users", "for_error", "options", "warnings", "describe", "composition", "bill", "payment", "release")
 _BUG = "this is a bug in the method"
 
 
@@ -81,7 +81,7 @@ class Method(ABC):
         super().__init_subclass__(**more)
         # Where Python looks before it looks here: also in classes that stand beside Method.
         before = cls.__mro__[: cls.__mro__.index(Method)]
-        for name in _SEALED:
+        for name in sealed_names():
             if any(name in vars(base) for base in before):
                 raise TypeError(f"{cls.__name__} must not define {name}: every method is released the same way")
         listed = options_text(cls)
@@ -263,6 +263,14 @@ class Method(ABC):
 
     def _recorded(self) -> list[dict[str, Any]]:
         return [each.to_json() for each in self.draws()]
+
+
+def sealed_names() -> list[str]:
+    """What is marked as final in `Method`: no method may define it again."""
+    members = vars(Method).items()
+    return [
+        name for name, each in members if isinstance(each, FunctionType | classmethod) and "__final__" in vars(each)
+    ]
 
 
 def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
