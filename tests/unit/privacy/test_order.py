@@ -32,6 +32,7 @@ DRAWS: dict[str, tuple[Any, ...]] = {
     "binomial": (0, Chance.exactly(Fraction(1, 2))),
     "bernoulli": (Chance.exactly(1),),
     "proportional_to_exp_minus": ([Fraction(0)],),
+    "many_proportional_to_exp_minus": ([Fraction(0)], 1),
     "below": (2, 0),
     "below_each": (np.empty(0, np.int64),),
     "choose": (3, 0),

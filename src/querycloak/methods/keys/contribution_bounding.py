@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 
 from querycloak.errors import ParameterError
 from querycloak.logs.instants import microseconds_of
+from querycloak.methods.runs import run_of
 
 TIES = ("time", "rank", "query", "url")
 # Time and rank in one number, so that one aggregate finds the earliest: ranks from 1,023 on count as equal.
@@ -41,7 +42,9 @@ def first_records(table: ir.Table, most: int) -> ir.Table:
 
 
 def _first(table: ir.Table, order: Sequence[str], most: int) -> ir.Table:
-    window = ibis.window(group_by=table.user, order_by=[table[name] for name in order])
+    window = ibis.window(
+        group_by=[table[name] for name in (*run_of(table), "user")], order_by=[table[name] for name in order]
+    )
     numbered = table.mutate(place=ibis.row_number().over(window))
     return numbered.filter(numbered.place < most).drop("place")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
@@ -13,8 +14,9 @@ from querycloak.methods.keys.auto_bound import AutoBound, Planned
 from querycloak.methods.keys.partition_selection import CountedKeys, count, count_records, counts_of
 from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Drawn
+from querycloak.methods.runs import DrawnRuns, RepeatedDraw, renumbered
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan
+from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.releases.tables import Table
 
@@ -23,7 +25,7 @@ Publish = Callable[[str, pa.Table], Table]
 
 
 @dataclass(frozen=True)
-class KeyTables:
+class KeyTables(RepeatedDraw):
     """Tables whose plans are known."""
 
     counted: Mapping[str, CountedKeys]
@@ -34,6 +36,10 @@ class KeyTables:
         """Draw table after table."""
         tables = {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
         return Drawn(tables, counts=counts_of(list(self.plans.values())[-1]))
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Draw table after table, each in all runs."""
+        return DrawnRuns(runs, {table: each.release(randomness, runs).table for table, each in self.counted.items()})
 
 
 def count_tables(
@@ -48,7 +54,7 @@ def count_tables(
 
 
 @dataclass(frozen=True)
-class TablesAtAnyBound:
+class TablesAtAnyBound(RepeatedDraw):
     """Tables that are counted anew once their bound is chosen."""
 
     engine: Engine
@@ -63,14 +69,28 @@ class TablesAtAnyBound:
         """Choose by the exponential mechanism, count at that bound, draw."""
         at = choose_plan([each.plans for each in self.candidates], self.held, self.chooser.budget[0], randomness)
         chosen = self.candidates[at]
-        tables: dict[str, Table] = {}
-        counted = {
-            table: count(self.engine, self.kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()
-        }
-        for table, each in counted.items():
-            tables[table] = self.published(table, each.release(randomness).table)
+        counted = self.counted(chosen)
+        tables = {table: self.published(table, each.release(randomness).table) for table, each in counted.items()}
         counts = counts_of(next(iter(chosen.plans.values())))
         return Drawn(tables, counts, parameters=chosen.parameters(), reach=chosen.reach())
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Choose for every run, then count at each bound that was chosen and draw for all of its runs."""
+        plans = [each.plans for each in self.candidates]
+        at = choose_plans(plans, self.held, self.chooser.budget[0], randomness, runs)
+        parts: dict[str, list[pa.Table]] = {table: [] for table in self.kept}
+        for number in np.unique(at).tolist():
+            mine = np.flatnonzero(at == number)
+            for table, each in self.counted(self.candidates[number]).items():
+                parts[table].append(renumbered(each.release(randomness, mine.size).table, mine))
+        tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
+        return DrawnRuns(runs, tables, [each.parameters() for each in self.candidates], at)
+
+    def counted(self, chosen: Planned) -> dict[str, CountedKeys]:
+        """Every table, counted at the bound that was chosen."""
+        return {
+            table: count(self.engine, self.kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()
+        }
 
 
 def count_at_chosen_bound(

@@ -21,8 +21,8 @@ from querycloak.privacy.prices.weighted import WeightedPlan
 class CountedKeys(Protocol):
     """A table's contributions, read and waiting in the engine for the first draw."""
 
-    def release(self, randomness: Randomness) -> ReleasedKeys:
-        """Draw; call it once, after the ledger was charged."""
+    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
+        """Draw, after the ledger was charged; `runs` only where nothing is released."""
         ...
 
 
@@ -54,7 +54,7 @@ class _OneDraw:
     def __init__(self, counts: KeyCounts, plan: HistogramPlan) -> None:
         self._counts, self._plan = counts, plan
 
-    def release(self, randomness: Randomness) -> ReleasedKeys:
+    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Draw."""
         plan = self._plan
-        return release_keys(self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh)
+        return release_keys(self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh, runs=runs)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
+from querycloak.methods.runs import numbered
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.prices.histogram import release_groups
@@ -61,19 +62,34 @@ class PublicKeys:
 
 
 def release_public(
-    counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+    counts: KeyCounts,
+    public: PublicKeys,
+    noise: Laplace,
+    threshold: int,
+    randomness: Randomness,
+    *,
+    runs: int | None = None,
 ) -> pa.Table:
     """The public keys whose noisy count exceeds the threshold, sorted by count and key; counts may hold no others."""
-    occurring = release_keys(counts, noise, threshold, randomness).table
+    occurring = release_keys(counts, noise, threshold, randomness, runs=runs).table
     used = counts.engine.fetch(counts.table.agg(keys=counts.table.count()))["keys"][0].as_py()
     free = public.size - used
     if free == 0:
         return occurring
-    passed = release_groups([0], [free], noise, threshold, randomness)
-    chosen = public.at(_free_keys(counts, public, used, passed.count.size, randomness))
+    passed = release_groups([0], [free], noise, threshold, randomness, runs=runs or 1)
+    if runs is None:
+        chosen = public.at(_free_keys(counts, public, used, passed.count.size, randomness))
+    else:
+        chosen = numbered(public.at(_at_ranks(counts, public, passed.rank)), passed.run)
     return by_count(
         pa.concat_tables([occurring, chosen.append_column("count", pa.array(passed.count))]), list(public.columns)
     )
+
+
+def _at_ranks(counts: KeyCounts, public: PublicKeys, ranks: IntArray) -> IntArray:
+    """The keys that stand at these ranks among those that do not occur: a uniform choice, if ranks are one."""
+    taken = np.sort(public.codes(counts.engine.fetch(counts.table.select(*counts.key))))
+    return ranks + np.searchsorted(taken - np.arange(taken.size), ranks, side="right")
 
 
 def _free_keys(counts: KeyCounts, public: PublicKeys, used: int, wanted: int, randomness: Randomness) -> IntArray:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
+from querycloak.methods.runs import RUN, numbered, run_of
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bisection import smallest_integer
@@ -51,28 +52,44 @@ class ReleasedKeys:
 
 
 def release_keys(
-    counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness, *, fresh: Noise | None = None
+    counts: KeyCounts,
+    noise: Noise,
+    threshold: int,
+    randomness: Randomness,
+    *,
+    fresh: Noise | None = None,
+    runs: int | None = None,
 ) -> ReleasedKeys:
-    """The keys whose noisy count exceeds the threshold, sorted by count and key."""
-    likely = least_likely_count(noise, threshold)
+    """The keys whose noisy count exceeds the threshold, sorted by count and key.
+
+    runs: so many independent runs, in a first column. Counts that differ by run have that column in their key already.
+    """
+    likely, number = least_likely_count(noise, threshold), runs or 1
     candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
     candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
-    high = release(candidates["n"].to_numpy(), noise, threshold, randomness, fresh=fresh)
-    keys = candidates.select(counts.key).take(pa.array(high.key))
-    tables = [keys.append_column("count", pa.array(high.count))]
+    high = release(candidates["n"].to_numpy(), noise, threshold, randomness, fresh=fresh, runs=number)
+    keys = candidates.select(counts.key).take(pa.array(high.key)).append_column("count", pa.array(high.count))
+    tables = [keys if runs is None else numbered(keys, high.run)]
     draws = high.draws
     sizes = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
     if sizes.num_rows:
         sizes = sizes.sort_by("n")
-        low = release_groups(sizes["n"].to_numpy(), sizes["keys"].to_numpy(), noise, threshold, randomness, fresh=fresh)
-        tables.append(_fetch_by_rank(counts, sizes["n"].to_numpy(), low))
+        values, numbers = sizes["n"].to_numpy(), sizes["keys"].to_numpy()
+        low = release_groups(values, numbers, noise, threshold, randomness, fresh=fresh, runs=number)
+        tables += _fetch_by_rank(counts, values, low, several=runs is not None)
         draws += low.draws
     return ReleasedKeys(by_count(pa.concat_tables(tables), counts.key), draws)
 
 
 def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """Largest count first, then by key: the order says nothing about the input."""
-    return table.sort_by([("count", "descending"), *((name, "ascending") for name in key)])
+    return table.sort_by(
+        [
+            *((name, "ascending") for name in run_of(table)),
+            ("count", "descending"),
+            *((name, "ascending") for name in key if name != RUN),
+        ]
+    )
 
 
 def least_likely_count(noise: Noise, threshold: int) -> int:
@@ -87,14 +104,14 @@ def _sizes(table: ir.Table) -> ir.Table:
     return table.group_by("n").agg(keys=table.count())
 
 
-def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease) -> pa.Table:
+def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease, *, several: bool) -> list[pa.Table]:
     """The keys that stand at the ranks drawn, among those of their count in order of bucket and key."""
-    fetched = [
-        _keys_at(counts, int(values[group]), low.rank[low.group == group], low.count[low.group == group])
-        for group in np.unique(low.group)
-    ]
-    key_type = [pa.field(name, pa.string()) for name in counts.key]
-    return pa.concat_tables(fetched) if fetched else pa.schema([*key_type, pa.field("count", pa.int64())]).empty_table()
+    fetched = []
+    for group in np.unique(low.group):
+        inside = low.group == group
+        keys = _keys_at(counts, int(values[group]), low.rank[inside], low.count[inside])
+        fetched.append(numbered(keys, low.run[inside]) if several else keys)
+    return fetched
 
 
 def _keys_at(
@@ -105,7 +122,9 @@ def _keys_at(
 ) -> pa.Table:
     equal = counts.table.filter(counts.table.n == value)
     # A digest spreads keys alike on every engine, so a seeded test sees one order on all of them.
-    joined = ibis.literal("\t").join([equal[name] for name in counts.key])
+    joined = ibis.literal("\t").join(
+        [equal[name].cast("string") if name == RUN else equal[name] for name in counts.key]
+    )
     equal = equal.mutate(bucket=joined.hexdigest("md5").substr(0, _BUCKET_DIGITS))
     buckets = counts.engine.fetch(equal.group_by("bucket").agg(keys=equal.count())).sort_by("bucket")
     sizes = buckets["keys"].to_numpy()

@@ -18,6 +18,7 @@ from querycloak.engines import Engine
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
+from querycloak.methods.runs import numbered, run_of
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
 
@@ -41,40 +42,69 @@ class Weighing:
             held = _once_per_bucket(held, key)
         return cls(engine, engine.stage(held), tuple(key), plan)
 
-    def release(self, randomness: Randomness) -> ReleasedKeys:
+    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Scout, decide, count."""
-        weighed = _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
+        weighed = self.weighed(None)
         draws = 0
         for scout in self.plan.scouts:
-            known, drawn = self._scouted(weighed, scout, randomness)
-            weighed = _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
+            known, drawn = self._scouted(weighed, scout, randomness, runs)
+            # What is known by run gives every later row its run.
+            weighed = self.weighed(known)
             draws += drawn
-        voted = weighed.filter(weighed.weight > 0)
-        weights = voted.group_by(list(self.key)).agg(n=voted.weight.sum().cast("int64"))
-        counts = KeyCounts(self.engine, self.engine.stage(weights), self.key)
-        chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness)
+        counts = self.votes(weighed)
+        first_of_runs = None if run_of(weighed) else runs
+        chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness, runs=first_of_runs)
         return ReleasedKeys(self._counted(chosen, randomness), draws + chosen.draws + chosen.table.num_rows)
 
-    def _scouted(self, weighed: ir.Table, scout: Scout, randomness: Randomness) -> tuple[pa.Table, int]:
-        """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
+    def weighed(self, known: pa.Table | None) -> ir.Table:
+        """What users hold, with its weight, given what is known of each bucket; nothing yet: all alike."""
+        if known is None:
+            return _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
+        return _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
+
+    def votes(self, weighed: ir.Table) -> KeyCounts:
+        """The weight that each key has, of those that have any."""
+        key = (*run_of(weighed), *self.key)
+        voted = weighed.filter(weighed.weight > 0)
+        weights = voted.group_by(list(key)).agg(n=voted.weight.sum().cast("int64"))
+        return KeyCounts(self.engine, self.engine.stage(weights), key)
+
+    def loads(self, weighed: ir.Table) -> pa.Table:
+        """The weight that each bucket has that anybody holds, be it 0, and what was known of it."""
+        by = [*run_of(weighed), "bucket"]
         # What is known of a bucket is the same for all of its rows.
-        sums = weighed.group_by("bucket").agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
-        loads = self.engine.fetch(sums).sort_by("bucket")
+        sums = weighed.group_by(by).agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
+        return self.engine.fetch(sums).sort_by([(name, "ascending") for name in by])
+
+    def _scouted(
+        self, weighed: ir.Table, scout: Scout, randomness: Randomness, runs: int | None = None
+    ) -> tuple[pa.Table, int]:
+        """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
+        loads = self.loads(weighed)
+        if runs is not None and not run_of(loads):
+            places = pa.array(np.tile(np.arange(loads.num_rows), runs))
+            loads = numbered(loads.take(places), np.repeat(np.arange(runs), loads.num_rows))
         noisy = loads["n"].to_numpy() + randomness.many(scout.noise, loads.num_rows)
         passed = noisy > scout.floor
         known = interest_of(loads["known"].to_numpy()[passed], noisy[passed], self.plan)
-        buckets = loads["bucket"].filter(pa.array(passed))
-        return pa.table({"bucket": buckets, "known": known}), loads.num_rows
+        buckets = loads.select([*run_of(loads), "bucket"]).filter(pa.array(passed))
+        return buckets.append_column("known", pa.array(known)), loads.num_rows
+
+    def counted(self, chosen: pa.Table) -> pa.Table:
+        """The chosen keys, sorted, with the number of users who hold them, of each user the first keys."""
+        key = [*run_of(chosen), *self.key]
+        keys = chosen.select(key).sort_by([(name, "ascending") for name in key])
+        asked = self.engine.upload(keys)
+        join = self.held.inner_join if run_of(chosen) else self.held.semi_join
+        held = first_keys(join(asked, list(self.key)), self.key, self.plan.counted_per_user)
+        found = self.engine.fetch(held.group_by(key).agg(n=held.count()))
+        counts = keys.join(found, key, join_type="left outer")
+        return counts.sort_by([(name, "ascending") for name in key])
 
     def _counted(self, chosen: ReleasedKeys, randomness: Randomness) -> pa.Table:
-        """The chosen keys with fresh noisy counts of the users who hold them, each user's first ones."""
-        keys = chosen.table.select(self.key).sort_by([(name, "ascending") for name in self.key])
-        held = self.held.semi_join(self.engine.upload(keys), list(self.key))
-        held = first_keys(held, self.key, self.plan.counted_per_user)
-        found = self.engine.fetch(held.group_by(list(self.key)).agg(n=held.count()))
-        counts = keys.join(found, list(self.key), join_type="left outer")
-        counts = counts.sort_by([(name, "ascending") for name in self.key])
-        true = counts["n"].fill_null(0).to_numpy()
+        """The chosen keys with fresh noisy counts."""
+        counts = self.counted(chosen.table)
+        keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
         # A key that came out has somebody who asked for it: what noise makes less than one is one.
         noisy = np.maximum(true + randomness.noise(self.plan.counting, true.size), 1)
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
@@ -96,7 +126,8 @@ def _weighed(rows: ir.Table) -> ir.Table:
     Rows of weight 0 stay: a bucket that somebody holds draws noise, or one more user would decide whether it does.
     """
     rows = rows.mutate(interest=_interest(rows))
-    squares = (rows.interest * rows.interest).sum().over(ibis.window(group_by=rows.user)).cast("int64")
+    users = ibis.window(group_by=[rows[name] for name in (*run_of(rows), "user")])
+    squares = (rows.interest * rows.interest).sum().over(users).cast("int64")
     rows = rows.mutate(length=squares)
     near = (rows.interest * GRID / rows.length.cast("float64").sqrt()).floor().cast("int64")
     rows = rows.mutate(near=near)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from querycloak.logs.instants import pause_before
@@ -19,6 +20,7 @@ from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_key
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.methods.query_pool.reached import of_pairs
+from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered, tables_of_runs_alike
 from querycloak.privacy.chance.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
 _RARE = 5
 
 
-class Pooling:
+class Pooling(RepeatedDraw):
     """The default variant: each user is bounded first, by that user's rows and what was released already."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
@@ -68,53 +70,70 @@ class Pooling:
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw, table after table."""
-        method = self._method
         queries = self._released_queries(randomness)
+        tables = {"queries": queries, **self._tables_given(queries, randomness)}
+        return Drawn(tables, counts="public-keys", reach=of_pairs(self._method, queries.num_rows))
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
+        queries = self._released_queries(randomness, runs)
+        others = tables_of_runs_alike(
+            queries.sort_by("query"), QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
+        )
+        return DrawnRuns(runs, {"queries": queries, **others})
+
+    def _tables_given(self, queries: pa.Table, randomness: Randomness, runs: int | None = None) -> dict[str, pa.Table]:
+        """The tables that look at which queries came out."""
         names = queries["query"].combine_chunks()
         names = names.take(pa.compute.sort_indices(names))
         released = self._engine.upload(pa.table({"query": names}))
-        tables = {"queries": queries}
-        if "clicks" in method.bounds:
-            tables["clicks"] = self._released_clicks(released, names, randomness)
-        if "transitions" in method.bounds:
+        tables = {}
+        if "clicks" in self._method.bounds:
+            tables["clicks"] = self._released_clicks(released, names, randomness, runs)
+        if "transitions" in self._method.bounds:
             pairs = PublicKeys({"query": names, "next_query": names}, different=True)
-            tables["transitions"] = self._released_pairs(self.transitions(released), pairs, "transitions", randomness)
-        return Drawn(tables, counts="public-keys", reach=of_pairs(method, len(names)))
+            steps = self.transitions(released)
+            tables["transitions"] = self._released_pairs(steps, pairs, "transitions", randomness, runs)
+        return tables
 
-    def _released_queries(self, randomness: Randomness) -> pa.Table:
+    def _released_queries(self, randomness: Randomness, runs: int | None = None) -> pa.Table:
         noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
         public = PublicKeys({"query": self._pool})
         if not self._method.off_pool:
-            return release_public(self._counts, public, noise, threshold, randomness)
+            return release_public(self._counts, public, noise, threshold, randomness, runs=runs)
         found = self._counts.table
         inside, outside = (
             KeyCounts(self._engine, self._engine.stage(part), QUERY)
             for part in (found.semi_join(self._pool_table, "query"), found.anti_join(self._pool_table, "query"))
         )
         parts = [
-            release_public(inside, public, noise, threshold, randomness),
-            release_keys(outside, noise, threshold, randomness).table,
+            release_public(inside, public, noise, threshold, randomness, runs=runs),
+            release_keys(outside, noise, threshold, randomness, runs=runs).table,
         ]
         return by_count(pa.concat_tables(parts), QUERY)
 
-    def _released_clicks(self, released: ir.Table, names: pa.Array, randomness: Randomness) -> pa.Table:
+    def _released_clicks(
+        self, released: ir.Table, names: pa.Array, randomness: Randomness, runs: int | None
+    ) -> pa.Table:
         method = self._method
         if "urls" not in method.lists:
             counts = self._count(self.clicks(released, None), CLICK)
-            return release_keys(counts, method.noises["clicks"], method.thresholds["clicks"], randomness).table
+            noise, threshold = method.noises["clicks"], method.thresholds["clicks"]
+            return release_keys(counts, noise, threshold, randomness, runs=runs).table
         urls = urls_of(method.lists["urls"], self._choices)
         clicked = self.clicks(released, self._engine.upload(pa.table({"url": urls})))
-        return self._released_pairs(clicked, PublicKeys({"query": names, "url": urls}), "clicks", randomness)
+        return self._released_pairs(clicked, PublicKeys({"query": names, "url": urls}), "clicks", randomness, runs)
 
     def _released_pairs(
-        self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness
+        self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness, runs: int | None
     ) -> pa.Table:
         noise = self._method.noises[table]
         counts = self._count(contributions, list(public.columns))
-        return release_public(counts, public, noise, quiet_threshold(noise, max(public.size, 1)), randomness)
+        threshold = quiet_threshold(noise, max(public.size, 1))
+        return release_public(counts, public, noise, threshold, randomness, runs=runs)
 
 
-class PaperPooling:
+class PaperPooling(RepeatedDraw):
     """The paper's variant: filter by everybody's rows, then bound, then release whatever occurs."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
@@ -131,6 +150,18 @@ class PaperPooling:
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw, table after table."""
+        queries = self._released_queries(randomness)
+        return Drawn({"queries": queries, **self._tables_given(queries, randomness)}, counts="one-draw")
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
+        queries = self._released_queries(randomness, runs)
+        others = tables_of_runs_alike(
+            queries.sort_by("query"), QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
+        )
+        return DrawnRuns(runs, {"queries": queries, **others})
+
+    def _released_queries(self, randomness: Randomness, runs: int | None = None) -> pa.Table:
         noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
         pool = self._engine.upload(pa.table({"query": self._pool}))
         found = self._counts.table
@@ -139,15 +170,18 @@ class PaperPooling:
             for part in (found.semi_join(pool, "query"), found.anti_join(pool, "query"))
         )
         parts = [
-            release_public(inside, PublicKeys({"query": self._pool}), noise, threshold, randomness),
-            release_keys(outside, noise, threshold, randomness).table,
+            release_public(inside, PublicKeys({"query": self._pool}), noise, threshold, randomness, runs=runs),
+            release_keys(outside, noise, threshold, randomness, runs=runs).table,
         ]
-        queries = by_count(pa.concat_tables(parts), QUERY)
+        return by_count(pa.concat_tables(parts), QUERY)
+
+    def _tables_given(self, queries: pa.Table, randomness: Randomness, runs: int | None = None) -> dict[str, pa.Table]:
         released = self._engine.upload(queries.select(QUERY))
-        tables = {"queries": queries, "clicks": self._fuzzed(self._clicks(released), CLICK, "clicks", randomness)}
+        tables = {"clicks": self._fuzzed(self._clicks(released), CLICK, "clicks", randomness, runs)}
         if "transitions" in self._method.bounds:
-            tables["transitions"] = self._fuzzed(self._transitions(released), TRANSITION, "transitions", randomness)
-        return Drawn(tables, counts="one-draw")
+            steps = self._transitions(released)
+            tables["transitions"] = self._fuzzed(steps, TRANSITION, "transitions", randomness, runs)
+        return tables
 
     def _clicks(self, released: ir.Table) -> ir.Table:
         clicked = self._clean.filter(self._clean.url.notnull())
@@ -159,12 +193,17 @@ class PaperPooling:
         steps = searches.select("user", query=searches.query.lag().over(order), next_query=searches.query)
         return _between(steps.filter(steps.query.notnull()), released)
 
-    def _fuzzed(self, records: ir.Table, key: Sequence[str], table: str, randomness: Randomness) -> pa.Table:
+    def _fuzzed(
+        self, records: ir.Table, key: Sequence[str], table: str, randomness: Randomness, runs: int | None
+    ) -> pa.Table:
         """Every key that occurs, with noise: what the paper publishes, and what makes it not private."""
         counted = records.group_by(list(key)).agg(n=records.count())
         found = self._engine.fetch(counted).sort_by([(name, "ascending") for name in key])
+        if runs is not None:
+            again = pa.array(np.tile(np.arange(found.num_rows), runs))
+            found = numbered(found.take(again), np.repeat(np.arange(runs), found.num_rows))
         noisy = found["n"].to_numpy() + randomness.noise(self._method.noises[table], found.num_rows)
-        return by_count(found.select(key).append_column("count", pa.array(noisy)), key)
+        return by_count(found.drop_columns(["n"]).append_column("count", pa.array(noisy)), key)
 
 
 def cleaned_queries(rows: ir.Table) -> ir.Table:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.logs.instants import microseconds_of
 from querycloak.methods.method import Drawn
+from querycloak.methods.runs import DrawnRuns, RepeatedDraw, in_memory, numbered
 from querycloak.privacy.books.payment import CountedByUser
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int32]
 _SECRET_BYTES = 32
 _NAME_DIGITS = 16
+_COPY = ":"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,21 @@ class Searches:
         """How many searches each user has."""
         return np.diff(self.starts)
 
+    def copied(self, runs: int) -> Searches:
+        """So many copies of every user, named after the copy and the user."""
+        number = len(self.users)
+        copies = pa.array(np.repeat(np.arange(runs), number)).cast(pa.string())
+        users = self.users.take(pa.array(np.tile(np.arange(number), runs)))
+        texts = self.queries
+        return Searches(
+            pc.binary_join_element_wise(copies, users, _COPY),
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(np.tile(self.lengths, runs))]),
+            np.tile(self.allowed, runs),
+            np.tile(self.concepts, runs),
+            np.tile(self.times, runs),
+            None if texts is None else pa.chunked_array(texts.chunks * runs, texts.type),
+        )
+
 
 class Allowed(NamedTuple):
     """How many searches of each user may be drawn, by the user's name under a campaign's key."""
@@ -58,7 +75,7 @@ def staged_searches(log: SearchLog) -> ir.Table:
 
 
 @dataclass(frozen=True)
-class Histories(CountedByUser):
+class Histories(CountedByUser, RepeatedDraw):
     """Searches in an engine that wait to be pulled under new names."""
 
     engine: Engine
@@ -84,6 +101,16 @@ class Histories(CountedByUser):
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
         return Drawn({"log": self.replacement.table(pulled, randomness)}, counts=counts, rows=method.rows)
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
+        secret = bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex()
+        pulled = self.pulled(secret, self.replacement.concepts_of)
+        table = in_memory(self.replacement.table(pulled.copied(runs), randomness))
+        names = pc.split_pattern(table["user"].combine_chunks(), _COPY)
+        run = pc.list_element(names, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+        users = pc.list_element(names, 1)
+        return DrawnRuns(runs, {"log": numbered(table.set_column(0, "user", users), run)})
 
     def pulled(self, secret: str, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
         """All searches; with a function the concepts of their queries, without one the queries themselves."""

@@ -148,17 +148,32 @@ class Randomness:
         return self.binomial(1, chance) == 1
 
     def proportional_to_exp_minus(self, exponents: Sequence[Fraction]) -> int:
-        """Return an index i with a chance proportional to e^-exponents[i], the smallest of which is 0.
+        """Return an index i with a chance proportional to e^-exponents[i], the smallest of which is 0."""
+        order.check_may_draw()
+        return int(self.many_proportional_to_exp_minus(exponents, 1)[0])
+
+    def many_proportional_to_exp_minus(self, exponents: Sequence[Fraction], size: int) -> IntArray:
+        """Return independent draws of such an index.
 
         Drawn uniformly, accepted with chance e^-exponent, else drawn again (bound_choice.md).
         """
         order.check_may_draw()
         if not exponents or min(exponents) != 0:
             refuse("exponents", "at least one, the smallest of them 0", "others", "subtract the smallest first")
-        while True:
-            i = int(self.below(len(exponents), 1)[0])
-            if exponents[i] == 0 or self.bernoulli(_exp_minus(exponents[i])):
-                return i
+        drawn = np.empty(size, dtype=np.int64)
+        waiting = np.arange(size)
+        while waiting.size:
+            proposed = self.below(len(exponents), waiting.size)
+            accepted = np.zeros(waiting.size, dtype=np.bool_)
+            for i in np.unique(proposed).tolist():
+                places = np.flatnonzero(proposed == i)
+                kept = places.size
+                if exponents[i] != 0:
+                    kept = self.binomial(places.size, _exp_minus(exponents[i]))
+                accepted[places[self.choose(places.size, kept)]] = True
+            drawn[waiting[accepted]] = proposed[accepted]
+            waiting = waiting[~accepted]
+        return drawn
 
     def below(self, bound: int, size: int) -> IntArray:
         """Return independent uniform integers from 0 to bound - 1."""

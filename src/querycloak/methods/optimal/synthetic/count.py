@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.method import Drawn
-from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
+from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables, draw_tables_of_runs
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
+from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoundedPairs:
+class BoundedPairs(RepeatedDraw):
     """What each user adds, in the engine."""
 
     method: Optimal
@@ -36,3 +38,9 @@ class BoundedPairs:
         """Draw the noisy tables; the log is not read after that."""
         tables = draw_tables(self.engine, self.contributions, self.plan, randomness)
         return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows="made-up")
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Noisy tables of all runs, then made-up users for each."""
+        tables = draw_tables_of_runs(self.engine, self.contributions, self.plan, randomness, runs)
+        made = [numbered(self.method.made_up(each, randomness), run) for run, each in enumerate(tables)]
+        return DrawnRuns(runs, {"log": pa.concat_tables(made)})

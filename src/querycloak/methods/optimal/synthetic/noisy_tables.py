@@ -19,6 +19,7 @@ from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.optimal.paper.holdings import KEY
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
+from querycloak.methods.runs import RUN, runs_alike
 from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.prices.histogram import noisy_counts
 
@@ -52,39 +53,74 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
     """Pairs first; the other two tables look only at pairs that came out."""
-    counts = KeyCounts.of(engine, contributions.select(*KEY), KEY)
+    counts = pair_counts(engine, contributions)
     pairs = release_keys(counts, budget.pair_noise, budget.pair_threshold, randomness).table.combine_chunks()
+    return _with_links_and_sizes(engine, contributions, [pairs], budget, randomness)[0]
+
+
+def draw_tables_of_runs(
+    engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness, runs: int
+) -> list[NoisyTables]:
+    """The tables of several independent runs; those in which the same pairs come out in one order are drawn at once."""
+    counts = pair_counts(engine, contributions)
+    drawn = release_keys(counts, budget.pair_noise, budget.pair_threshold, randomness, runs=runs).table.combine_chunks()
+    bounds = np.searchsorted(drawn[RUN].to_numpy(), np.arange(runs + 1))
+    released = drawn.drop_columns([RUN])
+    made: dict[int, NoisyTables] = {}
+    for _, alike in runs_alike(drawn, KEY, runs):
+        pairs = [released.slice(bounds[run], bounds[run + 1] - bounds[run]) for run in alike.tolist()]
+        tables = _with_links_and_sizes(engine, contributions, pairs, budget, randomness)
+        made.update(zip(alike.tolist(), tables, strict=True))
+    return [made[run] for run in range(runs)]
+
+
+def pair_counts(engine: Engine, contributions: ir.Table) -> KeyCounts:
+    """How many users keep each pair."""
+    return KeyCounts.of(engine, contributions.select(*KEY), KEY)
+
+
+def _with_links_and_sizes(
+    engine: Engine, contributions: ir.Table, pairs: list[pa.Table], budget: SyntheticPlan, randomness: Randomness
+) -> list[NoisyTables]:
+    """The tables of runs that differ in the counts of their pairs, and in nothing else."""
     nothing = np.zeros(0, dtype=np.int64)
-    if pairs.num_rows == 0:
-        return NoisyTables(pairs, nothing, nothing, nothing, np.zeros(budget.per_user, dtype=np.int64))
-    held = _held(engine, contributions, pairs)
-    sizes = _sizes(engine, held, budget, randomness)
-    first = second = link_count = nothing
+    if pairs[0].num_rows == 0:
+        none = np.zeros(budget.per_user, dtype=np.int64)
+        return [NoisyTables(each, nothing, nothing, nothing, none) for each in pairs]
+    held = held_pairs(engine, contributions, pairs[0])
+    sizes = noisy_counts(pairs_per_user(engine, held, budget), budget.size_noise, randomness, runs=len(pairs))
+    links = [(nothing, nothing, nothing)] * len(pairs)
     if budget.link_noise is not None and budget.link_threshold is not None:
-        links = KeyCounts.of(engine, _links(engine, held, budget.linked_per_user), LINK)
-        found = release_keys(links, budget.link_noise, budget.link_threshold, randomness).table
-        first, second = (found[name].cast(pa.int64()).to_numpy() for name in LINK)
-        link_count = found["count"].to_numpy()
-    return NoisyTables(pairs, first, second, link_count, sizes)
+        counts = KeyCounts.of(engine, linked_pairs(engine, held, budget.linked_per_user), LINK)
+        found = release_keys(counts, budget.link_noise, budget.link_threshold, randomness, runs=len(pairs)).table
+        links = _links_by_run(found, len(pairs))
+    return [NoisyTables(each, *links[run], sizes[run]) for run, each in enumerate(pairs)]
 
 
-def _held(engine: Engine, contributions: ir.Table, pairs: pa.Table) -> ir.Table:
+def _links_by_run(found: pa.Table, runs: int) -> list[tuple[IntArray, IntArray, IntArray]]:
+    first, second = (found[name].cast(pa.int64()).to_numpy() for name in LINK)
+    count, bounds = found["count"].to_numpy(), np.searchsorted(found[RUN].to_numpy(), np.arange(runs + 1))
+    slices = [slice(*bounds[run : run + 2]) for run in range(runs)]
+    return [(first[some], second[some], count[some]) for some in slices]
+
+
+def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table) -> ir.Table:
     """User and place of every released pair that a user kept."""
     places = pa.array(np.arange(pairs.num_rows))
     released = engine.upload(pairs.select(KEY).append_column("pair", places))
     return engine.stage(contributions.inner_join(released, list(KEY)).select("user", "pair"))
 
 
-def _sizes(engine: Engine, held: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> IntArray:
+def pairs_per_user(engine: Engine, held: ir.Table, budget: SyntheticPlan) -> IntArray:
+    """How many users hold 1, 2, ... of the released pairs (private)."""
     each = held.group_by("user").agg(size=held.count())
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
     true = np.zeros(budget.per_user, dtype=np.int64)
     true[counted["size"].to_numpy() - 1] = counted["users"].to_numpy()
-    noisy: IntArray = noisy_counts(true, budget.size_noise, randomness)[0]
-    return noisy
+    return true
 
 
-def _links(engine: Engine, held: ir.Table, most: int) -> ir.Table:
+def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
     """Every two of the pairs that a user holds, of those that come first in the released table."""
     window = ibis.window(group_by=held.user, order_by=held.pair)
     numbered = held.mutate(place=ibis.row_number().over(window))
