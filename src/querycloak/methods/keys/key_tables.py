@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ibis.expr.types as ir
 import numpy as np
@@ -14,9 +14,10 @@ from querycloak.methods.keys.auto_bound import AutoBound, Planned
 from querycloak.methods.keys.partition_selection import CountedKeys, count, count_records, counts_of
 from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Drawn
+from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, renumbered
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans
+from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans, largest_gain, qualities
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.releases.tables import Table
 
@@ -25,7 +26,7 @@ Publish = Callable[[str, pa.Table], Table]
 
 
 @dataclass(frozen=True)
-class KeyTables(RepeatedDraw):
+class KeyTables(RepeatedDraw, Noiseless):
     """Tables whose plans are known."""
 
     counted: Mapping[str, CountedKeys]
@@ -41,6 +42,14 @@ class KeyTables(RepeatedDraw):
         """Draw table after table, each in all runs."""
         return DrawnRuns(runs, {table: each.release(randomness, runs).table for table, each in self.counted.items()})
 
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Those of every table."""
+        return [
+            replace(step, name=f"{table}: {step.name}")
+            for table, each in self.counted.items()
+            for step in each.steps(past)
+        ]
+
 
 def count_tables(
     engine: Engine, planned: FixedPlans, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
@@ -54,7 +63,7 @@ def count_tables(
 
 
 @dataclass(frozen=True)
-class TablesAtAnyBound(RepeatedDraw):
+class TablesAtAnyBound(RepeatedDraw, Noiseless):
     """Tables that are counted anew once their bound is chosen."""
 
     engine: Engine
@@ -85,6 +94,18 @@ class TablesAtAnyBound(RepeatedDraw):
                 parts[table].append(renumbered(each.release(randomness, mine.size).table, mine))
         tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
         return DrawnRuns(runs, tables, [each.parameters() for each in self.candidates], at)
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """The qualities by which it chooses, and the steps of whatever might be chosen."""
+        plans = [each.plans for each in self.candidates]
+        bounds = [max(plan.per_user for plan in each.values()) for each in plans]
+        quality = dict(zip((f"bound {bound}" for bound in bounds), qualities(plans, self.held), strict=True))
+        steps = [Step("choice of the bound", quality, most=largest_gain(plans))]
+        for bound, candidate in zip(bounds, self.candidates, strict=True):
+            tables = KeyTables(self.counted(candidate), candidate.plans, self.published)
+            name = f"bound {bound}"
+            steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in tables.steps(past)]
+        return steps
 
     def counted(self, chosen: Planned) -> dict[str, CountedKeys]:
         """Every table, counted at the bound that was chosen."""

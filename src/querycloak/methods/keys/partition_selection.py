@@ -12,6 +12,7 @@ from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_keys
 from querycloak.methods.keys.weighted_selection import Weighing
+from querycloak.methods.noiseless import Past, Step
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.table_plan import TablePlan
@@ -25,6 +26,10 @@ class CountedKeys(Protocol):
         """Draw, after the ledger was charged; `runs` only where nothing is released."""
         ...
 
+    def steps(self, past: Past) -> Sequence[Step]:
+        """What it adds noise to (private)."""
+        ...
+
 
 def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
     """Read the contributions: `user`, the key's columns (texts) and `earliest`, one row for each user and key.
@@ -33,14 +38,19 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
     """
     if isinstance(plan, WeightedPlan):
         return Weighing.of(engine, contributions, key, plan)
-    return count_records(engine, first_keys(contributions, key, plan.per_user), key, plan)
+    bounded = first_keys(contributions, key, plan.per_user)
+    return _OneDraw(KeyCounts.of(engine, bounded, key), _histogram(plan), once_per_key=True)
 
 
 def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
     """Read records that are bounded already and count 1 each, as the papers' variants have them."""
+    return _OneDraw(KeyCounts.of(engine, records, key), _histogram(plan), once_per_key=False)
+
+
+def _histogram(plan: TablePlan) -> HistogramPlan:
     if not isinstance(plan, HistogramPlan):
-        raise ParameterError("records that are bounded already need a plan of one draw per key")
-    return _OneDraw(KeyCounts.of(engine, records, key), plan)
+        raise ParameterError("records that count 1 each need a plan of one draw per key")
+    return plan
 
 
 def counts_of(plan: TablePlan) -> str:
@@ -51,10 +61,16 @@ def counts_of(plan: TablePlan) -> str:
 class _OneDraw:
     """Every row counts 1; a threshold decides."""
 
-    def __init__(self, counts: KeyCounts, plan: HistogramPlan) -> None:
-        self._counts, self._plan = counts, plan
+    def __init__(self, counts: KeyCounts, plan: HistogramPlan, *, once_per_key: bool) -> None:
+        self._counts, self._plan, self._once_per_key = counts, plan, once_per_key
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Draw."""
         plan = self._plan
         return release_keys(self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh, runs=runs)
+
+    def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
+        """The counts (histogram.md: each user once per key; claim 5: all on one key perhaps)."""
+        plan = self._plan
+        bound, most = plan.per_user, 1 if self._once_per_key else plan.per_user
+        return [Step("counts", self._counts.numbers(), bound, bound * most, most, plan.noise, plan.threshold)]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
+from querycloak.methods.noiseless import named
 from querycloak.methods.runs import RUN, numbered, run_of
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.chance.randomness import Randomness
@@ -41,6 +42,11 @@ class KeyCounts:
         """Count the contributions by key, once."""
         counts = contributions.group_by(list(key)).agg(n=contributions.count())
         return cls(engine, engine.stage(counts), tuple(key))
+
+    def numbers(self) -> dict[str, int]:
+        """Every key with its count (private)."""
+        found = self.engine.fetch(self.table)
+        return named(zip(*(found[name].to_pylist() for name in self.key), strict=True), found["n"].to_pylist())
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from querycloak.engines import Engine
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
+from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
 from querycloak.methods.runs import numbered, run_of
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
@@ -108,6 +109,39 @@ class Weighing:
         # A key that came out has somebody who asked for it: what noise makes less than one is one.
         noisy = np.maximum(true + randomness.noise(self.plan.counting, true.size), 1)
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md)."""
+        buckets = self.engine.fetch(self.held.select("bucket").distinct())["bucket"] if self.plan.scouts else []
+        weighed = self.weighed(None)
+        steps = []
+        for number, scout in enumerate(self.plan.scouts, start=1):
+            loads = self.loads(weighed)
+            centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
+            held = [bucket for bucket in buckets.to_pylist() if number == 1 or past.came_out(bucket)]
+            drawn = (each_is_drawn(held, centres),)
+            steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
+            weighed = self.weighed(self._known(buckets, past))
+        votes = self.votes(weighed).numbers()
+        steps.append(Step("decision", votes, l2_squared=GRID**2, noise=self.plan.noise, threshold=self.plan.threshold))
+        most = self.plan.counted_per_user
+        counts = self._users(past)
+        return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
+
+    def _known(self, buckets: pa.ChunkedArray, past: Past) -> pa.Table:
+        """What the scouts are supposed to have found out."""
+        left = [bucket for bucket in buckets.to_pylist() if past.came_out(bucket)]
+        known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
+        return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
+
+    def _users(self, past: Past) -> dict[str, int]:
+        """How many users are counted for each key that is supposed to have come out."""
+        keys = self.engine.fetch(self.held.select(*self.key).distinct())
+        names = ["\t".join(key.values()) for key in keys.to_pylist()]
+        counts = self.counted(keys.filter(pa.array([past.came_out(name) for name in names], pa.bool_())))
+        return named(
+            zip(*(counts[name].to_pylist() for name in self.key), strict=True), counts["n"].fill_null(0).to_pylist()
+        )
 
 
 def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:

@@ -18,6 +18,7 @@ from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
+from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.methods.query_pool.reached import of_pairs
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered, tables_of_runs_alike
@@ -30,7 +31,7 @@ QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
 _RARE = 5
 
 
-class Pooling(RepeatedDraw):
+class Pooling(RepeatedDraw, Noiseless):
     """The default variant: each user is bounded first, by that user's rows and what was released already."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
@@ -81,6 +82,32 @@ class Pooling(RepeatedDraw):
             queries.sort_by("query"), QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
         )
         return DrawnRuns(runs, {"queries": queries, **others})
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Counts of each table; the later ones for queries that are supposed to have come out."""
+        method, pool = self._method, set(self._pool.to_pylist())
+        queries = self._counts.numbers()
+        steps = [self._step("queries", {key: n for key, n in queries.items() if key in pool})]
+        if method.off_pool:
+            outside = {key: n for key, n in queries.items() if key not in pool}
+            steps.append(self._step("queries", outside, threshold=method.thresholds["queries"]))
+        asked = self._engine.fetch(self._rows.select("query").distinct())["query"]
+        names = [query for query in asked.to_pylist() if past.came_out(query)]
+        released = self._engine.upload(pa.table({"query": pa.array(names, pa.string())}))
+        if "clicks" in method.bounds:
+            urls = urls_of(method.lists["urls"], self._choices) if "urls" in method.lists else None
+            listed = None if urls is None else self._engine.upload(pa.table({"url": urls}))
+            counts = self._count(self.clicks(released, listed), CLICK).numbers()
+            threshold = method.thresholds["clicks"] if urls is None else None
+            steps.append(self._step("clicks", counts, threshold=threshold))
+        if "transitions" in method.bounds:
+            steps.append(self._step("transitions", self._count(self.transitions(released), TRANSITION).numbers()))
+        return steps
+
+    def _step(self, table: str, counts: dict[str, int], threshold: int | None = None) -> Step:
+        bound = self._method.bounds[table]
+        noise = self._method.noises[table]
+        return Step(f"{table}: counts", counts, bound, bound, 1, noise, threshold)
 
     def _tables_given(self, queries: pa.Table, randomness: Randomness, runs: int | None = None) -> dict[str, pa.Table]:
         """The tables that look at which queries came out."""
@@ -133,7 +160,7 @@ class Pooling(RepeatedDraw):
         return release_public(counts, public, noise, threshold, randomness, runs=runs)
 
 
-class PaperPooling(RepeatedDraw):
+class PaperPooling(RepeatedDraw, Noiseless):
     """The paper's variant: filter by everybody's rows, then bound, then release whatever occurs."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
@@ -174,6 +201,20 @@ class PaperPooling(RepeatedDraw):
             release_keys(outside, noise, threshold, randomness, runs=runs).table,
         ]
         return by_count(pa.concat_tables(parts), QUERY)
+
+    def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (the first step refutes it)
+        """Counts of queries, against what the paper's claim needs."""
+        bound = self._method.bounds["queries"]
+        noise, threshold = self._method.noises["queries"], self._method.thresholds["queries"]
+        pool = set(self._pool.to_pylist())
+        counts = self._counts.numbers()
+        inside, outside = (
+            {key: n for key, n in counts.items() if (key in pool) is of_pool} for of_pool in (True, False)
+        )
+        return [
+            Step("queries: counts", inside, bound, noise=noise),
+            Step("queries: counts", outside, bound, noise=noise, threshold=threshold),
+        ]
 
     def _tables_given(self, queries: pa.Table, randomness: Randomness, runs: int | None = None) -> dict[str, pa.Table]:
         released = self._engine.upload(queries.select(QUERY))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from querycloak.methods.noiseless import Limit
 from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
@@ -117,6 +118,29 @@ class Replacement:
             self._losses(lengths)[own], distinct[:, 1].astype(np.int32), distinct[:, 2].astype(np.int32), randomness
         )
         return drawn[where.reshape(-1)]
+
+    def limits(self, searches: Searches) -> list[Limit]:
+        """What all draws of one user lose together, exactly (claim 2): at most epsilon (private)."""
+        method = self.method
+        if method.criterion == "hbdp" or method.variant == "paper":
+            return []
+        domains, places = self.domains.placed(searches.concepts)
+        owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
+        numbers = np.minimum(searches.lengths, searches.allowed)
+        if method.repeats == "reuse":
+            distinct = np.unique(np.stack([owners, domains, places], axis=1), axis=0)
+            numbers = np.bincount(distinct[:, 0], minlength=len(searches.users))
+        shares = self._losses(numbers if method.repeats == "reuse" else searches.lengths)
+        draws = np.ones(len(numbers)) if method.budget_per == "query" else numbers
+        used = [self.weights(number) for number in np.unique(domains).tolist()]
+        lost = {
+            share: max(each.exact_loss(each.exponents([share])[0]) for each in used)
+            for share in np.unique(shares).tolist()
+        }
+        most = max(
+            (lost[share] * number for share, number in zip(shares.tolist(), draws.tolist(), strict=True)), default=0.0
+        )
+        return [Limit("loss of one user's draws", most, method.budget)]
 
     def _losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
         """What one draw may cost each user: epsilon, or an equal share of it, rounded down so that shares add up."""

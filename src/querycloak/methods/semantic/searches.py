@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.logs.instants import microseconds_of
 from querycloak.methods.method import Drawn
+from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, in_memory, numbered
 from querycloak.privacy.books.payment import CountedByUser
 
@@ -75,7 +76,7 @@ def staged_searches(log: SearchLog) -> ir.Table:
 
 
 @dataclass(frozen=True)
-class Histories(CountedByUser, RepeatedDraw):
+class Histories(CountedByUser, RepeatedDraw, Noiseless):
     """Searches in an engine that wait to be pulled under new names."""
 
     engine: Engine
@@ -111,6 +112,13 @@ class Histories(CountedByUser, RepeatedDraw):
         run = pc.list_element(names, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
         users = pc.list_element(names, 1)
         return DrawnRuns(runs, {"log": numbered(table.set_column(0, "user", users), run)})
+
+    def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
+        """How many searches of each user are drawn, which neighbours share, and what their draws lose (claim 5)."""
+        pulled = self.pulled("", self.replacement.concepts_of)
+        drawn = np.minimum(pulled.lengths, pulled.allowed)
+        numbers = dict(zip(pulled.users.to_pylist(), drawn.tolist(), strict=True))
+        return [Step("searches of each user", numbers, most=0, limits=self.replacement.limits(pulled))]
 
     def pulled(self, secret: str, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
         """All searches; with a function the concepts of their queries, without one the queries themselves."""

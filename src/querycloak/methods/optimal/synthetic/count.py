@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.method import Drawn
-from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables, draw_tables_of_runs
+from querycloak.methods.noiseless import Noiseless, Past, Step
+from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables, draw_tables_of_runs, steps_of
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoundedPairs(RepeatedDraw):
+class BoundedPairs(RepeatedDraw, Noiseless):
     """What each user adds, in the engine."""
 
     method: Optimal
@@ -44,3 +46,7 @@ class BoundedPairs(RepeatedDraw):
         tables = draw_tables_of_runs(self.engine, self.contributions, self.plan, randomness, runs)
         made = [numbered(self.method.made_up(each, randomness), run) for run, each in enumerate(tables)]
         return DrawnRuns(runs, {"log": pa.concat_tables(made)})
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Counts of pairs; of pairs per user and of associations among those that are supposed to have come out."""
+        return steps_of(self.engine, self.contributions, self.plan, past)

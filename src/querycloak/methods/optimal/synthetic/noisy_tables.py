@@ -17,6 +17,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
+from querycloak.methods.noiseless import Past, Step
 from querycloak.methods.optimal.paper.holdings import KEY
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.methods.runs import RUN, runs_alike
@@ -128,3 +129,24 @@ def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
     other = linked.view()
     both = linked.join(other, [linked.user == other.user, linked.pair < other.pair])
     return both.select(first=linked.pair.cast("string"), second=other.pair.cast("string"))
+
+
+def steps_of(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, past: Past) -> list[Step]:
+    """What the three tables add noise to, given which pairs are supposed to have come out (private)."""
+    pairs = pair_counts(engine, contributions)
+    most = budget.per_user
+    counts = pairs.numbers()
+    steps = [Step("pairs", counts, most, most, 1, budget.pair_noise, budget.pair_threshold)]
+    released = engine.fetch(pairs.table.select(*KEY)).sort_by([(name, "ascending") for name in KEY])
+    names = ["\t".join(key.values()) for key in released.to_pylist()]
+    kept = [past.came_out(name) for name in names]
+    held = held_pairs(engine, contributions, released.filter(pa.array(kept, pa.bool_())))
+    names = [name for name, stays in zip(names, kept, strict=True) if stays]
+    sizes = pairs_per_user(engine, held, budget).tolist()
+    steps.append(Step("pairs per user", {f"{size}": n for size, n in enumerate(sizes, 1)}, 1, 1, 1, budget.size_noise))
+    if budget.link_noise is not None:
+        links = KeyCounts.of(engine, linked_pairs(engine, held, budget.linked_per_user), LINK).numbers()
+        told = {" with ".join(names[int(place)] for place in link.split("\t")): n for link, n in links.items()}
+        most = budget.links_per_user
+        steps.append(Step("associations", told, most, most, 1, budget.link_noise, budget.link_threshold))
+    return steps

@@ -1,0 +1,81 @@
+"""What the steps of a release add noise to, and what one user may change of it: private, for whoever tests a guarantee.
+
+A step may look at what earlier ones released. A proof must hold whatever that was, so whoever asks for steps says what
+it was (`Past`): the same for two neighbouring logs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from querycloak.privacy.chance.noise import Noise
+
+Number = int | float | Fraction
+
+
+@dataclass(frozen=True)
+class Past:
+    """What earlier steps are supposed to have released: a public function of a cell's name.
+
+    share: which part of all cells came out, by a digest of their names. lightened: cells that looked so heavy that
+    users give them the least weight.
+    """
+
+    name: str = "everything came out"
+    share: float = 1.0
+    lightened: frozenset[str] = frozenset()
+
+    def came_out(self, cell: str) -> bool:
+        """Whether the cell was let through."""
+        digest = hashlib.blake2b(f"{self.name}\t{cell}".encode(), digest_size=4).digest()
+        return int.from_bytes(digest) < self.share * 2**32
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number about one log alone that must not exceed another."""
+
+    what: str
+    value: Number
+    most: Number
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step adds noise to, and how far one user may move it, as the method's proof states it."""
+
+    name: str
+    centres: Mapping[str, Number] = field(default_factory=dict)
+    """By cell; a cell that is missing is 0, and is drawn in no log that lacks it."""
+    l1: Number = math.inf
+    l2_squared: Number = math.inf
+    most: Number = math.inf
+    noise: Noise | None = None
+    threshold: int | None = None
+    """What a cell must exceed to come out, where cells come from the log; None where they are public."""
+    limits: Sequence[Limit] = ()
+    group: str = ""
+    """Steps of one group are drawn together: the chances of their own cells add up."""
+
+
+class Noiseless(ABC):
+    """A log, read and counted, that shows what it would add noise to."""
+
+    @abstractmethod
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Every step, given what earlier ones released."""
+
+
+def each_is_drawn(held: Iterable[str], drawn: Mapping[str, Number]) -> Limit:
+    """No cell that somebody holds may be passed over: else one more user decides whether others' cells are drawn."""
+    return Limit("cells that somebody holds and that draw no noise", len(set(held) - set(drawn)), 0)
+
+
+def named(cells: Iterable[Iterable[object]], values: Iterable[int]) -> dict[str, int]:
+    """Numbers by the name of their cell."""
+    return {"\t".join(map(str, cell)): value for cell, value in zip(cells, values, strict=True)}
