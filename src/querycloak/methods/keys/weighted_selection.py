@@ -112,14 +112,15 @@ class Weighing:
 
     def steps(self, past: Past) -> Sequence[Step]:
         """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md)."""
-        buckets = self.engine.fetch(self.held.select("bucket").distinct())["bucket"] if self.plan.scouts else []
+        held = self.held.select("bucket").distinct() if self.plan.scouts else None
+        buckets = [] if held is None else self.engine.fetch(held)["bucket"].to_pylist()
         weighed = self.weighed(None)
         steps = []
         for number, scout in enumerate(self.plan.scouts, start=1):
             loads = self.loads(weighed)
             centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
-            held = [bucket for bucket in buckets.to_pylist() if number == 1 or past.came_out(bucket)]
-            drawn = (each_is_drawn(held, centres),)
+            left = [bucket for bucket in buckets if number == 1 or past.came_out(bucket)]
+            drawn = (each_is_drawn(left, centres),)
             steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
             weighed = self.weighed(self._known(buckets, past))
         votes = self.votes(weighed).numbers()
@@ -128,9 +129,9 @@ class Weighing:
         counts = self._users(past)
         return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
 
-    def _known(self, buckets: pa.ChunkedArray, past: Past) -> pa.Table:
+    def _known(self, buckets: Sequence[str], past: Past) -> pa.Table:
         """What the scouts are supposed to have found out."""
-        left = [bucket for bucket in buckets.to_pylist() if past.came_out(bucket)]
+        left = [bucket for bucket in buckets if past.came_out(bucket)]
         known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
         return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
 

@@ -1,0 +1,114 @@
+"""Two processes must not draw the same noise: whoever starts one again could subtract it.
+
+`python -m querycloak.audits.fresh_processes` is one of them: it reads a method and a log from stdin, and says what came
+out as one digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from querycloak.audits.exact_test import ExactFinding
+from querycloak.audits.user_rows import log_text, user_rows
+from querycloak.errors import EngineError
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
+from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.semantic.method import Semantic
+from querycloak.privacy.chance.noise import Noise
+
+__all__ = ["digest_of_a_release", "fresh_processes"]
+
+_SURE = 14.0
+"""Two honest processes agree with a chance of at most e^-14."""
+_MOST_KEYS = 400
+_SEARCHES = 60
+_REACH = 40
+
+
+def fresh_processes(method: Method) -> list[ExactFinding]:
+    """Whether two processes release the same; nothing if the method's noise is too small to tell."""
+    log = _telling_log(method)
+    if log is None:
+        return []
+    given = json.dumps({"method": _spelled(method), "log": log})
+    told = [_digest(given) for _ in range(2)]
+    equal = int(told[0] == told[1])
+    said = "two fresh processes released " + ("the very same" if equal else "different numbers")
+    return [ExactFinding("fresh processes", "one log", bool(equal), said, "release", "equal outputs", equal, 0)]
+
+
+def _telling_log(method: Method) -> str | None:
+    """A log that no two releases of are alike."""
+    if isinstance(method, Semantic):
+        return log_text(f"u{user}\tweather\t2006-03-01 00:00:00\t\t" for user in range(_SEARCHES))
+    keys = math.ceil(_SURE / -math.log(_collision(_noise(method))))
+    if keys > _MOST_KEYS:
+        return None
+    users = user_rows(method)
+    names, number = [f"shared {place}" for place in range(keys)], 2 * users.enough + 8
+    return log_text(row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name]))
+
+
+def _noise(method: Method) -> Noise | None:
+    if isinstance(method, QueryPool):
+        return method.noises["queries"]
+    if isinstance(method, Optimal):
+        return None if method.plan is None else method.plan.pair_noise
+    if isinstance(method, KeysMethod) and method.parameters().get("per_user") != "auto":
+        return next(iter(method.plans.values())).noise
+    return None
+
+
+def _collision(noise: Noise | None) -> float:
+    """The chance that two draws are equal; one half if the noise is not known."""
+    if noise is None:
+        return 0.5
+    reach = math.ceil(_REACH * noise.size)
+    return min(1 - 1e-12, sum(noise.pmf(z).up() ** 2 for z in range(-min(reach, 400), min(reach, 400) + 1)))
+
+
+def _spelled(method: Method) -> dict[str, Any]:
+    """A method as another process can make it: its class and what was given."""
+    kind = type(method)
+    options = {each.name: getattr(method, each.name) for each in fields(method) if each.init}
+    return {"module": kind.__module__, "name": kind.__qualname__, "options": options}
+
+
+def _digest(given: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "querycloak.audits.fresh_processes"]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode or not done.stdout:
+        raise EngineError("a process that was to release a made-up log failed; this is a bug in querycloak")
+    return done.stdout
+
+
+def digest_of_a_release(given: str) -> str:
+    """The digest of what the method given releases of the log given."""
+    from querycloak.audits.method_mechanism import MethodMechanism
+    from querycloak.methods.runs import in_memory
+
+    spelled = json.loads(given)
+    kind = vars(import_module(spelled["method"]["module"]))[spelled["method"]["name"]]
+    method = kind(**spelled["method"]["options"])
+    digest = hashlib.sha256()
+    with MethodMechanism(method) as mechanism:
+        release = method.release(mechanism.opened(spelled["log"]))
+        for name, table in sorted(release.tables.items()):
+            columns = [column for column in in_memory(table).column_names if column != "user"]
+            digest.update(f"{name} {in_memory(table).select(columns).to_pylist()}".encode())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest_of_a_release(sys.stdin.read()))

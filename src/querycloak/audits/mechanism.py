@@ -1,0 +1,157 @@
+"""What a test of a guarantee is made of: a mechanism, neighbouring data, a tester. Anybody's fit (docs/audits.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from querycloak.methods.noiseless import Past, Step
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import refuse
+
+__all__ = ["ExactMechanism", "Finding", "Mechanism", "Neighbours", "Outcomes", "Pair", "Tester"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Data = TypeVar("Data")
+Data_contra = TypeVar("Data_contra", contravariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What independent runs published: numbers under names. What a run did not publish is missing there.
+
+    An entry says that run `run` published `value` under the name `names[name]`.
+    """
+
+    runs: int
+    names: tuple[str, ...]
+    name: Ints
+    run: Ints
+    value: Floats
+
+    @classmethod
+    def of_numbers(cls, **numbers: ArrayLike) -> Self:
+        """Of runs that always publish: for each name an array with one number for each run; NaN is not published."""
+        columns = [np.asarray(column, dtype=np.float64) for column in numbers.values()]
+        sizes = {column.shape for column in columns}
+        if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+            refuse("numbers", "one array for each name, all of one length", sizes, "give a number for every run")
+        table = np.stack(columns, axis=1)
+        run, name = np.nonzero(~np.isnan(table))
+        return cls(len(table), tuple(numbers), name, run, table[run, name])
+
+    @classmethod
+    def of_table(cls, runs: int, table: pa.Table, prefix: str = "") -> Self:
+        """Of a table with the columns run and count (1 in each row if there is none): other columns are names."""
+        keys = [name for name in table.column_names if name not in ("run", "count")]
+        texts = pa.array([prefix] * table.num_rows, pa.string())
+        for key in keys:
+            texts = pa.compute.binary_join_element_wise(texts, table[key].cast(pa.string()).combine_chunks(), " ")
+        encoded = pa.compute.dictionary_encode(texts)
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        counts = table["count"].to_numpy() if "count" in table.column_names else np.ones(table.num_rows)
+        name = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        names = tuple(encoded.dictionary.to_pylist())
+        return cls(runs, names, name, table["run"].to_numpy(), counts.astype(np.float64)).summed()
+
+    def summed(self) -> Self:
+        """Several entries of one run under one name added up."""
+        cell = self.run * len(self.names) + self.name
+        distinct, where = np.unique(cell, return_inverse=True)
+        if distinct.size == cell.size:
+            return self
+        value = np.bincount(where.reshape(-1), weights=self.value, minlength=distinct.size).astype(np.float64)
+        run, name = np.divmod(distinct, len(self.names))
+        return type(self)(self.runs, self.names, name, run, value)
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Outcomes]) -> Self:
+        """Several kinds of outputs of the same runs."""
+        return cls._joined(parts, [0] * len(parts), parts[0].runs)
+
+    @classmethod
+    def one_after_another(cls, parts: Sequence[Outcomes]) -> Self:
+        """The same kind of outputs of several lots of runs."""
+        before = np.cumsum([0, *(part.runs for part in parts)]).tolist()
+        return cls._joined(parts, before[:-1], before[-1])
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Outcomes], before: Iterable[int], runs: int) -> Self:
+        place: dict[str, int] = {}
+        for part in parts:
+            for name in part.names:
+                place.setdefault(name, len(place))
+        names = [np.array([place[name] for name in part.names], np.int64)[part.name] for part in parts]
+        run = [part.run + first for part, first in zip(parts, before, strict=True)]
+        value = np.concatenate([part.value for part in parts])
+        return cls(runs, tuple(place), np.concatenate(names), np.concatenate(run), value)
+
+    def column(self, name: str) -> Floats:
+        """What each run published under a name; NaN where nothing."""
+        column = np.full(self.runs, np.nan)
+        if name in self.names:
+            mine = self.name == self.names.index(name)
+            column[self.run[mine]] = self.value[mine]
+        return column
+
+
+@dataclass(frozen=True)
+class Pair(Generic[Data]):
+    """Two neighbouring data sets; `accounts` is how many users are in one and not in the other."""
+
+    name: str
+    without: Data
+    having: Data
+    accounts: int = 1
+
+
+class Mechanism(Protocol[Data_contra]):
+    """What is tested: it reads data and draws, many times."""
+
+    def outcomes(self, data: Data_contra, runs: int) -> Outcomes:
+        """What so many independent runs publish; a failure is an outcome, too."""
+        ...
+
+
+class ExactMechanism(Protocol[Data_contra]):
+    """What can show what it adds noise to, so that no sampling is needed."""
+
+    def steps(self, data: Data_contra, past: Past) -> Sequence[Step]:
+        """Every step, given what earlier ones are supposed to have released."""
+        ...
+
+
+class Neighbours(Protocol[Data]):
+    """Where neighbouring data come from."""
+
+    def pairs(self) -> Sequence[Pair[Data]]:
+        """The pairs to test on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an instrument found on one pair."""
+
+    instrument: str
+    neighbours: str
+    refuted: bool
+    said: str
+
+    def to_json(self) -> Mapping[str, Any]:
+        """As `audit method --json` shows it."""
+        return vars(self)
+
+
+class Tester(Protocol[Data]):
+    """An instrument."""
+
+    def test(self, mechanism: Any, pair: Pair[Data], stated: Guarantee) -> Sequence[Finding]:
+        """What it finds on a pair; refuted if the mechanism cannot have the guarantee stated."""
+        ...

@@ -1,0 +1,158 @@
+"""`audit method`: what runs on neighbouring logs prove about a guarantee, beside what is claimed and proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from querycloak.audits.exact_test import ExactFinding, ExactTester
+from querycloak.audits.fresh_processes import fresh_processes
+from querycloak.audits.mechanism import Pair
+from querycloak.audits.method_mechanism import MethodMechanism
+from querycloak.audits.neighbour_logs import NeighbourLogs
+from querycloak.audits.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
+from querycloak.audits.sampling_test import ERROR, SamplingFinding, SamplingTester
+from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural
+from querycloak.sentence import Sentence
+
+__all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
+
+DEFAULT_RUNS = 20_000
+OnStep = Callable[[str, float], None]
+Powers = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class MethodAudit:
+    """What both instruments found."""
+
+    method: Method
+    tester: SamplingTester
+    sampled: Sequence[SamplingFinding]
+    """Against what is proven or, if that is no differential privacy, against what is claimed."""
+    against_claim: Sequence[SamplingFinding]
+    """Against what is claimed."""
+    exact: Sequence[ExactFinding]
+    powers: Powers
+    """How likely standard faults would have been shown."""
+
+    @property
+    def measured(self) -> SamplingFinding:
+        """The pair that shows most."""
+        return max(self.sampled, key=lambda finding: (finding.refuted, finding.per_account))
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against what is proven."""
+        if not self.method.proven().covers_release:
+            return True
+        return not any(finding.refuted for finding in (*self.sampled, *self.exact))
+
+    @property
+    def refutes_claim(self) -> bool:
+        """Whether something speaks against what is claimed."""
+        claimed = self.method.claimed()
+        if claimed is None or not claimed.covers_release:
+            return False
+        exact = () if self.method.proven().covers_release else self.exact
+        return any(finding.refuted for finding in (*self.against_claim, *exact))
+
+    def to_json(self) -> dict[str, Any]:
+        """As `audit method --json` shows it."""
+        worst, claimed = self.measured, self.method.claimed()
+        return {
+            "method": self.method.name,
+            "claimed": claimed and claimed.to_json(),
+            "proven": self.method.proven().to_json(),
+            "measured": {
+                "epsilon": worst.per_account,
+                "delta": worst.delta,
+                "runs": worst.runs,
+                "confidence": 1 - ERROR,
+                "ceiling": self.tester.ceiling,
+                "neighbours": worst.neighbours,
+                "event": worst.event,
+            },
+            "pairs": [finding.to_json() for finding in self.sampled],
+            "exact": [finding.to_json() for finding in self.exact],
+        }
+
+
+def audit_method(
+    method: Method,
+    *,
+    runs: int = DEFAULT_RUNS,
+    seed: int | None = None,
+    neighbours: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+) -> MethodAudit:
+    """Test a method's guarantee on neighbouring logs, by sampling and by what noise is added to.
+
+    runs: how often each log is drawn; half of them choose an event, half judge it. seed: repeatable draws.
+    neighbours: kinds of neighbouring logs, all that fit if not given.
+    """
+    natural("runs", runs, "say how often to draw from each log, such as 20,000")
+    stated = _stated(method)
+    pairs = NeighbourLogs(method, neighbours).pairs()
+    tester = SamplingTester(max(runs, 2), len(pairs))
+    claimed = method.claimed()
+    sampled: list[SamplingFinding] = []
+    against_claim: list[SamplingFinding] = []
+    exact: list[ExactFinding] = []
+    with MethodMechanism(method, Randomness(seed)) as mechanism:
+        for number, pair in enumerate(pairs):
+            _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
+            having, without = (mechanism.outcomes(data, tester.runs) for data in (pair.having, pair.without))
+            sampled.append(tester.judge(having, without, pair, stated))
+            if claimed is not None and claimed.covers_release:
+                against_claim.append(tester.judge(having, without, pair, claimed))
+            exact += _exact(mechanism, pair, stated)
+    _tell(on_step, "two processes", 1.0)
+    exact += fresh_processes(method)
+    return MethodAudit(method, tester, sampled, against_claim, exact, _powers(method, tester, stated))
+
+
+def _stated(method: Method) -> Guarantee:
+    """What is tested: what is proven, or what is claimed where that is no differential privacy."""
+    proven, claimed = method.proven(), method.claimed()
+    if proven.covers_release:
+        return proven
+    if claimed is not None and claimed.covers_release:
+        return claimed
+    raise ParameterError(
+        Sentence(
+            "{name} neither claims nor proves differential privacy, so that there is no epsilon to test; attack what "
+            "it releases instead: querycloak audit release",
+            name=method.name,
+        )
+    )
+
+
+def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Sequence[ExactFinding]:
+    try:
+        return ExactTester().test(mechanism, pair, stated)
+    except QuerycloakError:  # a log that is refused is an outcome, which sampling sees
+        return []
+
+
+def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers:
+    if not isinstance(method, KeysMethod) or isinstance(method.planned, AutoBound):
+        return ()
+    plan = next(iter(method.plans.values()))
+    shared = NeighbourLogs(method).shared_keys
+    return (
+        ("noise halved", power_if_noise_is_halved(plan, shared, tester, stated)),
+        ("threshold off by one", power_if_threshold_is_off_by_one(plan, plan.per_user, tester, stated)),
+    )
+
+
+def _tell(on_step: OnStep | None, what: str, share: float) -> None:
+    if on_step is not None:
+        on_step(what, share)

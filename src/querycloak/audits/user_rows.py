@@ -1,0 +1,123 @@
+"""How a user shows that they hold a key, for each kind of method: as rows of a log in AOL's format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from querycloak.logs.choices import Choices
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.public_lists import queries_of, urls_of
+from querycloak.methods.method import Method
+from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.sessions.method import Sessions
+
+__all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "user_rows"]
+
+AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
+_HOUR, _DAY = 3600, 86400
+_MOST_DAYS = 28
+_GUESSED_THRESHOLD = 5
+
+
+@dataclass(frozen=True)
+class ClickRows:
+    """A key is a query with a click.
+
+    bound: how many keys of one user count. enough: how many users bring a key out, more likely than not.
+    """
+
+    bound: int
+    enough: int
+
+    def rows(self, user: str, keys: Iterable[str]) -> list[str]:
+        """A row for each key, a minute apart."""
+        return [self.row(user, key, 60 * place) for place, key in enumerate(keys)]
+
+    def row(self, user: str, key: str, second: int) -> str:
+        """One search with a click, so many seconds after the log begins."""
+        return _row(user, self.query(key), second, f"http://{key.replace(' ', '-')}.example/")
+
+    def query(self, key: str) -> str:
+        """The text that stands for a key."""
+        return key
+
+
+@dataclass(frozen=True)
+class SessionRows(ClickRows):
+    """A key is a session of several queries, hours apart from the next; every query has a click."""
+
+    queries: int = 2
+    gap_minutes: float = 30
+
+    def rows(self, user: str, keys: Iterable[str]) -> list[str]:
+        """The rows of a session for each key."""
+        pause = int(60 * self.gap_minutes) + _HOUR
+        return [
+            self.row(user, f"{key} part {number}", place * pause + 10 * number)
+            for place, key in enumerate(keys)
+            for number in range(self.queries)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolRows(ClickRows):
+    """A key is a query of a public pool: the first that is asked for gets the first entry, and so on."""
+
+    pool: Sequence[str] = ()
+    urls: Sequence[str] = ()
+    _given: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def row(self, user: str, key: str, second: int) -> str:
+        """One search, with a click on a public url if there are any."""
+        query = self.query(key)
+        place = list(self._given).index(key) if key in self._given else 0
+        url = self.urls[place % len(self.urls)] if self.urls else f"http://{key.replace(' ', '-')}.example/"
+        return _row(user, query, second, url)
+
+    def query(self, key: str) -> str:
+        """An entry of the pool; the key itself once the pool is used up, or where it says that it is none."""
+        if key.startswith("other ") or (key not in self._given and len(self._given) >= len(self.pool)):
+            return key
+        return self._given.setdefault(key, self.pool[len(self._given)] if key not in self._given else "")
+
+    @cached_property
+    def listed(self) -> frozenset[str]:
+        """All entries."""
+        return frozenset(self.pool)
+
+
+def log_text(rows: Iterable[str]) -> str:
+    """The content of a log's file."""
+    return "\n".join([AOL_HEADER, *rows]) + "\n"
+
+
+def user_rows(method: Method) -> ClickRows:
+    """The rows that make users of a method's logs hold keys."""
+    if isinstance(method, QueryPool):
+        pool = queries_of(method.lists["pool"], Choices()).to_pylist()
+        urls = urls_of(method.lists["urls"], Choices()).to_pylist() if "urls" in method.lists else []
+        return PoolRows(method.bounds["queries"], method.thresholds["queries"] + 1, pool, urls)
+    if isinstance(method, Optimal) and method.plan is not None:
+        return ClickRows(method.plan.per_user, method.plan.pair_threshold + 1)
+    if isinstance(method, KeysMethod):
+        planned = method.planned
+        plans = (planned.candidates()[0] if isinstance(planned, AutoBound) else method).plans.values()
+        bound, enough = max(plan.per_user for plan in plans), max(plan.enough_users for plan in plans)
+        if isinstance(method, Sessions):
+            return SessionRows(method.bounds.sessions, enough, method.bounds.queries, method.gap_minutes)
+        return ClickRows(bound, enough)
+    told = method.parameters()
+    threshold, per_user = told.get("threshold"), told.get("per_user")
+    enough = int(threshold) if isinstance(threshold, int | float) else _GUESSED_THRESHOLD
+    return ClickRows(per_user if isinstance(per_user, int) else 1, enough + 1)
+
+
+def _row(user: str, query: str, second: int, url: str) -> str:
+    day, rest = divmod(second, _DAY)
+    hour, rest = divmod(rest, _HOUR)
+    at = f"2006-03-{1 + day % _MOST_DAYS:02} {hour:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"{user}\t{query}\t{at}\t1\t{url}"
