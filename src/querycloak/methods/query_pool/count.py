@@ -9,6 +9,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from querycloak.logs.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
@@ -21,7 +22,8 @@ from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.methods.query_pool.reached import of_pairs
-from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered, tables_of_runs_alike
+from querycloak.methods.query_pool.stand_ins import StandIns
+from querycloak.methods.runs import RUN, DrawnRuns, RepeatedDraw, numbered, tables_of_runs_alike
 from querycloak.privacy.chance.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -78,10 +80,13 @@ class Pooling(RepeatedDraw, Noiseless):
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
         """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
         queries = self._released_queries(randomness, runs)
+        # Of queries that nobody asked, later tables know no more than how many they are.
+        asked = self._engine.fetch(self._rows.select("query").distinct())["query"]
+        alike = StandIns.of(queries.select([RUN, "query"]), asked)
         others = tables_of_runs_alike(
-            queries.sort_by("query"), QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
+            alike.table, QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
         )
-        return DrawnRuns(runs, {"queries": queries, **others})
+        return DrawnRuns(runs, {"queries": queries, **{kind: alike.undone(table) for kind, table in others.items()}})
 
     def steps(self, past: Past) -> Sequence[Step]:
         """Counts of each table; the later ones for queries that are supposed to have come out."""
@@ -112,7 +117,7 @@ class Pooling(RepeatedDraw, Noiseless):
     def _tables_given(self, queries: pa.Table, randomness: Randomness, runs: int | None = None) -> dict[str, pa.Table]:
         """The tables that look at which queries came out."""
         names = queries["query"].combine_chunks()
-        names = names.take(pa.compute.sort_indices(names))
+        names = names.take(pc.sort_indices(names))
         released = self._engine.upload(pa.table({"query": names}))
         tables = {}
         if "clicks" in self._method.bounds:
@@ -183,8 +188,10 @@ class PaperPooling(RepeatedDraw, Noiseless):
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
         """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
         queries = self._released_queries(randomness, runs)
+        asked = self._engine.fetch(self._clean.select("query").distinct())["query"]
+        known = queries.filter(pc.is_in(queries["query"], value_set=asked.combine_chunks())).sort_by("query")
         others = tables_of_runs_alike(
-            queries.sort_by("query"), QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
+            known, QUERY, runs, lambda same, number: self._tables_given(same, randomness, number)
         )
         return DrawnRuns(runs, {"queries": queries, **others})
 

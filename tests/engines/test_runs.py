@@ -1,0 +1,159 @@
+"""Many draws at once have the law of single ones: the axis of runs that tests of guarantees use (methods/runs.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from scipy.stats import chi2_contingency
+
+from querycloak.engines import Engine
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.method import Method
+from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.runs import RUN, DrawnRuns, draw_runs, in_memory, numbered, runs_alike
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.chance.randomness import Randomness
+from tests.conftest import FIXTURES
+from tests.logs import Row, aol, write
+
+POOL = str(FIXTURES / "pool.txt")
+RUNS = 5_000
+# What is drawn here has a chance of this to look unlike although it is alike.
+UNLIKELY = 1e-6
+METHODS: dict[str, Method] = {
+    "laplace": Clicks(noise=1, threshold=5, per_user=2),
+    "gaussian": Clicks(epsilon=1, delta=0.1, selection="gaussian", per_user=2),
+    "weighted": Clicks(epsilon=3, delta=0.1, selection="weighted", per_user=4),
+    "rounds": Clicks(epsilon=3, delta=0.1, selection="rounds", per_user=4),
+    "auto": Clicks(epsilon=2, delta=0.1, per_user="auto", auto_share=0.2, selection="laplace"),
+    "paper": Clicks(noise=2, threshold=8, per_user=2, variant="paper"),
+    "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, per_user=2),
+    "pool": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2),
+    "pool paper": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2, clicks_per_user=2, variant="paper"),
+    "optimal": Optimal(epsilon=3, delta=0.1, per_user=3, linked_per_user=2),
+    "semantic": Semantic(epsilon=2, domain="question"),
+    "semantic counts": Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=2),
+}
+each_method = pytest.mark.parametrize("name", METHODS)
+
+
+def rows() -> list[Row]:
+    """Keys that 2, 5 and 9 users hold, and one of one user; of the pool, too."""
+    held = {"query 0": 9, "query 1": 5, "query 2": 2, "own": 1}
+    return [
+        (f"u{user}", f"12:{minute:02}:00", query, "1", f"http://{minute}.example/")
+        for minute, (query, users) in enumerate(held.items())
+        for user in range(users)
+    ]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory, duckdb_engine: Engine) -> SearchLog:
+    return read(write(tmp_path_factory.mktemp("runs") / "log.tsv", aol(rows())), engine=duckdb_engine)
+
+
+def outputs(drawn: DrawnRuns) -> list[str]:
+    """What each run published, coarsely: keys, and whether counts are large; names of users are random.
+
+    Of replaced queries only how many come early in the alphabet: no two runs have the same.
+    """
+    found: list[list[str]] = [[] for _ in range(drawn.number)]
+    for kind, table in drawn.tables.items():
+        if kind == "log" and "url" not in table.column_names:
+            early = Counter(table.filter(pc.less(table["query"], "h"))[RUN].to_pylist())
+            found = [[f"{early[run]} early"] for run in range(drawn.number)]
+            continue
+        keys = [name for name in table.column_names if name not in (RUN, "user", "count")]
+        counts = table["count"].to_pylist() if "count" in table.column_names else [1] * table.num_rows
+        texts = table.select(keys).to_pylist()
+        for run, text, count in zip(table[RUN].to_pylist(), texts, counts, strict=True):
+            found[run].append(f"{kind} {list(text.values())} {count > 8}")
+    chosen = [drawn.parameters[answer].get("per_user") for answer in drawn.answer] if drawn.answer.size else []
+    for run, bound in enumerate(chosen):
+        found[run].append(f"bound {bound}")
+    return [" ".join(sorted(each)) for each in found]
+
+
+def alike(one: Iterable[str], other: Iterable[str]) -> float:
+    """The chance that two samples of one law differ as much; rare outputs are taken together."""
+    counts = [Counter(one), Counter(other)]
+    common = [text for text in counts[0] | counts[1] if counts[0][text] >= 4]
+    table = np.array([[each[text] for text in common] for each in counts])
+    rest = np.array([[sum(each.values())] for each in counts]) - table.sum(axis=1, keepdims=True)
+    table = np.concatenate([table, rest], axis=1)
+    return float(chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue)
+
+
+def single_runs(method: Method, log: SearchLog, number: int) -> list[str]:
+    """The same of releases that are drawn one by one, as a release is."""
+    counted, randomness = method.count(log), Randomness(seed=4)
+    found = []
+    for _ in range(number):
+        drawn = counted.draw(randomness)
+        tables = {kind: numbered(in_memory(_plain(table)), 0) for kind, table in drawn.tables.items()}
+        answer = np.zeros(int(bool(drawn.parameters)), np.int64)
+        found += outputs(DrawnRuns(1, tables, [drawn.parameters], answer))
+    return found
+
+
+def check_law(name: str, log: SearchLog, singles: int) -> None:
+    method = METHODS[name]
+    one_by_one = single_runs(method, log, singles)
+    assert len(set(one_by_one)) > 1
+    many = outputs(draw_runs(method.count(log), Randomness(seed=3), RUNS))
+    assert alike(one_by_one, many) > UNLIKELY
+    # A tenth of the runs spoiled would be seen.
+    spoiled = [f"{text} and more" if run % 10 == 0 else text for run, text in enumerate(many)]
+    assert alike(spoiled, many) < UNLIKELY
+
+
+@each_method
+def test_many_draws_at_once_have_the_law_of_single_ones(name: str, log: SearchLog) -> None:
+    check_law(name, log, 60 if name in ("rounds", "auto") else 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["weighted", "rounds", "auto", "pool", "optimal"])
+def test_they_have_the_law_of_two_hundred_single_ones(name: str, log: SearchLog) -> None:
+    check_law(name, log, 200)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Sessions as they are before their last touch."""
+    if not isinstance(table, pa.Table) or "queries" not in table.column_names:
+        return table
+    from querycloak.logs.sequences import as_texts
+
+    return table.set_column(0, "queries", as_texts(table["queries"], escape=False))
+
+
+def test_runs_are_independent(log: SearchLog) -> None:
+    """Neighbouring runs agree no more often than runs far apart."""
+    drawn = draw_runs(METHODS["rounds"].count(log), Randomness(seed=6), RUNS)
+    published = outputs(drawn)
+    pairs = [f"{one} | {other}" for one, other in pairwise(published)]
+    shuffled = [f"{one} | {other}" for one, other in zip(published, published[RUNS // 2 :], strict=False)]
+    assert alike(shuffled, pairs) > UNLIKELY
+
+
+def test_runs_in_which_the_same_came_out_are_found() -> None:
+    table = pa.table({RUN: [2, 0, 0, 2, 3], "query": ["a", "a", "b", "b", "b"], "count": [1, 2, 3, 4, 5]})
+    found = {tuple(same["query"].to_pylist()): runs.tolist() for same, runs in runs_alike(table, ["query"], 4)}
+    assert found == {("a", "b"): [0, 2], (): [1], ("b",): [3]}
+
+
+def test_methods_without_an_axis_of_runs_are_drawn_one_by_one(tmp_path: Path, duckdb_engine: Engine) -> None:
+    held = [(f"u{user}", "12:00:00", "tennis", "1", "http://t.example/") for user in range(8)]
+    log = read(write(tmp_path / "log.tsv", aol(held)), engine=duckdb_engine)
+    drawn = draw_runs(Optimal(epsilon=2, delta=0.9, variant="paper").count(log), Randomness(seed=1), 3)
+    assert sorted(set(drawn.tables["log"][RUN].to_pylist())) == [0, 1, 2]
