@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from querycloak.errors import ParameterError
-from querycloak.privacy.chance.noise import Noise
+from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.hockey_stick import tail_bounds
@@ -20,6 +25,8 @@ LIKELY = Fraction(95, 100)
 MOST_USERS = 1 << 40
 _ROUNDING = 2.0**-50
 """More than the rounding errors of a product of a few floats."""
+_TABLE_ROUNDING, _BEYOND = 2.0**-33, 1e-30
+"""Of tails kept in a table: sums of at most 2^18 positive floats, cut at 12 sigma."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +120,24 @@ class Route:
 
 
 def at_least(noise: Noise, m: int) -> tuple[float, float]:
-    """Bounds of Pr[Z >= m] for any m, as floats."""
-    if m >= 0:
+    """Bounds of Pr[Z >= m] for any m, as floats; searches ask for many of one noise, so Gaussian tails are kept."""
+    if m < 0:
+        low, high = at_least(noise, 1 - m)
+        return max(0.0, (1 - high) * (1 - _ROUNDING)), min(1.0, (1 - low) * (1 + _ROUNDING))
+    if isinstance(noise, Laplace):
         return tail_bounds(noise, m)
-    low, high = tail_bounds(noise, 1 - m)
-    return max(0.0, (1 - high) * (1 - _ROUNDING)), min(1.0, (1 - low) * (1 + _ROUNDING))
+    tails = _gaussian_tails(noise.sigma)
+    tail = float(tails[m]) if m < tails.size else 0.0
+    return tail * (1 - _TABLE_ROUNDING), min(1.0, tail * (1 + _TABLE_ROUNDING) + _BEYOND)
+
+
+@lru_cache(maxsize=16)
+def _gaussian_tails(sigma: float) -> NDArray[np.float64]:
+    """Pr[Z >= m] for m = 0, 1, ... up to 12 sigma; what lies beyond is below `_BEYOND`."""
+    weights = np.exp(-0.5 * (np.arange(math.ceil(12 * sigma) + 2) / sigma) ** 2)
+    from_here = np.cumsum(weights[::-1])[::-1]
+    tails: NDArray[np.float64] = from_here / (2 * from_here[0] - 1)
+    return tails
 
 
 def within(noise: Noise, error: int) -> float:

@@ -160,6 +160,7 @@ def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArr
     return interest
 
 
+@lru_cache(maxsize=1024)  # a plan is solved for to see whether it is the best, and again to be used
 def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
     """Return the most likely that any key of one user alone can pass, rounded up (claim 3).
 
