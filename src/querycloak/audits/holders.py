@@ -1,0 +1,142 @@
+"""Which names of a release hold which texts: an inverted index of a log, and compiled searches in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+_ROWS_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class Holders:
+    """The names that hold text i: name[starts[i]:starts[i + 1]], ascending numbers into `names`, none twice."""
+
+    names: pa.Array
+    starts: Numbers
+    name: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch], texts: pa.Array) -> Holders:
+        """From batches of (name, text); only rows of the texts asked for are kept, so a log of any size will do."""
+        owned, held = [], []
+        for rows in in_pieces(batches):
+            place = pc.index_in(rows.column(1), texts)
+            known = pc.is_valid(place)
+            owned += rows.column(0).filter(known).chunks
+            held += place.filter(known).chunks
+        coded = pa.chunked_array(owned, pa.string()).combine_chunks().dictionary_encode()
+        names, name = coded.dictionary, coded.indices.to_numpy()
+        text = pa.chunked_array(held, pa.int32()).to_numpy()
+        # A pair as one number: sorted, without repeats.
+        pairs = np.unique(text.astype(np.int64) * max(len(names), 1) + name)
+        text, name = np.divmod(pairs, max(len(names), 1))
+        starts = np.searchsorted(text, np.arange(len(texts) + 1)).astype(np.int64)
+        return cls(names, starts, name.astype(np.int32))
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether anybody holds a text."""
+        return np.diff(self.starts) > 0
+
+    def fitting(self, known: Numbers, *, released_only: bool = False) -> Fitting:
+        """For each row of known texts how many names hold them all (2 stands for more), and the last one found.
+
+        released_only: texts that nobody holds are left out of the question; without any other nobody fits.
+        """
+        number, one = np.zeros(len(known), np.int64), np.full(len(known), -1, np.int64)
+        _fit(self.starts, self.name, known, released_only, number, one)
+        return Fitting(number, one)
+
+    def best(self, known: Numbers, mark: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+        """For each row of known texts: among names that hold the most of them, how many bear a mark, and how many there are."""
+        marked, all_best = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
+        _best(self.starts, self.name, known, mark, np.zeros(len(self.names), np.int32), marked, all_best)
+        return marked, all_best
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch], rows: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:
+    """The batches in larger pieces: Arrow hashes what it looks up anew at every call."""
+    waiting: list[pa.RecordBatch] = []
+    number = 0
+    for batch in batches:
+        waiting.append(batch)
+        number += batch.num_rows
+        if number >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting, number = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+class Fitting(NamedTuple):
+    """How many names fit (2 stands for more), and one of them."""
+
+    number: Numbers
+    name: Numbers
+
+
+@njit(cache=True, nogil=True)
+def _holds(name, first, last, wanted):  # type: ignore[no-untyped-def]
+    while first < last:
+        middle = (first + last) // 2
+        if name[middle] < wanted:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _fit(starts, name, known, released_only, number, one):  # type: ignore[no-untyped-def]
+    for row in range(known.shape[0]):
+        shortest, least, impossible = -1, 0, False
+        for column in range(known.shape[1]):
+            text = known[row, column]
+            size = starts[text + 1] - starts[text]
+            if size == 0:
+                impossible = impossible or not released_only
+            elif shortest < 0 or size < least:
+                shortest, least = text, size
+        if shortest < 0 or impossible:
+            continue
+        for i in range(starts[shortest], starts[shortest + 1]):
+            fits = True
+            for column in range(known.shape[1]):
+                text = known[row, column]
+                last = starts[text + 1]
+                if text == shortest or starts[text] == last:
+                    continue
+                place = _holds(name, starts[text], last, name[i])
+                if place == last or name[place] != name[i]:
+                    fits = False
+                    break
+            if fits:
+                number[row] += 1
+                one[row] = name[i]
+                if number[row] == 2:
+                    break
+
+
+@njit(cache=True, nogil=True)
+def _best(starts, name, known, mark, tally, marked, all_best):  # type: ignore[no-untyped-def]
+    for row in range(known.shape[0]):
+        most = 0
+        for column in range(known.shape[1]):
+            for i in range(starts[known[row, column]], starts[known[row, column] + 1]):
+                tally[name[i]] += 1
+                most = max(most, tally[name[i]])
+        for column in range(known.shape[1]):
+            for i in range(starts[known[row, column]], starts[known[row, column] + 1]):
+                if tally[name[i]] == most and most > 0:
+                    all_best[row] += 1
+                    marked[row] += mark[name[i]]
+                tally[name[i]] = 0  # so that a name counts once, and the next row begins with nothing

@@ -1,0 +1,214 @@
+"""What an audit works with: the log that was released, people who are not in it, and what attackers know of both.
+
+True figures of people: private, and in memory only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.audits.attacked import Attacked
+from querycloak.audits.holders import Holders
+from querycloak.errors import InputError, ParameterError
+from querycloak.logs.searchlog import SearchLog
+
+Numbers = NDArray[np.int64]
+TARGETS = 10_000
+WAYS = ("random", "first", "rare")
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """What some people asked: person i's different queries, in the order in which they were first asked.
+
+    Queries are numbers into the knowledge's `texts`: those of person i are query[starts[i]:starts[i + 1]].
+    """
+
+    users: pa.Array
+    starts: Numbers
+    query: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> Numbers:
+        """How many different queries each person has."""
+        return np.diff(self.starts)
+
+    @property
+    def person(self) -> Numbers:
+        """Whose each entry of `query` is."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def ordered(self, *keys: NDArray[Any]) -> Numbers:
+        """The queries, each person's sorted by these keys (the first decides)."""
+        order = np.lexsort((*reversed(keys), self.person))
+        return self.query[order]
+
+    def first(self, most: int, query: Numbers) -> tuple[Numbers, Numbers]:
+        """People with at least `most` of these queries (each person's stand where `query` has them), and their first ones."""
+        who = np.flatnonzero(self.lengths >= most)
+        return who, query[self.starts[who][:, None] + np.arange(most)]
+
+
+@dataclass(eq=False)
+class Knowledge:
+    """TRAIN, TEST and what else is given; what several attacks need is computed once.
+
+    targets: how many people of each side are attacked at most. seed: which, and what is known of them.
+    """
+
+    train: SearchLog
+    control: SearchLog
+    truth: Path | None = None
+    other_period: SearchLog | None = None
+    seed: int = 1
+    targets: int = TARGETS
+    _holders: dict[str, Holders] = field(default_factory=dict, repr=False)
+    _orders: dict[tuple[str, bool], Numbers] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.targets, bool) or not isinstance(self.targets, int) or self.targets < 2:
+            raise ParameterError(f"targets must be a whole number of at least 2; it is {self.targets!r}")
+        if self.truth is not None and not (Path(self.truth) / "sensitive.parquet").is_file():
+            raise InputError(f"the truth {str(self.truth)!r} has no sensitive.parquet; `synth` writes it into LOG.truth")
+        if not len(self.train_users) or not len(self.control_users):
+            raise InputError(f"{'the control' if len(self.train_users) else 'TRAIN'} has no row; give the two sides of a split")
+        shared = pc.sum(pc.is_in(self.control_users, self.train_users)).as_py()
+        if shared:
+            raise InputError(
+                "the control shares users with TRAIN, so it tells nothing about people who are not in the log; "
+                "split the log by user first"
+            )
+
+    def random(self, purpose: str) -> np.random.Generator:
+        """Random numbers for one purpose: the same for the same seed, whatever else is run."""
+        return np.random.default_rng([self.seed, *purpose.encode()])
+
+    @cached_property
+    def train_users(self) -> pa.Array:
+        """All users of TRAIN, sorted."""
+        return _users(self.train)
+
+    @cached_property
+    def control_users(self) -> pa.Array:
+        """All users of TEST, sorted."""
+        return _users(self.control)
+
+    @cached_property
+    def member_sample(self) -> pa.Array:
+        """The people in the log that are attacked."""
+        return self._sample(self.train_users, "members")
+
+    @cached_property
+    def control_sample(self) -> pa.Array:
+        """The people who are not in the log that are attacked."""
+        return self._sample(self.control_users, "controls")
+
+    def _sample(self, users: pa.Array, purpose: str) -> pa.Array:
+        if len(users) <= self.targets:
+            return users
+        chosen = self.random(purpose).choice(len(users), self.targets, replace=False)
+        return users.take(pa.array(np.sort(chosen)))
+
+    @cached_property
+    def _asked(self) -> tuple[pa.Array, Histories, Histories]:
+        sides = [(self.train, self.member_sample), (self.control, self.control_sample)]
+        tables = [_first_times(log, users) for log, users in sides]
+        texts = pc.unique(pa.concat_arrays([table["query"].combine_chunks() for table in tables]))
+        members, controls = (
+            _histories(table, users, texts) for table, (_, users) in zip(tables, sides, strict=True)
+        )
+        return texts, members, controls
+
+    @property
+    def texts(self) -> pa.Array:
+        """All different queries of the people who are attacked."""
+        return self._asked[0]
+
+    @property
+    def members(self) -> Histories:
+        """What people in the log asked."""
+        return self._asked[1]
+
+    @property
+    def controls(self) -> Histories:
+        """What people who are not in the log asked."""
+        return self._asked[2]
+
+    @cached_property
+    def text_users(self) -> Numbers:
+        """How many users of TRAIN asked each text."""
+        engine = self.train.engine
+        wanted = engine.upload(pa.table({"query": self.texts}))
+        rows = self.train.rows.semi_join(wanted, "query")
+        counted = engine.fetch(rows.group_by("query").agg(users=rows.user.nunique()))
+        found = np.zeros(len(self.texts), np.int64)
+        found[pc.index_in(counted["query"], self.texts).to_numpy()] = counted["users"].to_numpy()
+        return found
+
+    def known(self, way: str, number: int, *, members: bool) -> tuple[Numbers, Numbers]:
+        """The people with so many queries, and those that an attacker knows: at random, the first, or the rarest."""
+        people = self.members if members else self.controls
+        if (way, members) not in self._orders:
+            self._orders[way, members] = self._in_order(people, way, members=members)
+        return people.first(number, self._orders[way, members])
+
+    def _in_order(self, people: Histories, way: str, *, members: bool) -> Numbers:
+        """Every person's queries in the order in which an attacker comes to know them."""
+        if way == "first":
+            return people.query
+        chance = self.random(f"{way} {'members' if members else 'controls'}").random(len(people.query))
+        if way == "random":
+            return people.ordered(chance)
+        # By how many others ask it, so that the person's own presence in the log makes no difference.
+        return people.ordered(self.text_users[people.query] - int(members), chance)
+
+    def holders_in(self, release: Attacked) -> Holders:
+        """Which names of a release hold which of the texts."""
+        if release.name not in self._holders:
+            self._holders.clear()  # releases are attacked one after another
+            self._holders[release.name] = Holders.of(release.batches("log", ["user", "query"]), self.texts)
+        return self._holders[release.name]
+
+    def name_numbers(self, release: Attacked, users: pa.Array, names: pa.Array) -> Numbers | None:
+        """For each user the number among `names` of the name that is theirs, -1 for none; nothing if nobody knows."""
+        if release.owners is None:
+            return None
+        row = pc.index_in(users, release.owners["user"].combine_chunks())
+        name = release.owners["name"].combine_chunks().take(row)
+        return np.asarray(pc.fill_null(pc.index_in(name, names, skip_nulls=True), -1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _users(log: SearchLog) -> pa.Array:
+    found = log.engine.fetch(log.rows.select("user").distinct())["user"].combine_chunks()
+    return found.take(pc.sort_indices(found))
+
+
+def rows_of(log: SearchLog, users: pa.Array, columns: Iterable[str]) -> pa.Table:
+    """The rows of some users."""
+    chosen = log.engine.upload(pa.table({"user": users}))
+    return log.engine.fetch(log.rows.semi_join(chosen, "user").select(*columns))
+
+
+def _first_times(log: SearchLog, users: pa.Array) -> pa.Table:
+    chosen = log.engine.upload(pa.table({"user": users}))
+    rows = log.rows.semi_join(chosen, "user")
+    return log.engine.fetch(rows.group_by(["user", "query"]).agg(first=rows.time.min()))
+
+
+def _histories(table: pa.Table, users: pa.Array, texts: pa.Array) -> Histories:
+    ordered = table.sort_by([("user", "ascending"), ("first", "ascending"), ("query", "ascending")])
+    person = pc.index_in(ordered["user"], users).to_numpy()
+    starts = np.concatenate([[0], np.cumsum(np.bincount(person, minlength=len(users)))]).astype(np.int64)
+    return Histories(users, starts, pc.index_in(ordered["query"], texts).to_numpy().astype(np.int64))

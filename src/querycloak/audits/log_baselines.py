@@ -1,0 +1,75 @@
+"""What stands beside every release: the log itself, the log under other names, and plain k-anonymity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from querycloak.audits.attacked import Attacked
+from querycloak.audits.knowledge import Knowledge
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.pseudonyms import renamed
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.releases.tables import Stream
+
+ORIGINAL, PSEUDONYMS, K_ANONYMITY = "original", "pseudonyms", "k-anonymity"
+MIN_USERS = 5
+_COLUMNS = ("user", "query", "url", "time")
+
+
+def log_baselines(knowledge: Knowledge) -> Iterator[Attacked]:
+    """The three, one after another: each is made when its turn comes."""
+    yield original(knowledge)
+    yield pseudonyms(knowledge)
+    yield k_anonymity(knowledge)
+
+
+def original(knowledge: Knowledge) -> Attacked:
+    """The log as it is, names and all."""
+    log = knowledge.train
+    rows = log.rows.select(*_COLUMNS)
+    users = knowledge.train_users
+    return Attacked(
+        name=ORIGINAL,
+        tables={"log": Stream(rows.schema().to_pyarrow(), lambda: log.engine.stream(rows))},
+        owners=pa.table({"name": users, "user": users}),
+    )
+
+
+def pseudonyms(knowledge: Knowledge) -> Attacked:
+    """The log under other names, all else kept: what AOL did in 2006."""
+    log, users = knowledge.train, knowledge.train_users
+    numbers = knowledge.random("pseudonyms").permutation(len(users))
+    owners = pa.table({"name": pa.array([f"person-{number}" for number in numbers.tolist()]), "user": users})
+    rows = log.rows.inner_join(log.engine.upload(owners), "user")
+    rows = log.engine.stage(rows.select(user=rows.name, query=rows.query, url=rows.url, time=rows.time))
+    return Attacked(
+        name=PSEUDONYMS,
+        tables={"log": Stream(rows.schema().to_pyarrow(), lambda: log.engine.stream(rows))},
+        owners=owners,
+    )
+
+
+def k_anonymity(knowledge: Knowledge) -> Attacked:
+    """Rows, queries and clicks that five users share."""
+    log, seed = knowledge.train, int(knowledge.random("k-anonymity").integers(1 << 31))
+    # With a known seed whose row is whose can be computed once more; nothing of this is ever published.
+    released = {
+        keys: KAnonymity(min_users=MIN_USERS, keys=keys).release(log, randomness=Randomness(seed))
+        for keys in ("log", "queries", "clicks")
+    }
+    users = log.engine.upload(pa.table({"user": knowledge.train_users}))
+    named = renamed(users.mutate(owner=users.user), Randomness(seed))
+    owners = log.engine.fetch(named.select(name=named.user, user=named.owner))
+    one = released["log"]
+    return Attacked(
+        name=K_ANONYMITY,
+        tables={keys: release.table(keys) for keys, release in released.items()},
+        method=one.method,
+        parameters=one.parameters,
+        proven=one.proven,
+        owners=owners,
+    )
+
+

@@ -1,0 +1,136 @@
+"""The audit of releases: every attack on every release, with the log itself and plain k-anonymity beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.audits.attack import Attack, Finding
+from querycloak.audits.attacked import Attacked
+from querycloak.audits.attacks import NEEDS, attacks_named
+from querycloak.audits.knowledge import TARGETS, Knowledge
+from querycloak.audits.log_baselines import log_baselines
+from querycloak.errors import InputError, ParameterError
+from querycloak.logs.searchlog import SearchLog
+
+COLUMNS = {
+    "release": pa.string(), "digest": pa.string(), "attack": pa.string(), "setting": pa.string(),
+    "main": pa.float64(), "control": pa.float64(), "baseline": pa.float64(),
+    "risk": pa.float64(), "low": pa.float64(), "high": pa.float64(), "targets": pa.int64(), "why": pa.string(),
+}  # fmt: skip
+# Texts of these are made by the method, not taken from the log.
+_OWN_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
+# What is being done, and to what.
+OnAttack = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class ReleaseAudit:
+    """What all attacks found; true figures, so private. `alarms` are sentences about what must not happen at all."""
+
+    rows: tuple[dict[str, Any], ...]
+    alarms: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `audit release --json` prints it."""
+        return {"private": True, "results": list(self.rows)}
+
+    def table(self) -> pa.Table:
+        """The rows as a table."""
+        return pa.Table.from_pylist(list(self.rows), pa.schema(list(COLUMNS.items())))
+
+
+def audit_release(
+    train: SearchLog,
+    releases: Sequence[str | os.PathLike[str] | Attacked],
+    *,
+    control: SearchLog,
+    truth: str | os.PathLike[str] | None = None,
+    other_period: SearchLog | None = None,
+    attacks: Sequence[str | Attack] | None = None,
+    baselines: bool = True,
+    targets: int = TARGETS,
+    seed: int = 1,
+    on_attack: OnAttack | None = None,
+) -> ReleaseAudit:
+    """Attack releases that were made from `train`; `control` is a log of other people of the same kind.
+
+    attacks: names, or attacks of your own; all built-in ones if not given.
+    """
+    chosen = _chosen(attacks, {"truth": truth, "other_period": other_period})
+    attacked = [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in releases]
+    _check_names(attacked)
+    train.stage()
+    knowledge = Knowledge(
+        train, control, truth=None if truth is None else Path(truth), other_period=other_period, targets=targets, seed=seed
+    )
+    for release in attacked:
+        _check_origin(release, train)
+    rows, alarms = [], []
+    for release in _beside(knowledge, attacked) if baselines else attacked:
+        for attack in chosen:
+            if on_attack is not None:
+                on_attack(attack.name, release.name)
+            for finding in _findings(attack, release, knowledge):
+                rows.append(_row(release, attack.name, finding))
+                alarms += [finding.alarm] if finding.alarm else []
+    return ReleaseAudit(tuple(rows), tuple(alarms))
+
+
+def _beside(knowledge: Knowledge, attacked: Iterable[Attacked]) -> Iterator[Attacked]:
+    yield from log_baselines(knowledge)
+    yield from attacked
+
+
+def _findings(attack: Attack, release: Attacked, knowledge: Knowledge) -> Iterable[Finding]:
+    why = attack.why_not(release, knowledge)
+    return attack.run(release, knowledge) if why is None else [Finding.missing(why)]
+
+
+def _row(release: Attacked, attack: str, finding: Finding) -> dict[str, Any]:
+    told = {each.name: getattr(finding, each.name) for each in fields(finding) if each.name != "alarm"}
+    whole = {"release": release.name, "digest": release.digest, "attack": attack, **told}
+    return {name: whole[name] for name in COLUMNS}
+
+
+def _chosen(attacks: Sequence[str | Attack] | None, given: dict[str, object]) -> list[Attack]:
+    if attacks is None:
+        return attacks_named()
+    found: list[Attack] = []
+    for each in attacks:
+        if not isinstance(each, str):
+            found.append(each)
+            continue
+        found += attacks_named([each])
+        needed = NEEDS.get(each)
+        if needed is not None and given[needed] is None:
+            raise ParameterError(f"{needed} must be given: the attack {each} needs it; or leave that attack out")
+    return found
+
+
+def _check_names(attacked: Sequence[Attacked]) -> None:
+    names = [release.name for release in attacked]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"two releases are called {twice[0]!r}; rename a folder, for rows are told apart by it")
+
+
+def _check_origin(release: Attacked, train: SearchLog) -> None:
+    """Refuse a release of another log: it would look safe, whatever it is."""
+    if release.rows in _OWN_TEXTS or release.counts == "public-keys":
+        return
+    texts = pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
+    asked = train.engine.upload(pa.table({"query": texts}))
+    missing = train.engine.fetch(asked.anti_join(train.rows, "query").count().as_table())[0][0].as_py()
+    if missing:
+        raise InputError(
+            f"{missing:,} of {len(texts):,} queries of the release {release.name!r} are not in TRAIN: it was made from "
+            "another log, or the log was read in another way (--normalise, --since ...); give what it was made from"
+        )
+
+
