@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 
 @dataclass(frozen=True)
 class Leak:
-    """A secret and the place where it came out."""
+    """A secret, the place where it came out, and what it is (users, queries, urls), where that is known."""
 
-    secret: str
+    secret: str = field(repr=False)
     place: str
+    kind: str = ""
 
 
 def leaks_in(content: str | bytes, secrets: Iterable[str], place: str) -> list[Leak]:
