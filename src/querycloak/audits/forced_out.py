@@ -111,8 +111,8 @@ def rule_of(release: Attacked) -> Rule | None:
     if release.method == "affinity":
         words = int(told.get("min_word_users") or 1)
         return Rule(max(int(told["min_users"]), words), beside=words)
-    own = told.get("clicks") if isinstance(told.get("clicks"), Mapping) else {}
-    threshold = {**told, **own}.get("threshold")
+    own = told.get("clicks")
+    threshold = own.get("threshold") if isinstance(own, Mapping) else told.get("threshold")
     if threshold is None:
         return None
     per_user = told.get("per_user") if isinstance(told.get("per_user"), int) else None
@@ -169,7 +169,7 @@ def _brought_out(method: Method, tried: Try, groups: int, random: np.random.Gene
 
 def _rebuilt(release: Attacked) -> Method | None:
     """The method with the parameters of the card, if it can be had: solved-for numbers must come out the same."""
-    if release.method not in METHODS:
+    if release.method is None or release.method not in METHODS:
         return None
     kind = method_class(release.method)
     accepted = {field.name for field in fields(kind) if field.init}

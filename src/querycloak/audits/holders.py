@@ -57,7 +57,7 @@ class Holders:
         return Fitting(number, one)
 
     def best(self, known: Numbers, mark: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """For each row of known texts: among names that hold the most of them, how many bear a mark, and how many there are."""
+        """For each row of known texts: of the names that hold the most of them, how many are marked, and how many."""
         marked, all_best = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
         _best(self.starts, self.name, known, mark, np.zeros(len(self.names), np.int32), marked, all_best)
         return marked, all_best
@@ -96,30 +96,39 @@ def _holds(name, first, last, wanted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _shortest(starts, known, released_only):  # type: ignore[no-untyped-def]
+    """The text that the fewest hold; -1 if none is held, or one is not and may not be left out."""
+    shortest, least = -1, 0
+    for text in known:
+        size = starts[text + 1] - starts[text]
+        if size == 0:
+            if not released_only:
+                return -1
+        elif shortest < 0 or size < least:
+            shortest, least = text, size
+    return shortest
+
+
+@njit(cache=True, nogil=True)
+def _holds_all(starts, name, known, candidate):  # type: ignore[no-untyped-def]
+    for text in known:
+        first, last = starts[text], starts[text + 1]
+        if first == last:
+            continue
+        place = _holds(name, first, last, candidate)
+        if place == last or name[place] != candidate:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _fit(starts, name, known, released_only, number, one):  # type: ignore[no-untyped-def]
     for row in range(known.shape[0]):
-        shortest, least, impossible = -1, 0, False
-        for column in range(known.shape[1]):
-            text = known[row, column]
-            size = starts[text + 1] - starts[text]
-            if size == 0:
-                impossible = impossible or not released_only
-            elif shortest < 0 or size < least:
-                shortest, least = text, size
-        if shortest < 0 or impossible:
+        shortest = _shortest(starts, known[row], released_only)
+        if shortest < 0:
             continue
         for i in range(starts[shortest], starts[shortest + 1]):
-            fits = True
-            for column in range(known.shape[1]):
-                text = known[row, column]
-                last = starts[text + 1]
-                if text == shortest or starts[text] == last:
-                    continue
-                place = _holds(name, starts[text], last, name[i])
-                if place == last or name[place] != name[i]:
-                    fits = False
-                    break
-            if fits:
+            if _holds_all(starts, name, known[row], name[i]):
                 number[row] += 1
                 one[row] = name[i]
                 if number[row] == 2:

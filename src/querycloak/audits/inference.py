@@ -87,7 +87,7 @@ def _right(score: Floats, has: Flags, prior: float) -> Floats:
 
 
 class Guess(Protocol):
-    """How usual a topic is where queries are known, NaN where the release does not tell; `prior` is how usual it is at all."""
+    """How usual a topic is where queries are known, NaN where the release does not tell; `prior`: how usual at all."""
 
     prior: float
 
@@ -104,7 +104,7 @@ class _ByNames:
 
     def __call__(self, known: Numbers) -> Floats:
         marked, best = self._holders.best(known, self._marked)
-        return np.divide(marked, best, out=np.full(len(known), np.nan), where=best > 0)
+        return np.asarray(np.divide(marked, best, out=np.full(len(known), np.nan), where=best > 0))
 
 
 class _ByTexts:
@@ -117,7 +117,8 @@ class _ByTexts:
         shares = self._share[known]
         told = ~np.isnan(shares)
         number = told.sum(1)
-        return np.divide(np.where(told, shares, 0).sum(1), number, out=np.full(len(known), np.nan), where=number > 0)
+        total = np.where(told, shares, 0).sum(1)
+        return np.asarray(np.divide(total, number, out=np.full(len(known), np.nan), where=number > 0))
 
 
 def _by_names(release: Attacked, knowledge: Knowledge) -> list[Guess]:

@@ -79,7 +79,9 @@ def _of_names(release: Attacked, knowledge: Knowledge) -> KeyCounts:
 
 def _table(release: Attacked, kind: str) -> pa.Table:
     columns = [*KEYS[kind], "count"]
-    return pa.Table.from_batches(release.batches(kind, columns), pa.schema([release.tables[kind].schema.field(name) for name in columns]))
+    return pa.Table.from_batches(
+        release.batches(kind, columns), pa.schema([release.tables[kind].schema.field(name) for name in columns])
+    )
 
 
 def _of_table(release: Attacked, knowledge: Knowledge, kind: str, table: pa.Table) -> KeyCounts:
@@ -118,16 +120,18 @@ def _sampled(
     return Contributions(person, added["k"].to_numpy().astype(np.int64))
 
 
-def _added(
-    release: Attacked, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: Bounds
-) -> ir.Table:
+def _added(release: Attacked, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: Bounds) -> ir.Table:
     """user and k: every 1 that these rows add to a published count."""
     key = KEYS[kind]
     clicked = rows.filter(rows.url.notnull())
     if release.variant == "paper" and kind == "clicks" and bounds.of_all:
         held = first_records(clicked, bounds.of_all)
     else:
-        held = _sequences(release, rows) if kind == "sessions" else once_per_key(clicked if kind == "clicks" else rows, key)
+        held = (
+            _sequences(release, rows)
+            if kind == "sessions"
+            else once_per_key(clicked if kind == "clicks" else rows, key)
+        )
         held = held if bounds.of_all is None else first_keys(held, key, bounds.of_all)
     told = held.inner_join(log.engine.upload(keys), list(key))
     if bounds.of_released is not None:
@@ -153,7 +157,9 @@ def _joined(lists: pa.Array) -> pa.Array:
 def _bounds(release: Attacked, kind: str) -> list[Bounds]:
     """The bounds that the card names, and none: a card may be anybody's."""
     told: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
-    names = {"queries": ("queries_per_user",), "sessions": ("sequences_per_user",)}.get(kind, ("clicks_per_user", "per_user"))
+    names = {"queries": ("queries_per_user",), "sessions": ("sequences_per_user",)}.get(
+        kind, ("clicks_per_user", "per_user")
+    )
     of_all = next((told[name] for name in names if isinstance(told.get(name), int)), None)
     of_released = told.get("counted_per_user")
     found = [Bounds()]
@@ -165,5 +171,3 @@ def _bounds(release: Attacked, kind: str) -> list[Bounds]:
 def _own(parameters: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     own = parameters.get(kind)
     return own if isinstance(own, Mapping) else {}
-
-

@@ -56,7 +56,7 @@ class Histories:
         return self.query[order]
 
     def first(self, most: int, query: Numbers) -> tuple[Numbers, Numbers]:
-        """People with at least `most` of these queries (each person's stand where `query` has them), and their first ones."""
+        """People with at least so many queries, and the first of them, where `query` holds all in some order."""
         who = np.flatnonzero(self.lengths >= most)
         return who, query[self.starts[who][:, None] + np.arange(most)]
 
@@ -81,9 +81,13 @@ class Knowledge:
         if isinstance(self.targets, bool) or not isinstance(self.targets, int) or self.targets < 2:
             raise ParameterError(f"targets must be a whole number of at least 2; it is {self.targets!r}")
         if self.truth is not None and not (Path(self.truth) / "sensitive.parquet").is_file():
-            raise InputError(f"the truth {str(self.truth)!r} has no sensitive.parquet; `synth` writes it into LOG.truth")
+            raise InputError(
+                f"the truth {str(self.truth)!r} has no sensitive.parquet; `synth` writes it into LOG.truth"
+            )
         if not len(self.train_users) or not len(self.control_users):
-            raise InputError(f"{'the control' if len(self.train_users) else 'TRAIN'} has no row; give the two sides of a split")
+            raise InputError(
+                f"{'the control' if len(self.train_users) else 'TRAIN'} has no row; give the two sides of a split"
+            )
         shared = pc.sum(pc.is_in(self.control_users, self.train_users)).as_py()
         if shared:
             raise InputError(
@@ -126,9 +130,7 @@ class Knowledge:
         sides = [(self.train, self.member_sample), (self.control, self.control_sample)]
         tables = [_first_times(log, users) for log, users in sides]
         texts = pc.unique(pa.concat_arrays([table["query"].combine_chunks() for table in tables]))
-        members, controls = (
-            _histories(table, users, texts) for table, (_, users) in zip(tables, sides, strict=True)
-        )
+        members, controls = (_histories(table, users, texts) for table, (_, users) in zip(tables, sides, strict=True))
         return texts, members, controls
 
     @property
@@ -187,7 +189,9 @@ class Knowledge:
             return None
         row = pc.index_in(users, release.owners["user"].combine_chunks())
         name = release.owners["name"].combine_chunks().take(row)
-        return np.asarray(pc.fill_null(pc.index_in(name, names, skip_nulls=True), -1).to_numpy(zero_copy_only=False), np.int64)
+        return np.asarray(
+            pc.fill_null(pc.index_in(name, names, skip_nulls=True), -1).to_numpy(zero_copy_only=False), np.int64
+        )
 
 
 def _users(log: SearchLog) -> pa.Array:

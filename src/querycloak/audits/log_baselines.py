@@ -71,5 +71,3 @@ def k_anonymity(knowledge: Knowledge) -> Attacked:
         proven=one.proven,
         owners=owners,
     )
-
-

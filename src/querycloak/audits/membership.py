@@ -80,7 +80,7 @@ def _ratios(counts: KeyCounts, added: Contributions, without: Floats, law: Law, 
 
 
 def _fitted(residuals: Floats) -> Law:
-    """The logarithm of the law of noise, Laplace's or Gauss', whichever fits what is left when true counts are taken off."""
+    """The logarithm of the noise's law, Laplace's or Gauss', whichever fits published counts less true ones."""
     if not len(residuals):
         return np.zeros_like
     centre = float(np.median(residuals))

@@ -6,6 +6,7 @@ Cells of a release's own tables are what a mechanism released. Whatever else is 
 from __future__ import annotations
 
 import ast
+import contextlib
 import gzip
 import json
 import re
@@ -73,10 +74,8 @@ def _in_words(place: str, text: str) -> Iterator[Passage]:
 def _in_file(path: Path, released: bool, numbers: frozenset[str]) -> Iterator[Passage]:
     data = path.read_bytes()
     if data.startswith(b"\x1f\x8b"):
-        try:
+        with contextlib.suppress(OSError, EOFError):
             data = gzip.decompress(data)
-        except (OSError, EOFError):
-            pass
     if data.startswith(b"PAR1"):
         yield from _in_parquet(path, data, released)
     elif released:
@@ -216,5 +215,7 @@ def public_text() -> str:
     root = Path(querycloak.__file__).parent
     for path in sorted(root.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found += [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        found += [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
     return _APART.join(_BLANKS.sub(" ", text.lower()) for text in found)

@@ -1,4 +1,4 @@
-"""Linkage of periods: somebody has a log of the same people from another time, and looks for each of them by profile."""
+"""Linkage of periods: somebody has a log of the same people from another time, and looks for each by profile."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def _people(release: Attacked, knowledge: Knowledge) -> tuple[pa.Array, pa.Array
     return owners["name"].combine_chunks(), owners["user"].combine_chunks()
 
 
-def _profiles(known: pa.Table, users: pa.Array, released: pa.Table, names: pa.Array) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+def _profiles(
+    known: pa.Table, users: pa.Array, released: pa.Table, names: pa.Array
+) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     """Profiles of both sides, of length 1: tf-idf of what was asked, whole and word by word."""
     sides = [_terms(known, users), _terms(released, names)]
     texts = pa.concat_arrays([side[1] for side in sides]).dictionary_encode().indices.to_numpy()

@@ -89,7 +89,7 @@ def _pairs(people: Histories, concepts: NDArray[np.int32]) -> Numbers:
 def _holds(pairs: Numbers, person: Numbers, concept: Numbers) -> Flags:
     wanted = (person << 32) | concept
     place = np.searchsorted(pairs, wanted)
-    return np.append(pairs, -1)[place] == wanted
+    return np.asarray(np.append(pairs, -1)[place] == wanted)
 
 
 def _guess(own: Numbers, others: Numbers, people: int) -> float:
@@ -101,5 +101,3 @@ def _guess(own: Numbers, others: Numbers, people: int) -> float:
     held = own & 0xFFFFFFFF
     place = np.searchsorted(concept, held).clip(0, len(concept) - 1)
     return float(np.where(concept[place] == held, share[place], 0.0).sum() / max(people, 1))
-
-

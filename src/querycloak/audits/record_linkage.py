@@ -49,18 +49,20 @@ class RecordLinkage:
         random = knowledge.random("linkage-records")
         rows, learnt, users = _sampled(release, random)
         if users < 2 * GROUP:
-            yield Finding.missing(f"it has fewer than {2 * GROUP} names: too few to learn from some and judge on others")
+            yield Finding.missing(
+                f"it has fewer than {2 * GROUP} names: too few to learn from some and judge on others"
+            )
             return
-        training, judged = (
-            Records.of(rows.filter(side), MOST_RECORDS, random) for side in (learnt, pc.invert(learnt))
-        )
+        training, judged = (Records.of(rows.filter(side), MOST_RECORDS, random) for side in (learnt, pc.invert(learnt)))
         for label, unit in _VARIANTS if release.name == ORIGINAL else _AS_IT_IS:
             yield from _judged(label, _coarser(training, unit), _coarser(judged, unit), users, random)
 
 
 def _sampled(release: Attacked, random: np.random.Generator) -> tuple[pa.Table, pa.Array, int]:
     """Rows of some users, which of them are for learning, and how many users there are."""
-    names = pa.chunked_array([rows["user"].unique() for rows in in_pieces(release.batches("log", ["user"]))], pa.string())
+    names = pa.chunked_array(
+        [rows["user"].unique() for rows in in_pieces(release.batches("log", ["user"]))], pa.string()
+    )
     everybody = names.unique().sort()
     chosen = random.permutation(len(everybody))[: TRAINING_USERS + GROUP * GROUPS]
     for_learning = min(TRAINING_USERS, len(chosen) // 2)

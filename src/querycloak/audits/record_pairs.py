@@ -38,7 +38,9 @@ class Records:
         Clicks of one search are one record.
         """
         if "time" in rows.column_names:
-            rows = rows.group_by(["user", "time", "query"]).aggregate([("url", "min")] if "url" in rows.column_names else [])
+            rows = rows.group_by(["user", "time", "query"]).aggregate(
+                [("url", "min")] if "url" in rows.column_names else []
+            )
             rows = rows.rename_columns([name.removesuffix("_min") for name in rows.column_names])
         rows = _some_of_each(rows.sort_by([("user", "ascending"), ("query", "ascending")]), most, random)
         query = rows["query"].combine_chunks().dictionary_encode()

@@ -67,7 +67,12 @@ def audit_release(
     _check_names(attacked)
     train.stage()
     knowledge = Knowledge(
-        train, control, truth=None if truth is None else Path(truth), other_period=other_period, targets=targets, seed=seed
+        train,
+        control,
+        truth=None if truth is None else Path(truth),
+        other_period=other_period,
+        targets=targets,
+        seed=seed,
     )
     for release in attacked:
         _check_origin(release, train)
@@ -132,5 +137,3 @@ def _check_origin(release: Attacked, train: SearchLog) -> None:
             f"{missing:,} of {len(texts):,} queries of the release {release.name!r} are not in TRAIN: it was made from "
             "another log, or the log was read in another way (--normalise, --since ...); give what it was made from"
         )
-
-
