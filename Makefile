@@ -36,5 +36,5 @@ $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --editable '.[dev,spark]'
+	$(BIN)/pip install --quiet --editable '.[dev,spark,audit]'
 	@touch $@ $(VENV)/.runtime

@@ -2,6 +2,8 @@
 
 TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
+    from querycloak.audits.folder_leaks import find_leaks
+    from querycloak.audits.release_audit import audit_release
     from querycloak.engines import connect
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
@@ -40,12 +42,14 @@ _HOMES = {
     "SearchLog": "querycloak.logs.searchlog",
     "Sessions": "querycloak.methods.sessions.method",
     "Semantic": "querycloak.methods.semantic.method",
+    "audit_release": "querycloak.audits.release_audit",
     "connect": "querycloak.engines",
     "describe": "querycloak.utility.description",
     "evaluate": "querycloak.utility.evaluation",
     "Verified": "querycloak.methods.evidence",
     "load": "querycloak.methods.evidence",
     "verify": "querycloak.methods.evidence",
+    "find_leaks": "querycloak.audits.folder_leaks",
     "measures": "querycloak.utility.tasks",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
@@ -69,9 +73,11 @@ __all__ = [
     "Semantic",
     "Sessions",
     "Verified",
+    "audit_release",
     "connect",
     "describe",
     "evaluate",
+    "find_leaks",
     "load",
     "measures",
     "profile",

@@ -30,6 +30,8 @@ ATTACKS: dict[str, Entry] = {
 }
 # What some attacks cannot do without, by the names of the audit's parameters.
 NEEDS = {"linkage-periods": "other_period", "secrets": "truth"}
+# Those that learn need scikit-learn, an extra.
+LEARNING = ("linkage-records",)
 
 
 def attacks_named(names: Sequence[str] | None = None) -> list[Attack]:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.holders import Holders
-from querycloak.errors import InputError, ParameterError
+from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
+from querycloak.privacy.parameters import whole
 
 Numbers = NDArray[np.int64]
 TARGETS = 10_000
@@ -74,12 +75,11 @@ class Knowledge:
     other_period: SearchLog | None = None
     seed: int = 1
     targets: int = TARGETS
-    _holders: dict[str, Holders] = field(default_factory=dict, repr=False)
+    _holders: tuple[Attacked, Holders] | None = field(default=None, repr=False)
     _orders: dict[tuple[str, bool], Numbers] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.targets, bool) or not isinstance(self.targets, int) or self.targets < 2:
-            raise ParameterError(f"targets must be a whole number of at least 2; it is {self.targets!r}")
+        whole("targets", self.targets, "say how many people are attacked at most", least=2)
         if self.truth is not None and not (Path(self.truth) / "sensitive.parquet").is_file():
             raise InputError(
                 f"the truth {str(self.truth)!r} has no sensitive.parquet; `synth` writes it into LOG.truth"
@@ -178,10 +178,9 @@ class Knowledge:
 
     def holders_in(self, release: Attacked) -> Holders:
         """Which names of a release hold which of the texts."""
-        if release.name not in self._holders:
-            self._holders.clear()  # releases are attacked one after another
-            self._holders[release.name] = Holders.of(release.batches("log", ["user", "query"]), self.texts)
-        return self._holders[release.name]
+        if self._holders is None or self._holders[0] is not release:  # releases are attacked one after another
+            self._holders = release, Holders.of(release.batches("log", ["user", "query"]), self.texts)
+        return self._holders[1]
 
     def name_numbers(self, release: Attacked, users: pa.Array, names: pa.Array) -> Numbers | None:
         """For each user the number among `names` of the name that is theirs, -1 for none; nothing if nobody knows."""

@@ -17,13 +17,13 @@ from scipy.stats import beta, rankdata
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.key_counts import Contributions, Floats, KeyCounts, key_counts
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.knowledge import Knowledge, Numbers
 from querycloak.audits.risk import Z_95, Share
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 
 FALSE_ALARMS = (0.001, 0.01)
-SURE = 1e-6
+SURE = 1e-4
 """How improbable it must be that chance alone lifts an attack above what a guarantee allows."""
 _CERTAIN = 30.0  # the log-likelihood ratio of what cannot be without the person
 _LEAST_SCALE = 0.05
@@ -51,8 +51,11 @@ class Membership:
     def run(self, release: Attacked, knowledge: Knowledge) -> Iterator[Finding]:
         """Score everybody by all tables together."""
         members, controls = np.zeros(len(knowledge.member_sample)), np.zeros(len(knowledge.control_sample))
+        people_of_keys: list[Numbers] = []
         for counts in key_counts(release, knowledge):
             add_ratios(counts, members, controls)
+            people_of_keys.append(np.bincount(counts.members.key))
+        draws = independent_draws(np.concatenate([np.zeros(0, np.int64), *people_of_keys]))
         random = knowledge.random("membership")
         # A tie is decided by chance, for members and others alike.
         members = members + random.random(len(members)) * 1e-9
@@ -60,7 +63,7 @@ class Membership:
         reference, tested = np.array_split(controls, 2)
         yield _area(members, tested)
         for allowed in FALSE_ALARMS:
-            yield from _at(allowed, members, reference, tested, release)
+            yield from _at(allowed, members, reference, tested, release, draws)
 
 
 def add_ratios(counts: KeyCounts, members: Floats, controls: Floats) -> None:
@@ -108,7 +111,9 @@ def _area(members: Floats, others: Floats) -> Finding:
     return Finding.of("area under the curve", share, Share.exactly(0.5), 0.5)
 
 
-def _at(allowed: float, members: Floats, reference: Floats, tested: Floats, release: Attacked) -> Iterator[Finding]:
+def _at(
+    allowed: float, members: Floats, reference: Floats, tested: Floats, release: Attacked, draws: float
+) -> Iterator[Finding]:
     """Members found where at most this share of the reference is named wrongly."""
     place = math.floor(allowed * len(reference))
     threshold = float(np.sort(reference)[::-1][min(place, len(reference) - 1)])
@@ -118,7 +123,7 @@ def _at(allowed: float, members: Floats, reference: Floats, tested: Floats, rele
     guarantees = {"proven": release.proven, "claimed": release.claimed}
     bounds = {name: each for name, each in guarantees.items() if each is not None and _bounds_members(each)}
     alarm = None
-    if "proven" in bounds and _exceeds(bounds["proven"], found, len(members), wrong, len(tested)):
+    if "proven" in bounds and _exceeds(bounds["proven"], main, control, draws):
         alarm = f"membership: {release.name} lets find more members at {setting} than its proven guarantee allows"
     yield Finding.of(setting, main, control, allowed, alarm=alarm)
     for name, guarantee in bounds.items():
@@ -140,8 +145,24 @@ def _bound(setting: str, guarantee: Guarantee, allowed: float) -> Finding:
     return Finding(setting, main=caught_at_most(allowed, epsilon, delta), why=why)
 
 
-def _exceeds(guarantee: Guarantee, found: int, members: int, wrong: int, tested: int) -> bool:
+def independent_draws(people: Numbers) -> float:
+    """How many draws of noise decide about people: keys, each as heavy as the people who hold it.
+
+    Everybody who holds a key meets the same draw, so that a thousand people with one key are one case, not a thousand.
+    """
+    weight = people.astype(np.float64)
+    return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
+
+
+def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) -> bool:
     """Whether even the least true-positive rate and the largest false-positive rate that fit break the bound."""
-    least = float(beta.ppf(SURE, found, members - found + 1)) if found else 0.0
-    most = float(beta.ppf(1 - SURE, wrong + 1, tested - wrong)) if wrong < tested else 1.0
+    members, others = min(main.cases, draws), min(control.cases, draws)
+    if min(members, others) < 1:
+        return False
+    least = float(beta.ppf(SURE, main.value * members, (1 - main.value) * members + 1)) if main.value else 0.0
+    most = (
+        float(beta.ppf(1 - SURE, control.value * others + 1, (1 - control.value) * others))
+        if control.value < 1
+        else 1.0
+    )
     return least > caught_at_most(most, guarantee.epsilon or 0.0, guarantee.delta or 0.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 
 from querycloak.audits.attack import Attack, Finding
 from querycloak.audits.attacked import Attacked
-from querycloak.audits.attacks import NEEDS, attacks_named
+from querycloak.audits.attacks import LEARNING, NEEDS, attacks_named
 from querycloak.audits.knowledge import TARGETS, Knowledge
 from querycloak.audits.log_baselines import log_baselines
-from querycloak.errors import InputError, ParameterError
-from querycloak.logs.searchlog import SearchLog
+from querycloak.errors import InputError, ResourceError
+from querycloak.logs.searchlog import OnStep, SearchLog
+from querycloak.privacy.parameters import refuse
 
 COLUMNS = {
     "release": pa.string(), "digest": pa.string(), "attack": pa.string(), "setting": pa.string(),
@@ -25,8 +27,6 @@ COLUMNS = {
 }  # fmt: skip
 # Texts of these are made by the method, not taken from the log.
 _OWN_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
-# What is being done, and to what.
-OnAttack = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def audit_release(
     baselines: bool = True,
     targets: int = TARGETS,
     seed: int = 1,
-    on_attack: OnAttack | None = None,
+    on_step: OnStep | None = None,
 ) -> ReleaseAudit:
     """Attack releases that were made from `train`; `control` is a log of other people of the same kind.
 
     attacks: names, or attacks of your own; all built-in ones if not given.
     """
-    chosen = _chosen(attacks, {"truth": truth, "other_period": other_period})
+    chosen = check_attacks(attacks, truth=truth, other_period=other_period)
     attacked = [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in releases]
     _check_names(attacked)
     train.stage()
@@ -76,11 +76,13 @@ def audit_release(
     )
     for release in attacked:
         _check_origin(release, train)
-    rows, alarms = [], []
+    rows, alarms, done = [], [], 0
+    steps = len(chosen) * (len(attacked) + 3 * baselines)
     for release in _beside(knowledge, attacked) if baselines else attacked:
         for attack in chosen:
-            if on_attack is not None:
-                on_attack(attack.name, release.name)
+            if on_step is not None:
+                on_step(f"{attack.name}, {release.name}", done / steps)
+            done += 1
             for finding in _findings(attack, release, knowledge):
                 rows.append(_row(release, attack.name, finding))
                 alarms += [finding.alarm] if finding.alarm else []
@@ -103,7 +105,8 @@ def _row(release: Attacked, attack: str, finding: Finding) -> dict[str, Any]:
     return {name: whole[name] for name in COLUMNS}
 
 
-def _chosen(attacks: Sequence[str | Attack] | None, given: dict[str, object]) -> list[Attack]:
+def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> list[Attack]:
+    """The attacks asked for, all if none is; an attack that is named must have what it needs."""
     if attacks is None:
         return attacks_named()
     found: list[Attack] = []
@@ -113,8 +116,10 @@ def _chosen(attacks: Sequence[str | Attack] | None, given: dict[str, object]) ->
             continue
         found += attacks_named([each])
         needed = NEEDS.get(each)
-        if needed is not None and given[needed] is None:
-            raise ParameterError(f"{needed} must be given: the attack {each} needs it; or leave that attack out")
+        if needed is not None and given.get(needed) is None:
+            refuse(needed, f"what the attack {each} needs", None, "or leave that attack out")
+        if each in LEARNING and find_spec("sklearn") is None:
+            raise ResourceError(f"the attack {each} needs scikit-learn; install 'querycloak[audit]', or leave it out")
     return found
 
 

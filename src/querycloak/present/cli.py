@@ -225,6 +225,44 @@ def describe_release(
     show_description(release, as_json=as_json)
 
 
+audits = typer.Typer(help="Attack what was released.", no_args_is_help=True)
+app.add_typer(audits, name="audit")
+
+
+@audits.command("release")
+@options.with_groups
+def audit_releases(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
+    release: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.")],
+    *,
+    control: Annotated[
+        str | None, typer.Option(help="A log of other people of the same kind: TEST of a split.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="What is known to be sensitive: LOG.truth of a synthetic log.")
+    ] = None,
+    other_period: Annotated[str | None, typer.Option(help="A log of the same people from another time.")] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(help="An attack, more than once for several; all if not given.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Private file for all rows: .json, .csv or .parquet.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Attack releases: what anybody gains from them (private output)."""
+    from contextlib import ExitStack
+
+    from querycloak.present.commands.audit_release_command import audited, show_audit
+
+    with ExitStack() as stack:
+        found = audited(
+            stack, train, release, control, reading,
+            truth=truth, other_period=other_period, attacks=attack, out=out, quiet=quiet or as_json,
+        )  # fmt: skip
+    show_audit(found, as_json=as_json, quiet=quiet)
+
+
 @app.command()
 @options.with_groups
 def split(

@@ -1,0 +1,105 @@
+"""`querycloak audit release`: what attackers gain from releases, as tables of 80 columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from querycloak.audits.attacked import Attacked
+from querycloak.audits.release_audit import ReleaseAudit, audit_release, check_attacks
+from querycloak.errors import CheckFailed
+from querycloak.privacy.parameters import refuse
+from querycloak.utility.evaluation_file import check_evaluation_file, write_evaluation
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from querycloak.present.options import Reading
+
+PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for publication."
+_WIDTH, _NAME, _FEW = 80, 18, 5
+_HEAD = f"{'':{_NAME}} {'main':>6} {'control':>7} {'baseline':>8} {'risk':>6} {'95 %':>16}  setting"
+_LEGEND = (
+    "main: how often the attack succeeds on people in the log; control: on people who are not in it, that is what "
+    "anybody learns; baseline: without the release; risk: (main - control) / (1 - control), ! where the attack is no "
+    "better than without the release and says nothing. Of many settings the one with the largest risk is shown; --json "
+    "and --out have all of them."
+)
+
+
+def audited(
+    stack: ExitStack,
+    train: str,
+    releases: Sequence[Path],
+    control: str | None,
+    reading: Reading,
+    *,
+    truth: Path | None,
+    other_period: str | None,
+    attacks: Sequence[str] | None,
+    out: Path | None,
+    quiet: bool,
+) -> ReleaseAudit:
+    """Read the logs as the options say, attack, and write the file that was asked for, if any."""
+    if control is None:
+        refuse("control", "a log of other users", None, "the other side of a split, test.parquet")
+    check_attacks(attacks, truth=truth, other_period=other_period)
+    target = None if out is None else check_evaluation_file(out)
+    attacked = [Attacked.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    ours = stack.enter_context(reading.open([train], quiet=quiet))
+    theirs = stack.enter_context(reading.open([control], quiet=True))
+    other = None if other_period is None else stack.enter_context(reading.open([other_period], quiet=True))
+    found = audit_release(
+        ours, attacked, control=theirs, truth=truth, other_period=other, attacks=attacks, on_step=ours.progress
+    )
+    if target is not None:
+        write_evaluation(found.table(), found.to_json(), target)
+    return found
+
+
+def show_audit(found: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
+    """Print the rows, or tables of what matters most in them; whatever must not happen ends it with a failed check."""
+    if as_json:
+        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    elif not quiet:
+        lines = [PRIVATE]
+        for attack in dict.fromkeys(row["attack"] for row in found.rows):
+            lines += _attack_lines(attack, [row for row in found.rows if row["attack"] == attack])
+        sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
+    if found.alarms:
+        raise CheckFailed("; ".join(found.alarms))
+
+
+def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield from ("", attack)
+    if any(row["main"] is not None for row in rows):
+        yield _HEAD
+    reasons: dict[str, list[str]] = {}
+    for release in dict.fromkeys(row["release"] for row in rows):
+        told = [row for row in rows if row["release"] == release and row["main"] is not None]
+        for row in told if len(told) <= _FEW else [max(told, key=lambda each: each["risk"] or 0.0)]:
+            yield _line(row)
+        if not told:
+            reasons.setdefault(next(row["why"] for row in rows if row["release"] == release), []).append(release)
+    for why, releases in reasons.items():
+        yield from textwrap.wrap(f"  {', '.join(releases)}: {why}", _WIDTH, subsequent_indent="    ")
+
+
+def _line(row: dict[str, Any]) -> str:
+    invalid = "!" if row["risk"] is not None and row["why"] else " "
+    interval = "" if row["low"] is None else f"[{row['low']:.4f}, {row['high']:.4f}]"
+    values = (
+        f" {_number(row['main']):>6} {_number(row['control']):>7} {_number(row['baseline']):>8} "
+        f"{_number(row['risk']):>6}{invalid}{interval:>16} {row['setting']}"
+    )
+    name = row["release"]
+    return f"{name:{_NAME}}{values}" if len(name) <= _NAME else f"{name}\n{'':{_NAME}}{values}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

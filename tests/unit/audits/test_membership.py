@@ -1,0 +1,122 @@
+"""Membership: everybody is found in counts without noise, hardly anybody where a promise is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from querycloak.audits.attack import Finding
+from querycloak.audits.attacked import Attacked
+from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.membership import NOT_HIDDEN, OTHER_TEXTS, Membership
+from querycloak.engines import Engine
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.explanation import caught_at_most
+from querycloak.privacy.guarantee import Guarantee
+from tests.unit.audits.toy_logs import FALSE_PROMISE, counted, knowing, named_rows
+
+PEOPLE, KEYS = 3_000, 40
+
+
+def asked(first: int, people: int) -> dict[str, list[str]]:
+    random = np.random.default_rng(first)
+    return {f"u{first + i}": [f"query {key}" for key in random.choice(KEYS, 3, replace=False)] for i in range(people)}
+
+
+@pytest.fixture(scope="module")
+def knowledge(duckdb_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Knowledge:
+    return knowing(duckdb_engine, tmp_path_factory.mktemp("logs"), asked(0, PEOPLE), asked(PEOPLE, PEOPLE))
+
+
+def found(knowledge: Knowledge, release: Attacked) -> dict[str | None, Finding]:
+    return {each.setting: each for each in Membership().run(release, knowledge)}
+
+
+def true_counts() -> dict[str, int]:
+    everything = [query for queries in asked(0, PEOPLE).values() for query in queries]
+    return {query: everything.count(query) for query in sorted(set(everything))}
+
+
+def test_counts_without_noise_tell_everybody(knowledge: Knowledge) -> None:
+    rows = found(knowledge, counted(true_counts()))
+    assert rows["area under the curve"].main == 1
+    assert rows["FPR 0.01"].main == 1
+    bound = rows["FPR 0.01, most by what is proven"].main
+    assert bound == caught_at_most(0.01, 1.0, 1e-6) == pytest.approx(0.0272, abs=1e-4)
+    # A guarantee that is not kept is an alarm; a rule that promises nothing about people is none.
+    assert rows["FPR 0.01"].alarm == (
+        "membership: counts lets find more members at FPR 0.01 than its proven guarantee allows"
+    )
+    rule = Guarantee(kind="syntactic", unit="user", neighbours=None, k=5, because="five users ask it")
+    unpromised = found(knowledge, counted(true_counts(), rule))
+    assert unpromised["FPR 0.01"].main == 1
+    assert not [each for each in unpromised.values() if each.alarm]
+    assert "FPR 0.01, most by what is proven" not in unpromised
+
+
+def test_rows_under_names_tell_everybody(knowledge: Knowledge) -> None:
+    assert found(knowledge, named_rows(asked(0, PEOPLE)))["area under the curve"].main == 1
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace"),
+        Clicks(epsilon=1, delta=1e-6, per_user=3, selection="gaussian"),
+        Clicks(epsilon=3, delta=1e-6),
+        Sessions(epsilon=3, delta=1e-6),
+    ],
+    ids=lambda method: f"{method.name}-{method.parameters()['selection']}",
+)
+def test_promises_are_kept(knowledge: Knowledge, method: Clicks | Sessions) -> None:
+    release = Attacked.of(method.release(knowledge.train), "release")
+    rows = found(knowledge, release)
+    assert not [each.alarm for each in rows.values() if each.alarm]
+    assert 0.4 < (rows["area under the curve"].main or 0) < 0.9  # one draw of noise for each of forty keys
+
+
+def test_the_attack_comes_close_to_what_is_allowed(knowledge: Knowledge) -> None:
+    """One key of each user, Laplace noise: no test can have a larger area than 1 - 1 / (1 + e), .731, on average."""
+    method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
+    tries = [found(knowledge, Attacked.of(method.release(knowledge.train), "release")) for _ in range(8)]
+    area = np.mean([rows["area under the curve"].main or 0 for rows in tries])
+    assert 0.62 < area < 0.80  # forty draws of noise, eight times
+
+
+def test_bounds_are_told_by_the_counts_that_obey_them(knowledge: Knowledge) -> None:
+    """Counts of each user's first key alone: with the card's bound they are exact, so everybody is found."""
+    first = [queries[0] for queries in asked(0, PEOPLE).values()]
+    counts = {query: first.count(query) for query in sorted(set(first))}
+    told = counted(counts)
+    bounded = Attacked(**{**vars(told), "parameters": {"queries_per_user": 1}})
+    assert found(knowledge, bounded)["area under the curve"].main == 1
+    assert (found(knowledge, told)["area under the curve"].main or 1) < 0.9
+
+
+def test_one_draw_of_noise_is_no_alarm(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Everybody asks one query and its noise happens to be 0: all are told apart, but by a single draw."""
+    one = {f"u{i}": ["weather"] for i in range(300)}
+    other = {f"v{i}": ["weather"] for i in range(300)}
+    rows = found(knowing(duckdb_engine, tmp_path, one, other), counted({"weather": 300}))
+    assert rows["FPR 0.01"].main == 1
+    assert not [each for each in rows.values() if each.alarm]
+
+
+def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: Knowledge, tmp_path: Path) -> None:
+    attack = Membership()
+    replaced = Guarantee(
+        kind="pure-dp", unit="user", neighbours="replace-query", epsilon=1.0, because="exponential mechanism"
+    )
+    assert attack.why_not(counted({}, replaced), knowledge) == NOT_HIDDEN
+    assert attack.why_not(named_rows({}, rows="generalised"), knowledge) == OTHER_TEXTS
+    few = knowing(duckdb_engine, tmp_path, {"1": ["a"]}, {"2": ["a"], "3": ["b"]})
+    assert "fewer than four people" in (attack.why_not(counted({"a": 1}), few) or "")
+
+
+def test_an_empty_release_tells_nothing(knowledge: Knowledge) -> None:
+    rows = found(knowledge, counted({}, FALSE_PROMISE))
+    assert (rows["area under the curve"].main or 0) == pytest.approx(0.5, abs=0.05)
+    assert not [each for each in rows.values() if each.alarm]
