@@ -1,1 +1,1 @@
-"""Tests of what was promised: leaks, and later neighbours, testers and attacks."""
+"""Tests of what was promised: attacks on releases, and leaks."""
