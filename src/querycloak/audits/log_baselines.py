@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.owners import owners_under_seed
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.methods.pseudonyms import renamed
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.releases.tables import Stream
 
@@ -59,9 +59,6 @@ def k_anonymity(knowledge: Knowledge) -> Attacked:
         keys: KAnonymity(min_users=MIN_USERS, keys=keys).release(log, randomness=Randomness(seed))
         for keys in ("log", "queries", "clicks")
     }
-    users = log.engine.upload(pa.table({"user": knowledge.train_users}))
-    named = renamed(users.mutate(owner=users.user), Randomness(seed))
-    owners = log.engine.fetch(named.select(name=named.user, user=named.owner))
     one = released["log"]
     return Attacked(
         name=K_ANONYMITY,
@@ -69,5 +66,5 @@ def k_anonymity(knowledge: Knowledge) -> Attacked:
         method=one.method,
         parameters=one.parameters,
         proven=one.proven,
-        owners=owners,
+        owners=owners_under_seed(one, log, seed),
     )

@@ -8,8 +8,8 @@ random. What differential privacy allows stands beside it (Kairouz, Oh and Viswa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.stats import beta, rankdata
@@ -51,11 +51,8 @@ class Membership:
     def run(self, release: Attacked, knowledge: Knowledge) -> Iterator[Finding]:
         """Score everybody by all tables together."""
         members, controls = np.zeros(len(knowledge.member_sample)), np.zeros(len(knowledge.control_sample))
-        people_of_keys: list[Numbers] = []
-        for counts in key_counts(release, knowledge):
-            add_ratios(counts, members, controls)
-            people_of_keys.append(np.bincount(counts.members.key))
-        draws = independent_draws(np.concatenate([np.zeros(0, np.int64), *people_of_keys]))
+        evidence = [add_ratios(counts, members, controls) for counts in key_counts(release, knowledge)]
+        draws = independent_draws(len(members), evidence)
         random = knowledge.random("membership")
         # A tie is decided by chance, for members and others alike.
         members = members + random.random(len(members)) * 1e-9
@@ -66,13 +63,25 @@ class Membership:
             yield from _at(allowed, members, reference, tested, release, draws)
 
 
-def add_ratios(counts: KeyCounts, members: Floats, controls: Floats) -> None:
+class Evidence(NamedTuple):
+    """Whose score hangs on which key, and how much."""
+
+    person: Numbers
+    key: Numbers
+    strength: Floats
+
+
+def add_ratios(counts: KeyCounts, members: Floats, controls: Floats) -> Evidence:
     """Add to everybody's score the log-likelihood ratio of these counts, with the person against without."""
     law = _fitted(counts.published - counts.true)
     # A row that nobody holds shows that rows may come out by themselves.
     own = not bool(((counts.true == 0) & (counts.published > 0)).any())
-    np.add.at(members, counts.members.person, _ratios(counts, counts.members, counts.true - 1, law, own))
+    ratio = _ratios(counts, counts.members, counts.true - 1, law, own)
+    np.add.at(members, counts.members.person, ratio)
     np.add.at(controls, counts.controls.person, _ratios(counts, counts.controls, counts.true, law, own))
+    usual = np.sqrt(np.mean(ratio[np.abs(ratio) < _CERTAIN] ** 2)) if (np.abs(ratio) < _CERTAIN).any() else 1.0
+    strength = np.where(np.abs(ratio) < _CERTAIN, max(float(usual), 1e-6), _CERTAIN)
+    return Evidence(counts.members.person, counts.members.key, strength)
 
 
 def _ratios(counts: KeyCounts, added: Contributions, without: Floats, law: Law, own: bool) -> Floats:
@@ -145,13 +154,22 @@ def _bound(setting: str, guarantee: Guarantee, allowed: float) -> Finding:
     return Finding(setting, main=caught_at_most(allowed, epsilon, delta), why=why)
 
 
-def independent_draws(people: Numbers) -> float:
-    """How many draws of noise decide about people: keys, each as heavy as the people who hold it.
+def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
+    """How many draws of noise decide about so many people: whoever holds a key meets the same draw.
 
-    Everybody who holds a key meets the same draw, so that a thousand people with one key are one case, not a thousand.
+    A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
+    evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones.
     """
-    weight = people.astype(np.float64)
-    return float(weight.sum() ** 2 / (weight**2).sum()) if weight.any() else 0.0
+    squared = np.zeros(people)
+    for each in evidence:
+        np.add.at(squared, each.person, each.strength**2)
+    told = squared > 0
+    total = of_squares = float((~told).sum())  # who has no key is judged by a draw of their own
+    for each in evidence:
+        weight = np.bincount(each.key, each.strength**2 / squared[each.person])
+        total += float(weight.sum())
+        of_squares += float((weight**2).sum())
+    return total**2 / of_squares if of_squares else 0.0
 
 
 def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) -> bool:

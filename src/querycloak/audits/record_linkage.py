@@ -64,9 +64,9 @@ def _sampled(release: Attacked, random: np.random.Generator) -> tuple[pa.Table, 
         [rows["user"].unique() for rows in in_pieces(release.batches("log", ["user"]))], pa.string()
     )
     everybody = names.unique().sort()
-    chosen = random.permutation(len(everybody))[: TRAINING_USERS + GROUP * GROUPS]
-    for_learning = min(TRAINING_USERS, len(chosen) // 2)
-    sample = everybody.take(pa.array(chosen))
+    for_judging = min(GROUPS, len(everybody) // 2 // GROUP) * GROUP  # groups are whole
+    for_learning = min(TRAINING_USERS, len(everybody) - for_judging)
+    sample = everybody.take(pa.array(random.permutation(len(everybody))[: for_learning + for_judging]))
     columns = [name for name in ("user", "query", "url", "time") if name in release.columns["log"]]
     pieces = [rows.filter(pc.is_in(rows["user"], sample)) for rows in in_pieces(release.batches("log", columns))]
     rows = pa.concat_tables(pieces) if pieces else pa.table({name: pa.array([], pa.string()) for name in columns})
@@ -88,9 +88,8 @@ def _judged(
         return
     model = _learnt(training, random)
     ends = judged.first[GROUP::GROUP]
-    ends = ends if len(ends) and ends[-1] == len(judged) else np.append(ends, len(judged))
-    same = _scores(model, judged, *same_user(judged, JUDGED_SAME, random))
-    different = _scores(model, judged, *different_users(judged, JUDGED_DIFFERENT, random, ends))
+    same = _scores(model, judged, *same_user(judged, _enough(judged, JUDGED_SAME), random))
+    different = _scores(model, judged, *different_users(judged, _enough(judged, JUDGED_DIFFERENT), random, ends))
     prevalences = {f"{GROUP} users": _prevalence(judged, ends), "all users": _overall(judged, users)}
     for among, prevalence in prevalences.items():
         for recall in RECALLS:
@@ -100,23 +99,38 @@ def _judged(
             yield Finding.of(setting, precision, guess, prevalence, targets=len(same) + len(different))
 
 
+def _enough(records: Records, most: int) -> int:
+    """Pairs to draw: of few records there are few that differ."""
+    return min(most, 20 * len(records))
+
+
 def _learnt(records: Records, random: np.random.Generator) -> Any:
     """A model from pairs of one user, of two, and of two that look like one."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    number = _enough(records, LEARNT_PAIRS)
     kinds = [
-        same_user(records, LEARNT_PAIRS, random),
-        different_users(records, LEARNT_PAIRS, random),
-        alike(records, LEARNT_PAIRS // 2, random),
+        same_user(records, number, random),
+        different_users(records, number, random),
+        alike(records, number // 2, random),
     ]
     seen = np.concatenate([features(records, *pair) for pair in kinds])
     truth = np.concatenate([np.full(len(pair[0]), place == 0) for place, pair in enumerate(kinds)])
     model = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=31, random_state=int(random.integers(1 << 31)))
-    return model.fit(seen, truth)
+    with _one_thread():
+        return model.fit(seen, truth)
 
 
 def _scores(model: Any, records: Records, one: Numbers, other: Numbers) -> Floats:
-    return np.asarray(model.predict_proba(features(records, one, other))[:, 1])
+    with _one_thread():
+        return np.asarray(model.predict_proba(features(records, one, other))[:, 1])
+
+
+def _one_thread() -> Any:
+    """Where cores are busy with other work, OpenMP's threads mostly wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="openmp")
 
 
 def _prevalence(records: Records, ends: Numbers) -> float:

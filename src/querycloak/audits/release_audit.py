@@ -19,6 +19,7 @@ from querycloak.audits.log_baselines import log_baselines
 from querycloak.errors import InputError, ResourceError
 from querycloak.logs.searchlog import OnStep, SearchLog
 from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Sentence
 
 COLUMNS = {
     "release": pa.string(), "digest": pa.string(), "attack": pa.string(), "setting": pa.string(),
@@ -139,6 +140,11 @@ def _check_origin(release: Attacked, train: SearchLog) -> None:
     missing = train.engine.fetch(asked.anti_join(train.rows, "query").count().as_table())[0][0].as_py()
     if missing:
         raise InputError(
-            f"{missing:,} of {len(texts):,} queries of the release {release.name!r} are not in TRAIN: it was made from "
-            "another log, or the log was read in another way (--normalise, --since ...); give what it was made from"
+            Sentence(
+                "{missing:,} of {number:,} queries of the release {name!r} are not in TRAIN: it was made from another "
+                "log, or the log was read in another way ({normalise}, {since} ...); give what it was made from",
+                missing=missing,
+                number=len(texts),
+                name=release.name,
+            )
         )

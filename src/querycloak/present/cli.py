@@ -251,15 +251,12 @@ def audit_releases(
     quiet: options.Quiet = False,
 ) -> None:
     """Attack releases: what anybody gains from them (private output)."""
-    from contextlib import ExitStack
-
     from querycloak.present.commands.audit_release_command import audited, show_audit
 
-    with ExitStack() as stack:
-        found = audited(
-            stack, train, release, control, reading,
-            truth=truth, other_period=other_period, attacks=attack, out=out, quiet=quiet or as_json,
-        )  # fmt: skip
+    found = audited(
+        train, release, control, reading,
+        truth=truth, other_period=other_period, attacks=attack, out=out, quiet=quiet or as_json,
+    )  # fmt: skip
     show_audit(found, as_json=as_json, quiet=quiet)
 
 

@@ -10,20 +10,19 @@ import pytest
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.knowledge import Knowledge
-from querycloak.audits.membership import NOT_HIDDEN, OTHER_TEXTS, Membership
+from querycloak.audits.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
 from querycloak.engines import Engine
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
-from tests.unit.audits.toy_logs import FALSE_PROMISE, counted, knowing, named_rows
+from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows
 
 PEOPLE, KEYS = 3_000, 40
 
 
 def asked(first: int, people: int) -> dict[str, list[str]]:
-    random = np.random.default_rng(first)
-    return {f"u{first + i}": [f"query {key}" for key in random.choice(KEYS, 3, replace=False)] for i in range(people)}
+    return asked_at_random(first, people, KEYS)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +102,21 @@ def test_one_draw_of_noise_is_no_alarm(duckdb_engine: Engine, tmp_path: Path) ->
     rows = found(knowing(duckdb_engine, tmp_path, one, other), counted({"weather": 300}))
     assert rows["FPR 0.01"].main == 1
     assert not [each for each in rows.values() if each.alarm]
+
+
+def test_how_many_draws_decide() -> None:
+    one = np.ones(4)
+    everybody_shares = Evidence(np.arange(4), np.zeros(4, np.int64), one)
+    assert independent_draws(4, [everybody_shares]) == pytest.approx(1)
+    nobody_shares = Evidence(np.arange(4), np.arange(4), one)
+    assert independent_draws(4, [nobody_shares]) == pytest.approx(4)
+    assert independent_draws(4, [Evidence(np.arange(4), np.array([0, 0, 1, 1]), one)]) == pytest.approx(2)
+    # Everybody has the same two keys: two draws.
+    both = Evidence(np.repeat(np.arange(4), 2), np.tile(np.arange(2), 4), np.ones(8))
+    assert independent_draws(4, [both]) == pytest.approx(2)
+    # A strong key of one's own beside a weak one that all share: nearly four.
+    assert independent_draws(4, [everybody_shares, nobody_shares._replace(strength=30 * one)]) > 3.9
+    assert independent_draws(4, []) == pytest.approx(4)
 
 
 def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: Knowledge, tmp_path: Path) -> None:

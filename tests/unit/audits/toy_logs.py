@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,6 +33,12 @@ def write_log(path: Path, asked: Asked) -> Path:
     )
     pq.write_table(table, path)
     return path
+
+
+def asked_at_random(first: int, people: int, keys: int) -> dict[str, list[str]]:
+    """Everybody asks three of so many queries."""
+    random = np.random.default_rng(first)
+    return {f"u{first + i}": [f"query {key}" for key in random.choice(keys, 3, replace=False)] for i in range(people)}
 
 
 def a_log(engine: Engine, folder: Path, name: str, asked: Asked) -> SearchLog:

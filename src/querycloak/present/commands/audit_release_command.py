@@ -15,7 +15,6 @@ from querycloak.privacy.parameters import refuse
 from querycloak.utility.evaluation_file import check_evaluation_file, write_evaluation
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
     from pathlib import Path
 
     from querycloak.present.options import Reading
@@ -32,7 +31,6 @@ _LEGEND = (
 
 
 def audited(
-    stack: ExitStack,
     train: str,
     releases: Sequence[Path],
     control: str | None,
@@ -50,12 +48,13 @@ def audited(
     check_attacks(attacks, truth=truth, other_period=other_period)
     target = None if out is None else check_evaluation_file(out)
     attacked = [Attacked.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
-    ours = stack.enter_context(reading.open([train], quiet=quiet))
-    theirs = stack.enter_context(reading.open([control], quiet=True))
-    other = None if other_period is None else stack.enter_context(reading.open([other_period], quiet=True))
-    found = audit_release(
-        ours, attacked, control=theirs, truth=truth, other_period=other, attacks=attacks, on_step=ours.progress
-    )
+    beside, other = reading.prepared([control]), None if other_period is None else reading.prepared([other_period])
+    with reading.open([train], quiet=quiet) as ours:
+        theirs = beside.on(ours.engine, max_bad=reading.max_bad)
+        earlier = None if other is None else other.on(ours.engine, max_bad=reading.max_bad)
+        found = audit_release(
+            ours, attacked, control=theirs, truth=truth, other_period=earlier, attacks=attacks, on_step=ours.progress
+        )
     if target is not None:
         write_evaluation(found.table(), found.to_json(), target)
     return found

@@ -1,0 +1,216 @@
+"""Inference, secrets, reconstruction and texts forced out, on logs in which the answer is known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from querycloak.audits.attack import Attack, Finding
+from querycloak.audits.attacked import NO_OWNERS, Attacked
+from querycloak.audits.forced_out import NEVER, ForcedOut, Rule, rule_of
+from querycloak.audits.inference import NOT_TIED, Inference
+from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.log_baselines import original
+from querycloak.audits.owners import owners_under_seed
+from querycloak.audits.planted_secrets import NO_TRUTH, PlantedSecrets
+from querycloak.audits.reconstruction import Reconstruction
+from querycloak.engines import Engine
+from querycloak.errors import InputError
+from querycloak.methods.affinity.method import Affinity
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.generalize.method import Generalize
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.method import Method
+from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.chance.randomness import Randomness
+from tests.unit.audits.toy_logs import counted, knowing, named_rows
+
+# Half of them ask about a disease; everybody has a query of their own.
+ILL = {f"u{i:02}": [f"my own thing {i}", *["asthma", "leprosy"][: i % 2]] for i in range(40)}
+OTHERS = {f"v{i}": [f"another thing {i}", *["asthma"][: i % 2]] for i in range(20)}
+
+
+@pytest.fixture
+def knowledge(duckdb_engine: Engine, tmp_path: Path) -> Knowledge:
+    return knowing(duckdb_engine, tmp_path, ILL, OTHERS)
+
+
+def found(attack: Attack, release: Attacked, knowledge: Knowledge) -> dict[str | None, Finding]:
+    return {each.setting: each for each in attack.run(release, knowledge)}
+
+
+def test_a_name_that_fits_tells_the_topic(knowledge: Knowledge) -> None:
+    rows = found(Inference(), original(knowledge), knowledge)
+    assert (rows["m=1 disease"].main, rows["m=1 disease"].control) == (1, 0.5)
+    assert (rows["m=1 disease"].risk, rows["m=1 disease"].targets) == (1, 40)
+    assert rows["m=3 disease"].main is None  # nobody has three queries
+    assert rows["m=1 religion"].main is None  # nobody asks
+    empty = found(Inference(), named_rows({}), knowledge)["m=1 disease"]
+    assert (empty.main, empty.why) == (
+        0.5,
+        "invalid: no better than without the release, so it says nothing about the risk",
+    )
+
+
+def test_sequences_tell_the_topic(knowledge: Knowledge) -> None:
+    """Whoever asks thing 1 goes on to asthma, whoever asks thing 2 to maps: half of the known are told, rightly."""
+    sessions = [[f"my own thing {i}", "asthma" if i % 2 else "maps"] for i in range(20)]
+    table = pa.table({"queries": sessions, "count": pa.array([10] * 20, pa.int64())})
+    rows = found(Inference(), Attacked(name="sessions", tables={"sessions": table}), knowledge)
+    assert rows["m=1 disease"].main == 0.75
+    pairs = pa.table(
+        {
+            "query": [s[0] for s in sessions],
+            "next_query": [s[1] for s in sessions],
+            "count": pa.array([10] * 20, pa.int64()),
+        }
+    )
+    rows = found(Inference(), Attacked(name="transitions", tables={"transitions": pairs}), knowledge)
+    assert rows["m=1 disease"].main == 0.75
+    assert Inference().why_not(counted({"a": 1}), knowledge) == NOT_TIED
+
+
+def truth_of(folder: Path, rows: list[tuple[str, str, str]]) -> Path:
+    folder.mkdir()
+    columns = dict(zip(("user", "query", "kind"), map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), folder / "sensitive.parquet")
+    return folder
+
+
+def test_secrets_by_kind(duckdb_engine: Engine, tmp_path: Path) -> None:
+    truth = truth_of(
+        tmp_path / "truth",
+        [
+            ("u1", "Ann  Smith", "own name"),
+            ("u2", "bob jones", "own name"),
+            ("u2", "4000 1", "card"),
+            ("v1", "ann smith", "own name"),
+        ],
+    )
+    train = {"u1": ["Ann  Smith"], "u2": ["bob jones", "4000 1"]}
+    knowledge = knowing(duckdb_engine, tmp_path, train, {"v1": ["ann smith"]}, truth=truth)
+    rows = found(PlantedSecrets(), counted({"ann smith": 7}), knowledge)
+    assert (rows["own name"].main, rows["own name"].control, rows["own name"].risk) == (1 / 2, 1, 0)
+    assert (rows["card"].main, rows["card"].targets) == (0, 1)
+    assert (rows["all kinds"].main, rows["all kinds"].targets) == (1 / 3, 3)
+    assert found(PlantedSecrets(), original(knowledge), knowledge)["all kinds"].main == 1
+    lists = pa.table({"queries": [["x", "4000 1"]], "count": pa.array([3], pa.int64())})
+    assert found(PlantedSecrets(), Attacked(name="s", tables={"sessions": lists}), knowledge)["card"].main == 1
+
+
+def test_secrets_need_the_truth(knowledge: Knowledge, duckdb_engine: Engine, tmp_path: Path) -> None:
+    assert PlantedSecrets().why_not(counted({}), knowledge) == NO_TRUTH
+    with pytest.raises(InputError, match=r"has no sensitive\.parquet"):
+        knowing(duckdb_engine, tmp_path, ILL, OTHERS, truth=tmp_path)
+    (tmp_path / "sensitive.parquet").write_bytes(b"nothing")
+    broken = knowing(duckdb_engine, tmp_path, ILL, OTHERS, truth=tmp_path)
+    with pytest.raises(InputError, match=r"cannot be read; it must hold user, query and kind"):
+        list(PlantedSecrets().run(counted({}), broken))
+
+
+def test_reconstruction(knowledge: Knowledge) -> None:
+    rows = found(Reconstruction(), original(knowledge), knowledge)
+    assert rows["any row"].main == 1
+    # Everybody's rows say malaria: nobody asked that.
+    wrong = found(Reconstruction(), named_rows({key: ["malaria"] for key in ILL}, rows="replaced"), knowledge)
+    assert (wrong["any row"].main, wrong["most frequent"].main) == (0, 0)
+    assert (wrong["any row"].why or "").startswith("invalid")
+    # Of two rows one is right, and it is the more frequent one.
+    ill = {user: queries for user, queries in ILL.items() if "asthma" in queries}
+    half = found(Reconstruction(), named_rows({key: ["asthma", "asthma", "malaria"] for key in ill}), knowledge)
+    assert (half["any row"].main, half["most frequent"].main) == (1 / 2, 1)
+    assert Reconstruction().why_not(named_rows(ILL, owned=False), knowledge) == NO_OWNERS
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        KAnonymity(min_users=5, keys="log"),
+        Affinity(min_users=5),
+        Generalize(min_users=5),
+        Semantic(epsilon=8.0, domain="disease"),
+    ],
+    ids=lambda method: method.name,
+)
+def test_a_seed_tells_whose_rows_are_whose(knowledge: Knowledge, method: Method) -> None:
+    release = method.release(knowledge.train, randomness=Randomness(7))
+    owners = owners_under_seed(release, knowledge.train, 7)
+    assert owners is not None
+    rows = release.table("log")
+    assert rows.num_rows
+    by_name = dict(zip(owners["name"].to_pylist(), owners["user"].to_pylist(), strict=True))
+    if method.name == "k-anonymity":  # what stands there is what its owner asked
+        assert all(row["query"] in ILL[by_name[row["user"]]] for row in rows.to_pylist())
+    assert owners_under_seed(release, knowledge.train, 8) is None
+
+
+RULES: list[tuple[str, dict[str, Any], Rule]] = [
+    ("k-anonymity", {"keys": "log", "min_users": 5}, Rule(5)),
+    ("affinity", {"min_users": 5, "min_word_users": 2}, Rule(5, beside=2)),
+    ("affinity", {"min_users": 5, "min_word_users": 8}, Rule(8, beside=8)),
+    # One draw: K + 1 accounts, as many texts as one user may add to (METHODS: with one draw).
+    ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, Rule(24, 32)),
+    ("clicks", {"selection": "rounds", "threshold": 6.33, "per_user": 256}, Rule(7, 256, shared=True)),
+    ("sessions", {"selection": "rounds", "clicks": {"threshold": 9.03}, "per_user": 256}, Rule(10, 256, shared=True)),
+    ("query-pool", {"off_pool": True, "threshold": 40, "clicks": "none"}, Rule(41)),
+]
+
+
+@pytest.mark.parametrize(("method", "parameters", "rule"), RULES)
+def test_how_many_accounts(method: str, parameters: dict[str, Any], rule: Rule) -> None:
+    assert rule_of(Attacked(name="r", tables={}, method=method, parameters=parameters)) == rule
+
+
+def test_accounts_in_the_papers_variant_count_several_times() -> None:
+    paper = Attacked(name="r", tables={}, method="clicks", variant="paper", parameters={"threshold": 20, "per_user": 4})
+    assert rule_of(paper) == Rule(6, 1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace"),
+        Clicks(epsilon=8, delta=1e-6),
+        Sessions(epsilon=8, delta=1e-6),
+        Optimal(epsilon=8, delta=1e-6),
+        KAnonymity(min_users=5, keys="log"),
+        Affinity(min_users=5),
+    ],
+    ids=lambda method: method.name,
+)
+def test_formulas_hold_when_tried(knowledge: Knowledge, method: Method) -> None:
+    release = Attacked.of(method.release(knowledge.train), "release")
+    rule = rule_of(release)
+    assert rule is not None
+    rows = found(ForcedOut(), release, knowledge)
+    enough, too_few = rows[f"{rule.accounts} accounts, 1 text"], rows[f"{rule.accounts - 1} accounts, 1 text"]
+    # One half or more with so many; fewer bring out fewer. 200 tries: four standard errors are .14.
+    assert (enough.main or 0) > 0.36
+    assert (too_few.main or 0) < (enough.main or 0) + 0.14
+    several = min(16, rule.at_once or 16)
+    if several > 1:
+        accounts = math.ceil(rule.accounts * math.sqrt(several)) if rule.shared else rule.accounts
+        assert (rows[f"{accounts} accounts, 16 texts"].main or 0) > 0.36
+    if method.name == "affinity":
+        assert rows["2 accounts, 1 text beside a frequent word"].main == 1
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_nobody_can_force_out(knowledge: Knowledge, name: str) -> None:
+    assert ForcedOut().why_not(Attacked(name="r", tables={}, method=name), knowledge) == NEVER[name]
+
+
+def test_anybodys_method(knowledge: Knowledge) -> None:
+    assert "does not say how many users" in (ForcedOut().why_not(counted({}), knowledge) or "")
+    own = Attacked(name="r", tables={}, method="mine", parameters={"threshold": 4})
+    rows = found(ForcedOut(), own, knowledge)
+    assert rows["5 accounts, 1 text"].main is None
+    assert "by formula" in (rows["5 accounts, 1 text"].why or "")
+    assert found(ForcedOut(), original(knowledge), knowledge)["1 account, 1 text"].main == 1
