@@ -181,7 +181,7 @@ def test_accounts_in_the_papers_variant_count_several_times() -> None:
         Sessions(epsilon=8, delta=1e-6),
         Optimal(epsilon=8, delta=1e-6),
         KAnonymity(min_users=5, keys="log"),
-        Affinity(min_users=5),
+        Affinity(min_users=5, min_word_users=2),
     ],
     ids=lambda method: method.name,
 )
