@@ -47,7 +47,7 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
     concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])
     if method.max_queries is None:
-        raise TypeError("hbdp is made with max_queries: the method has checked it")
+        raise TypeError("hbdp is made with a bound of queries: the method has checked it")
     noise = Laplace(rounded_scale(2 * method.max_queries, method.budget))
     found, counts = noisy_cells(owners * np.int64(size) + concepts, cells, noise, randomness)
     return _rows(searches.users, domain, found // size, found % size, counts)
