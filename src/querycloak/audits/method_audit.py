@@ -20,7 +20,7 @@ from querycloak.methods.method import Method
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
-from querycloak.sentence import Sentence
+from querycloak.sentence import Action, Sentence
 
 __all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
 
@@ -119,6 +119,12 @@ def audit_method(
     return MethodAudit(method, tester, sampled, against_claim, exact, _powers(method, tester, stated))
 
 
+_ATTACK = Action(
+    "querycloak.audit_release(TRAIN, [RELEASE], control=TEST)",
+    ("querycloak", "audit", "release", "TRAIN", "RELEASE", "--control", "TEST"),
+)
+
+
 def _stated(method: Method) -> Guarantee:
     """What is tested: what is proven, or what is claimed where that is no differential privacy."""
     proven, claimed = method.proven(), method.claimed()
@@ -129,8 +135,9 @@ def _stated(method: Method) -> Guarantee:
     raise ParameterError(
         Sentence(
             "{name} neither claims nor proves differential privacy, so that there is no epsilon to test; attack what "
-            "it releases instead: querycloak audit release",
+            "it releases instead: {attack}",
             name=method.name,
+            attack=_ATTACK,
         )
     )
 

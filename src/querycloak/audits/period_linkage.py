@@ -19,7 +19,7 @@ from querycloak.audits.risk import Share
 from querycloak.errors import InputError
 
 Floats = NDArray[np.float64]
-NO_PERIOD = "it needs a log of the same people from another time (--other-period)"
+NO_PERIOD = "it needs a log of the same people from another time"
 PEOPLE = 10_000
 TOPS = (1, 10)
 _ROWS_AT_ONCE = 256

@@ -19,7 +19,7 @@ from querycloak.errors import InputError
 from querycloak.words.normalisation import normalise
 from querycloak.words.spans import Spans
 
-NO_TRUTH = "which queries are secrets is not known; give the truth (--truth), such as LOG.truth of a synthetic log"
+NO_TRUTH = "which queries are secrets is not known; give the truth, such as LOG.truth of a synthetic log"
 ALL = "all kinds"
 
 
