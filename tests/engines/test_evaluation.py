@@ -12,6 +12,7 @@ import pytest
 
 import querycloak as qc
 from querycloak.engines import Engine
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.evaluation_rows import Row
 from tests.evaluated import open_rows, some_rows
 
@@ -34,3 +35,18 @@ def test_rows_do_not_depend_on_the_engine(engine: Engine, tmp_path: Path) -> Non
     tasks = ["suggestion", "completion", "retrieval-walk", "retrieval-feedback", "ranking"]
     found = list(qc.evaluate(train, test, {"mine": release}, tasks).rows)
     assert ROWS.setdefault("found", found) == found
+
+
+def test_figures_do_not_depend_on_the_engine(engine: Engine, tmp_path: Path) -> None:
+    """Tasks that compare with TRAIN: the same log, a release made once, every table of counts in it."""
+    train = open_rows(engine, tmp_path / "train.parquet", some_rows(1, 40))
+    test = open_rows(engine, tmp_path / "test.parquet", some_rows(2, 15, first=100))
+    sessions = qc.Sessions(noise=0.05, threshold=2, per_user=3, sessions_per_user=2)
+    releases = {
+        "sessions": sessions.release(train, randomness=Randomness(1)),
+        "pool": qc.QueryPool(noise=0.05, threshold=2).release(train, randomness=Randomness(1)),
+        "log": qc.KAnonymity(min_users=3, keys="log").release(train),
+    }
+    found = list(qc.evaluate(train, test, releases, ["counts", "pairs", "profiles", "loss"]).rows)
+    assert any(row.value is not None and row.slice and "sessions" in row.slice for row in found)
+    assert ROWS.setdefault("figures", found) == found

@@ -124,10 +124,12 @@ class PreparedCounts:
         if why is None:
             counted = truth.table if bounds.unbounded() else self._counted(bounds, kind, released)
             joined = joined.left_join(counted, key).select("count", "true", counted=counted.n)
-        found = self._log.engine.fetch(joined)
-        return Compared(
-            _numbers(found["count"]), _numbers(found["true"]), None if why else _numbers(found["counted"]), why
-        )
+        fetched = self._log.engine.fetch(joined)
+        columns = ["true", "count", *([] if why else ["counted"])]
+        # Engines hand rows over in any order, and sums of floats depend on it.
+        found = fetched.sort_by([(name, "ascending") for name in columns])
+        counted_users = None if why else _numbers(found["counted"])
+        return Compared(_numbers(found["count"]), _numbers(found["true"]), counted_users, why)
 
     def _counted(self, bounds: Bounds, kind: str, released: pa.Table) -> ir.Table:
         told = bounds.same_as(kind)
