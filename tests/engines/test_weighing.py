@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
+from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.partition_selection import count
 from querycloak.methods.keys.weighted_selection import Weighing, _once_per_bucket, _weighed
 from querycloak.privacy.chance.noise import Gaussian
@@ -93,7 +94,7 @@ def test_adding_a_user_changes_nobody_elses_weights(engine: Engine) -> None:
 def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 1)
     held = [(user, f"key {key}") for user in ("a", "b") for key in range(60)]
-    kept = engine.fetch(_once_per_bucket(table(engine, held), KEY)).to_pylist()
+    kept = engine.fetch(_once_per_bucket(table(engine, held), KEY, "secret")).to_pylist()
     assert max(Counter((row["user"], row["bucket"]) for row in kept).values()) == 1
     assert {row["user"] for row in kept} == {"a", "b"}
     assert len(kept) == 32  # 60 keys of each fill all 16 buckets
@@ -101,6 +102,27 @@ def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypa
     for row in sorted(kept, key=lambda row: row["earliest"]):
         buckets.setdefault(row["bucket"], row["query"])
         assert buckets[row["bucket"]] == row["query"]
+
+
+def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows the digest cannot aim texts at a bucket: which keys share one is another question each time."""
+    monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 2)
+    held = [(f"u{key}", f"key {key}") for key in range(40)]
+    plan = plan_tables(4.0, 1e-3, {"clicks": 4}, selection="rounds").plans["clicks"]
+    assert isinstance(plan, WeightedPlan)
+    seen: list[dict[str, str]] = []
+    once = weighted_selection._once_per_bucket
+
+    def watched(rows: Any, key: Any, secret: str) -> Any:
+        found = once(rows, key, secret)
+        seen.append({row["query"]: row["bucket"] for row in duckdb_engine.fetch(found).to_pylist()})
+        return found
+
+    monkeypatch.setattr(weighted_selection, "_once_per_bucket", watched)
+    weighing = Weighing.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
+    for _ in range(2):
+        weighing.release(Randomness())
+    assert seen[0] != seen[1]
 
 
 def released(engine: Engine, held: Held, plan: WeightedPlan, seed: int | None = None) -> dict[str, int]:

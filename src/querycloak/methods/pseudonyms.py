@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import ibis
 import ibis.expr.types as ir
 
 from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.releases.tables import Stream
-
-_SECRET_BYTES = 32
-_LENGTH = 16
 
 
 def streamed(log: SearchLog, rows: ir.Table, columns: Sequence[str], randomness: Randomness) -> Stream:
@@ -26,5 +23,4 @@ def streamed(log: SearchLog, rows: ir.Table, columns: Sequence[str], randomness:
 
 def renamed(rows: ir.Table, randomness: Randomness) -> ir.Table:
     """The rows under fresh names, the same one for the same user."""
-    secret = ibis.literal(bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex())
-    return rows.mutate(user=(secret + rows.user).hexdigest("sha256").substr(0, _LENGTH))
+    return rows.mutate(user=keyed_digest(rows.user, randomness.secret(), NAME_DIGITS))

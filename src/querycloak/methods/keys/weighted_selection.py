@@ -7,7 +7,7 @@ that no more than 2^24 of them come to this process, whatever the size of the lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ibis
 import ibis.expr.types as ir
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
+from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
@@ -38,13 +39,19 @@ class Weighing:
     @classmethod
     def of(cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan) -> Weighing:
         """Read the contributions, once."""
-        held = first_keys(contributions, key, plan.per_user)
-        if plan.scouts:
-            held = _once_per_bucket(held, key)
-        return cls(engine, engine.stage(held), tuple(key), plan)
+        return cls(engine, engine.stage(first_keys(contributions, key, plan.per_user)), tuple(key), plan)
+
+    def bucketed(self, secret: str) -> Weighing:
+        """The same with a bucket for each key, by a digest that this secret keys: nobody can aim texts at a bucket."""
+        if not self.plan.scouts:
+            return self
+        return replace(self, held=self.engine.stage(_once_per_bucket(self.held, self.key, secret)))
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Scout, decide, count."""
+        return self.bucketed(randomness.secret() if self.plan.scouts else "")._drawn(randomness, runs)
+
+    def _drawn(self, randomness: Randomness, runs: int | None) -> ReleasedKeys:
         weighed = self.weighed(None)
         draws = 0
         for scout in self.plan.scouts:
@@ -111,7 +118,13 @@ class Weighing:
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
 
     def steps(self, past: Past) -> Sequence[Step]:
-        """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md)."""
+        """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md).
+
+        What is proven holds for every secret, so one that is fixed serves to compare neighbours.
+        """
+        return self.bucketed("fixed")._steps(past)
+
+    def _steps(self, past: Past) -> Sequence[Step]:
         held = self.held.select("bucket").distinct() if self.plan.scouts else None
         buckets = [] if held is None else self.engine.fetch(held)["bucket"].to_pylist()
         weighed = self.weighed(None)
@@ -145,10 +158,10 @@ class Weighing:
         )
 
 
-def _once_per_bucket(held: ir.Table, key: Sequence[str]) -> ir.Table:
+def _once_per_bucket(held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
     """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
     joined = ibis.literal("\t").join([held[name] for name in key])
-    bucketed = held.mutate(bucket=joined.hexdigest("md5").substr(0, BUCKET_DIGITS))
+    bucketed = held.mutate(bucket=keyed_digest(joined, secret, BUCKET_DIGITS))
     order = [bucketed[name] for name in ("earliest", *key)]
     window = ibis.window(group_by=[bucketed.user, bucketed.bucket], order_by=order)
     numbered = bucketed.mutate(place=ibis.row_number().over(window))

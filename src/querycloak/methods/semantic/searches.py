@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.logs.instants import microseconds_of
+from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, in_memory, numbered
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from querycloak.privacy.chance.randomness import Randomness
 
 Ints = NDArray[np.int32]
-_SECRET_BYTES = 32
-_NAME_DIGITS = 16
 _COPY = ":"
 
 
@@ -88,7 +86,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
     def asked(self, key: str) -> tuple[list[str], NDArray[np.int64]]:
         """The users, under a hash with this key, and how many searches each has."""
         counted = self.searches.group_by("user").agg(n=self.searches.count())
-        people = self.engine.fetch(counted.select(kept=_named(counted.user, key), n="n"))
+        people = self.engine.fetch(counted.select(kept=keyed_digest(counted.user, key), n="n"))
         return people["kept"].to_pylist(), people["n"].to_numpy()
 
     def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Histories:
@@ -97,7 +95,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
 
     def draw(self, randomness: Randomness) -> Drawn:
         """New names first, then a replacement for each search."""
-        secret = bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex()
+        secret = randomness.secret()
         pulled = self.pulled(secret, self.replacement.concepts_of)
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
@@ -105,7 +103,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
 
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
         """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
-        secret = bytes(randomness.below(256, _SECRET_BYTES).tolist()).hex()
+        secret = randomness.secret()
         pulled = self.pulled(secret, self.replacement.concepts_of)
         table = in_memory(self.replacement.table(pulled.copied(runs), randomness))
         names = pc.split_pattern(table["user"].combine_chunks(), _COPY)
@@ -124,7 +122,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         """All searches; with a function the concepts of their queries, without one the queries themselves."""
         table = self.searches
         named = table.select(
-            user=_named(table.user, secret, _NAME_DIGITS), time=microseconds_of(table.time), query=table.query
+            user=keyed_digest(table.user, secret, NAME_DIGITS), time=microseconds_of(table.time), query=table.query
         )
         ordered = named.order_by(["user", "time", "query"])
         users, lengths, concepts, times, queries = [], [], [], [], []
@@ -154,16 +152,10 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         people = self.engine.fetch(
             self.searches.select("user")
             .distinct()
-            .select(kept=_named(user, self.allowed.key), name=_named(user, secret, _NAME_DIGITS))
+            .select(kept=keyed_digest(user, self.allowed.key), name=keyed_digest(user, secret, NAME_DIGITS))
         )
         by_name = dict(zip(people["name"].to_pylist(), people["kept"].to_pylist(), strict=True))
         return np.array([self.allowed.searches[by_name[name]] for name in names.to_pylist()], np.int64)
-
-
-def _named(user: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:
-    """A name that says nothing to whoever lacks the secret; the engine makes it, users' own names stay there."""
-    digest = (ibis.literal(secret) + user).hexdigest("sha256")
-    return digest if digits is None else digest.substr(0, digits)
 
 
 def _joined(users: list[Any], lengths: list[NDArray[np.int64]]) -> tuple[pa.Array, NDArray[np.int64]]:

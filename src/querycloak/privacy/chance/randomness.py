@@ -187,6 +187,10 @@ class Randomness:
             drawn = np.concatenate([drawn, fitting.astype(np.int64)])
         return drawn
 
+    def secret(self) -> str:
+        """Return 256 random bits in hexadecimal: the key of digests that only one release has."""
+        return bytes(self.below(256, SECRET_BYTES).tolist()).hex()
+
     def below_each(self, bounds: IntArray) -> IntArray:
         """Return independent uniform integers, each from 0 to its own bound - 1."""
         order.check_may_draw()
