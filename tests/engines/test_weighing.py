@@ -93,11 +93,11 @@ def test_adding_a_user_changes_nobody_elses_weights(engine: Engine) -> None:
 
 def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 1)
-    held = [(user, f"key {key}") for user in ("a", "b") for key in range(60)]
+    held = [(user, f"key {key}") for user in ("a", "b") for key in range(200)]
     kept = engine.fetch(_once_per_bucket(table(engine, held), KEY, "secret")).to_pylist()
     assert max(Counter((row["user"], row["bucket"]) for row in kept).values()) == 1
     assert {row["user"] for row in kept} == {"a", "b"}
-    assert len(kept) == 32  # 60 keys of each fill all 16 buckets
+    assert len(kept) == 32  # 200 keys of each fill all 16 buckets
     buckets: dict[str, str] = {}
     for row in sorted(kept, key=lambda row: row["earliest"]):
         buckets.setdefault(row["bucket"], row["query"])
