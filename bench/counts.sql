@@ -1,7 +1,8 @@
 -- What task counts must compute for a release of clicks that counts each user's first 32 pairs, by DuckDB alone: the
 -- users of every pair, those counted, the release beside both; bias, its two parts, and the drop rate from 10 users on.
 WITH held AS (
-    SELECT "user", query, url, min(time) AS earliest
+    -- Ties in time break by rank, then by query and url; ranks from 1,023 on count as equal.
+    SELECT "user", query, url, min(epoch_us(time) * 1024 + least(greatest(coalesce(rank, 1023), 0), 1023)) AS earliest
     FROM read_csv($path, delim = '\t', quote = '', escape = '', header = true, columns = {
         'user': 'VARCHAR', 'query': 'VARCHAR', 'time': 'TIMESTAMP', 'rank': 'INTEGER', 'url': 'VARCHAR'})
     WHERE url IS NOT NULL GROUP BY "user", query, url
