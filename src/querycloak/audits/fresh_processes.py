@@ -80,7 +80,7 @@ def _collision(noise: Noise | None) -> float:
 def _spelled(method: Method) -> dict[str, Any]:
     """A method as another process can make it: its class and what was given."""
     kind = type(method)
-    options = {each.name: getattr(method, each.name) for each in fields(method) if each.init}
+    options = {each.name: vars(method)[each.name] for each in fields(method) if each.init}
     return {"module": kind.__module__, "name": kind.__qualname__, "options": options}
 
 

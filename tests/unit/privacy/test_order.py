@@ -34,6 +34,7 @@ DRAWS: dict[str, tuple[Any, ...]] = {
     "proportional_to_exp_minus": ([Fraction(0)],),
     "many_proportional_to_exp_minus": ([Fraction(0)], 1),
     "below": (2, 0),
+    "secret": (),
     "below_each": (np.empty(0, np.int64),),
     "choose": (3, 0),
 }

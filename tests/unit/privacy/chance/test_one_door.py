@@ -20,6 +20,7 @@ NAMES = {
 """What generators are called: Python's, numpy's, the operating system's, OpenDP's, and those of engines."""
 OTHERS = {
     "synthetic/": "invented people, from a seed that everybody may know",
+    "audits/": "who is attacked, with what knowledge, and guesses of attackers, from a fixed seed: private output",
     "utility/": "resampling for intervals and random baselines, from a fixed seed: private output, in no release",
 }
 
@@ -51,11 +52,12 @@ def test_no_other_generator_in_the_whole_package() -> None:
 
 
 def test_what_others_draw_does_not_reach_a_release() -> None:
-    """Methods come before `utility/`; of `synthetic/`, which comes before them, they use nothing."""
+    """Methods come before `utility/` and `audits/`; of `synthetic/`, which comes before them, they use nothing."""
     for folder in ("privacy", "engines", "words", "logs", "releases", "methods"):
         for path in (PACKAGE / folder).rglob("*.py"):
             assert "querycloak.synthetic" not in path.read_text(encoding="utf-8"), path
             assert "querycloak.utility" not in path.read_text(encoding="utf-8"), path
+            assert "querycloak.audits" not in path.read_text(encoding="utf-8"), path
 
 
 @pytest.mark.parametrize(
