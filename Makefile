@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo test lint types unit audit bench clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -20,6 +20,10 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2
+
+audit: $(VENV)/.dev
+	$(BIN)/pytest -m slow tests/engines/test_runs.py tests/unit/audits
+	$(BIN)/python -m bench.method_audits
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

@@ -251,10 +251,6 @@ def describe_release(
     show_description(release, as_json=as_json)
 
 
-audits = typer.Typer(help="Attack what was released.", no_args_is_help=True)
-app.add_typer(audits, name="audit")
-
-
 @audits.command("release")
 @options.with_groups
 def audit_releases(
