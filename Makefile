@@ -24,6 +24,8 @@ unit: $(VENV)/.dev
 # The long version of the attacks: every method on the standard synthetic log. `unit` has the short one.
 audit: $(VENV)/.dev
 	$(BIN)/python -m bench.release_audits
+	$(BIN)/pytest -m slow tests/engines/test_runs.py tests/unit/audits
+	$(BIN)/python -m bench.method_audits
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

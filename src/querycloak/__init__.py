@@ -3,6 +3,7 @@
 TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
     from querycloak.audits.folder_leaks import find_leaks
+    from querycloak.audits.method_audit import audit_method
     from querycloak.audits.release_audit import audit_release
     from querycloak.engines import connect
     from querycloak.logs.choices import Choices
@@ -42,6 +43,7 @@ _HOMES = {
     "SearchLog": "querycloak.logs.searchlog",
     "Sessions": "querycloak.methods.sessions.method",
     "Semantic": "querycloak.methods.semantic.method",
+    "audit_method": "querycloak.audits.method_audit",
     "audit_release": "querycloak.audits.release_audit",
     "connect": "querycloak.engines",
     "describe": "querycloak.utility.description",
@@ -73,6 +75,7 @@ __all__ = [
     "Semantic",
     "Sessions",
     "Verified",
+    "audit_method",
     "audit_release",
     "connect",
     "describe",

@@ -161,14 +161,40 @@ def tune(
         show_yields(bounded, opened, public=public, as_json=as_json)
 
 
-for command in (guarantee, release, tune):
+def audit_guarantee(
+    method: Method,
+    *,
+    runs: Annotated[int, typer.Option(help="How often to draw from each log.")] = 20_000,
+    seed: Annotated[int | None, typer.Option(help="Repeatable draws; by default they are as in a release.")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="Kinds of neighbouring logs, with commas; all that fit if not given.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Test a guarantee by runs on neighbouring logs."""
+    from querycloak.present.commands.audit_method_command import audited_method, show_method_audit
+
+    found = audited_method(method, runs, seed, neighbours, quiet=quiet or as_json)
+    show_method_audit(found, as_json=as_json)
+
+
+audits = typer.Typer(help="Test what is promised, and attack what was released.", no_args_is_help=True)
+app.add_typer(audits, name="audit")
+for home, name, command in (
+    (app, "guarantee", guarantee),
+    (app, "release", release),
+    (app, "tune", tune),
+    (audits, "method", audit_guarantee),
+):
     group = typer.Typer(
         cls=method_options.methods_group(command),
         help=command.__doc__,
         no_args_is_help=True,
         subcommand_metavar="METHOD [OPTIONS]",
     )
-    app.add_typer(group, name=command.__name__)
+    home.add_typer(group, name=name)
 
 ledgers = typer.Typer(help="Budgets, and what has been spent on whom.", no_args_is_help=True)
 app.add_typer(ledgers, name="ledger")
@@ -223,10 +249,6 @@ def describe_release(
     from querycloak.present.commands.describe_command import show_description
 
     show_description(release, as_json=as_json)
-
-
-audits = typer.Typer(help="Attack what was released.", no_args_is_help=True)
-app.add_typer(audits, name="audit")
 
 
 @audits.command("release")

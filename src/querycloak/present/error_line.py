@@ -44,8 +44,8 @@ def _foreign_option(error: BaseException) -> str | None:
     name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if context is None or context.info_name not in METHODS or name not in options():
         return None
-    method, command = context.info_name, context.parent.info_name
-    return f"{name} does not go with {method}; querycloak {command} {method} --help shows what does"
+    method, command = context.info_name, context.parent.command_path
+    return f"{name} does not go with {method}; {command} {method} --help shows what does"
 
 
 @cache

@@ -1,0 +1,164 @@
+"""What a command shows besides its release: exit code, messages, files, their sizes, time. One user must not decide it.
+
+A command is run on a log without and with one odd user, and what can be seen from outside is compared. What the card
+lists as unprotected may differ: that the format was recognised, and that not too many rows were bad.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from querycloak.audits.user_rows import AOL_HEADER
+
+__all__ = ["ODD_USERS", "Channel", "Observed", "failure_channels", "observe"]
+
+_USERS = 400
+_LISTED = re.compile(r"rows are bad|format fits|one format|log-format|no row", re.IGNORECASE)
+_SLOWER, _SECONDS = 4.0, 5.0
+_LARGER = 1.5
+_SMALL_FILE = 4096
+
+
+class Completed(Protocol):
+    """What a command left behind."""
+
+    @property
+    def returncode(self) -> int:
+        """Its exit code."""
+        ...
+
+    @property
+    def stdout(self) -> str:
+        """What it printed."""
+        ...
+
+    @property
+    def stderr(self) -> str:
+        """What it said."""
+        ...
+
+
+Run = Callable[[Sequence[str]], Completed]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What anybody sees of a run who does not look into its tables."""
+
+    exit_code: int
+    messages: tuple[str, ...]
+    files: tuple[str, ...]
+    sizes: Mapping[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Something that differs between two runs; `listed` if cards say that it may."""
+
+    command: str
+    user: str
+    what: str
+    without: str
+    having: str
+    listed: bool
+
+
+def observe(run: Run, words: Sequence[str], out: Path) -> Observed:
+    """Run a command that writes below a folder; numbers in its messages are left out, as noise moves them."""
+    start = time.perf_counter()
+    done = run(words)
+    seconds = time.perf_counter() - start
+    files = sorted(path for path in out.rglob("*") if path.is_file()) if out.exists() else []
+    said = re.sub(r"\d[\d,.]*", "#", done.stderr).replace(str(out), "OUT")
+    return Observed(
+        done.returncode,
+        tuple(said.splitlines()),
+        tuple(str(path.relative_to(out)) for path in files),
+        {str(path.relative_to(out)): path.stat().st_size for path in files},
+        seconds,
+    )
+
+
+def failure_channels(
+    run: Run,
+    commands: Mapping[str, Callable[[Path, Path], Sequence[str]]],
+    folder: Path,
+    users: Mapping[str, Callable[[], Sequence[bytes]]] | None = None,
+) -> list[Channel]:
+    """Every difference that one odd user makes to any of the commands.
+
+    commands: for each name the words to run, given a log and a folder to write. users: ODD_USERS if not given.
+    """
+    found: list[Channel] = []
+    base = _rows()
+    for user, rows in (ODD_USERS if users is None else users).items():
+        logs = [folder / f"{user}-{side}.tsv".replace(" ", "-") for side in ("without", "having")]
+        for log, added in zip(logs, ([], rows()), strict=True):
+            log.write_bytes(b"\n".join([AOL_HEADER.encode(), *added, *base]) + b"\n")
+        for command, words in commands.items():
+            outs = [folder / f"out-{user}-{command}-{side}".replace(" ", "-") for side in ("without", "having")]
+            seen = [observe(run, words(log, out), out) for log, out in zip(logs, outs, strict=True)]
+            found += _differences(command, user, *seen)
+    return found
+
+
+def _differences(command: str, user: str, without: Observed, having: Observed) -> Iterator[Channel]:
+    listed = bool(_LISTED.search(" ".join((*having.messages, *without.messages))))
+
+    def channel(what: str, one: object, other: object) -> Channel:
+        return Channel(command, user, what, str(one), str(other), listed)
+
+    if without.exit_code != having.exit_code:
+        yield channel("exit code", without.exit_code, having.exit_code)
+    if without.messages != having.messages:
+        yield channel("messages", " / ".join(without.messages), " / ".join(having.messages))
+    if without.files != having.files:
+        yield channel("files", without.files, having.files)
+    for name in set(without.sizes) & set(having.sizes):
+        sizes = sorted((without.sizes[name], having.sizes[name]))
+        if sizes[1] > _SMALL_FILE and sizes[1] > _LARGER * sizes[0]:
+            yield channel("sizes", f"{name} {without.sizes[name]}", f"{name} {having.sizes[name]}")
+    times = sorted((without.seconds, having.seconds))
+    if times[1] > _SLOWER * times[0] and times[1] - times[0] > _SECONDS:
+        yield channel("time", f"{without.seconds:.1f} s", f"{having.seconds:.1f} s")
+
+
+def _rows() -> list[bytes]:
+    """A log of people who ask for a few things, some of them often."""
+    topics = ("weather", "tennis", "maps", "asthma", "hotels", "chess")
+    return [
+        _row(topics[user * place % len(topics)], f"u{user}", 60 * place, f"http://{place}.example/")
+        for user in range(_USERS)
+        for place in range(3)
+    ]
+
+
+def _row(text: str | bytes, user: str | bytes = b"odd", second: int = 0, url: str = "http://odd.example/") -> bytes:
+    texts = (each if isinstance(each, bytes) else each.encode() for each in (user, text))
+    at = f"2006-03-02 00:{second // 60:02}:{second % 60:02}"
+    return b"\t".join([*texts, at.encode(), b"1", url.encode()])
+
+
+ODD_USERS: Mapping[str, Callable[[], Sequence[bytes]]] = {
+    "megabytes of queries": lambda: [_row(f"{place} " + "x" * 2000, second=place % 3600) for place in range(2500)],
+    "words of 64 KiB": lambda: [_row(f"{place}" + "w" * 65_000, second=place) for place in range(8)],
+    "32,000 words": lambda: [_row(" ".join(["w"] * 32_000), second=place) for place in range(8)],
+    "rows of another format first": lambda: [
+        b'{"user_id": "odd", "query_id": "1", "user_query": "x", "timestamp": "2006-03-02T00:00:00Z"}',
+        b"00:00:00\todd\t[x]\t1 1\thttp://odd.example/",
+    ],
+    "magic bytes as a user": lambda: [
+        _row("x", user=magic, second=place)
+        for place, magic in enumerate(
+            (b"\x1f\x8b\x08", b"PAR1", b"BZh9", b"\x28\xb5\x2f\xfd", b"\xff\xfe", b"\xef\xbb\xbf")
+        )
+    ],
+    "control characters": lambda: [_row("a\x00b\x1fc\x1e0\x0b\x0c\x85", second=place) for place in range(3)],
+}
+"""For each kind of odd user its rows, which come first of all."""

@@ -1,0 +1,165 @@
+"""`audit method`: the library, the command, its JSON and exit codes; the page that shows how to plug in a mechanism."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from querycloak.audits import method_audit
+from querycloak.audits.mechanism import Outcomes
+from querycloak.audits.method_audit import audit_method
+from querycloak.audits.neighbour_logs import KINDS, NeighbourLogs
+from querycloak.audits.sampling_test import ceiling, epsilon_low, level
+from querycloak.errors import ParameterError
+from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.method import Method
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.semantic.method import Semantic
+from querycloak.privacy.chance.noise import Laplace
+from tests.commands import in_process
+from tests.conftest import FIXTURES
+from tests.unit.audits.broken_mechanisms import with_another_plan
+
+PAGE = Path(__file__).parents[3] / "docs" / "audits.md"
+POOL = str(FIXTURES / "pool.txt")
+ONE = ("--noise", "1", "--threshold", "5", "--per-user", "1")
+
+
+def test_the_ceiling() -> None:
+    """Golden: METHODS, section 7: 7.9 at 50,000 runs."""
+    assert round(ceiling(50_000, 10), 1) == 8.0
+    assert round(ceiling(50_000, 20), 1) == 7.9
+    assert level(20) == pytest.approx(1e-6 / 80)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.floats(0, 0.2))
+def test_the_bound_is_that_of_clopper_and_pearson(happened: int, other: int, delta: float) -> None:
+    low = beta.ppf(1e-7, happened, 301 - happened) if happened else 0.0
+    up = beta.ppf(1 - 1e-7, other + 1, 300 - other) if other < 300 else 1.0
+    expected = max(0.0, math.log((low - delta) / up)) if low > delta else 0.0
+    assert float(epsilon_low(happened, other, 300, delta, 1e-7)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_entries_of_one_name_are_added_up_and_lots_of_runs_follow_each_other() -> None:
+    one = Outcomes.of_numbers(a=[1, np.nan], b=[2, 3])
+    both = Outcomes.one_after_another([one, Outcomes.of_numbers(b=[5])])
+    assert both.runs == 3
+    np.testing.assert_array_equal(both.column("a"), [1, np.nan, np.nan])
+    np.testing.assert_array_equal(both.column("b"), [2, 3, 5])
+
+
+def test_the_kinds_of_neighbours() -> None:
+    found = {pair.name.split(":")[0] for pair in NeighbourLogs(Clicks(noise=1, threshold=5)).pairs()}
+    found |= {pair.name.split(":")[0] for pair in NeighbourLogs(Semantic(epsilon=2, domain="sport")).pairs()}
+    assert found == set(KINDS)
+    for pair in NeighbourLogs(Clicks(noise=1, threshold=5)).pairs():
+        assert pair.without != pair.having
+
+
+def test_replaced_queries_are_as_many_of_the_same_users() -> None:
+    for pair in NeighbourLogs(Semantic(epsilon=2, domain="disease|sport")).pairs():
+        sides = [[row.split("\t") for row in text.splitlines()] for text in (pair.without, pair.having)]
+        assert [(row[0], row[2]) for row in sides[0]] == [(row[0], row[2]) for row in sides[1]]
+
+
+@pytest.mark.parametrize(
+    ("method", "kinds"),
+    [
+        (Semantic(epsilon=2, domain="sport"), ["replaced"]),
+        (QueryPool(epsilon=2, pool=POOL, queries_per_user=1), ["lift", "accounts"]),
+    ],
+    ids=["semantic", "query-pool"],
+)
+def test_a_semantic_method_and_a_pool_pass(method: Method, kinds: list[str]) -> None:
+    with mock.patch.object(method_audit, "fresh_processes", return_value=[]):
+        found = audit_method(method, runs=400, seed=1, neighbours=kinds)
+    assert found.holds
+    assert found.exact
+
+
+def test_a_claim_is_refuted_and_nothing_fails() -> None:
+    paper = QueryPool(noise=1, threshold=10, pool=POOL, queries_per_user=1, clicks_per_user=1, variant="paper")
+    with mock.patch.object(method_audit, "fresh_processes", return_value=[]):
+        found = audit_method(paper, runs=1_000, seed=1, neighbours=["lift"])
+    assert found.refutes_claim
+    assert found.holds
+
+
+def test_the_command(tmp_path: Path) -> None:
+    with mock.patch.object(method_audit, "fresh_processes", return_value=[]):
+        words = (
+            "audit",
+            "method",
+            "clicks",
+            *ONE,
+            "--runs",
+            "400",
+            "--seed",
+            "1",
+            "--neighbours",
+            "own,shared,accounts",
+        )
+        done = in_process(*words, "--json", tmp=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        shown = json.loads(done.stdout)
+        assert list(shown) == ["method", "claimed", "proven", "measured", "pairs", "exact"]
+        assert list(shown["measured"]) == [
+            "epsilon", "delta", "runs", "confidence", "ceiling", "neighbours", "event",
+        ]  # fmt: skip
+        assert 0 <= shown["measured"]["epsilon"] <= shown["proven"]["epsilon"]
+        assert (
+            shown["measured"]["delta"] == shown["proven"]["delta"] or shown["measured"]["neighbours"][:8] == "accounts"
+        )
+        assert all(each["holds"] for each in shown["exact"])
+        assert json.loads(in_process(*words, "--json", tmp=tmp_path).stdout) == shown
+        told = in_process(*words, tmp=tmp_path)
+        assert "power" in told.stdout
+
+
+def test_more_than_is_proven_is_exit_code_4(tmp_path: Path) -> None:
+    whole = Clicks.__post_init__
+
+    def halved(method: Clicks) -> None:
+        whole(method)
+        with_another_plan(method, noise=Laplace(0.5))
+
+    with (
+        mock.patch.object(method_audit, "fresh_processes", return_value=[]),
+        mock.patch.object(Clicks, "__post_init__", halved),
+    ):
+        words = ("audit", "method", "clicks", *ONE, "--runs", "2000", "--seed", "1", "--neighbours", "shared")
+        done = in_process(*words, tmp=tmp_path)
+    assert done.returncode == 4
+    assert done.stderr.startswith("querycloak: clicks does not have the guarantee that is proven for it")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_promises_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="neither claims nor proves differential privacy"):
+        audit_method(KAnonymity(min_users=5))
+    done = in_process("audit", "method", "affinity", "--min-users", "5", tmp=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "querycloak audit release" in done.stderr
+    with pytest.raises(ParameterError, match="neighbours must be among own"):
+        audit_method(Clicks(noise=1, threshold=5), neighbours=["mine"])
+    with pytest.raises(ParameterError, match="runs must be"):
+        audit_method(Clicks(noise=1, threshold=5), runs=0)
+
+
+def test_a_measurement_of_opendp_plugs_in_as_the_page_says() -> None:
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(code) == 1
+    made: dict[str, object] = {"__name__": "page"}
+    exec(code[0], made)
+    assert not made["sound"].refuted  # type: ignore[attr-defined]
+    assert made["broken"].refuted  # type: ignore[attr-defined]

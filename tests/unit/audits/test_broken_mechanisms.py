@@ -1,0 +1,207 @@
+"""Every broken mechanism is caught by name, by the instrument that has the power; its sound sibling passes.
+
+Points with power (METHODS, section 7): one key per user, b = 1, K = 5; judged runs as stated beside each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from querycloak.audits.exact_test import ExactFinding, ExactTester
+from querycloak.audits.fresh_processes import fresh_processes
+from querycloak.audits.mechanism import Pair
+from querycloak.audits.method_mechanism import MethodMechanism
+from querycloak.audits.neighbour_logs import NeighbourLogs
+from querycloak.audits.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
+from querycloak.audits.sampling_test import SamplingFinding, SamplingTester
+from querycloak.methods.clicks.method import TABLE, Clicks
+from querycloak.methods.method import Method
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.prices.calibration import calibrate
+from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
+from querycloak.privacy.prices.weighted import GRID
+from tests.conftest import FIXTURES
+from tests.unit.audits import broken_mechanisms as broken
+
+POOL = str(FIXTURES / "pool.txt")
+HALVED, OFF_BY_ONE, OFF_BY_ONE_GAUSSIAN, FRESH = 460, 19_000, 8_600, 3_600
+"""Judged runs at which each fault is shown with a chance of .99 and more."""
+
+
+def laplace(kind: type[Clicks] = Clicks) -> Clicks:
+    return kind(noise=1, threshold=5, per_user=1)
+
+
+def gaussian() -> Clicks:
+    return Clicks(epsilon=1, delta=0.01, selection="gaussian", per_user=1)
+
+
+def pair_of(method: Method, kind: str, number: int = 0) -> Pair[str]:
+    return NeighbourLogs(method, [kind]).pairs()[number]
+
+
+def sampled(
+    method: Method, kind: str, judged: int, stated: Guarantee | None = None, number: int = 0
+) -> SamplingFinding:
+    with MethodMechanism(method, Randomness(seed=1)) as mechanism:  # no test fails by chance
+        tester = SamplingTester(2 * judged, pairs=1)
+        return tester.test(mechanism, pair_of(method, kind, number), stated or method.proven())[0]
+
+
+def exactly(mechanism: MethodMechanism, pair: Pair[str]) -> list[ExactFinding]:
+    with mechanism:
+        return [each for each in ExactTester().test(mechanism, pair, mechanism.method.proven()) if each.refuted]
+
+
+def test_the_points_have_power() -> None:
+    """Golden: METHODS, section 7, the judged runs at which the power is .99."""
+    one = price(Laplace(1), 5, 1)
+    normal = calibrate(1, 0.01, 1, law="gaussian")
+    loose = calibrate(1, 1e-3, 1, law="laplace")
+
+    def off_by_one(plan: HistogramPlan, judged: int) -> float:
+        stated = user_guarantee(plan.epsilon, plan.delta, "x")
+        return power_if_threshold_is_off_by_one(plan, 1, SamplingTester(2 * judged, 1), stated)
+
+    assert off_by_one(one, OFF_BY_ONE) > 0.99 > off_by_one(one, OFF_BY_ONE // 2)
+    assert off_by_one(normal, OFF_BY_ONE_GAUSSIAN) > 0.99 > off_by_one(normal, OFF_BY_ONE_GAUSSIAN // 2)
+    assert off_by_one(loose, 140_000) > 0.99 > off_by_one(loose, 70_000)
+    for keys, judged in ((1, HALVED), (8, 28_000), (16, 438_000)):
+        plan = price(Laplace(float(keys)), 40 * keys, keys)
+        tester = SamplingTester(2 * judged, 1)
+        assert power_if_noise_is_halved(plan, keys, tester, user_guarantee(1.0, plan.delta, "x")) > 0.99
+    tester = SamplingTester(2 * 16_000, 1)
+    tight = calibrate(1, 1e-3, 4, law="gaussian")
+    assert power_if_noise_is_halved(tight, 4, tester, user_guarantee(1.0, tight.delta, "x")) > 0.99
+
+
+def test_noise_halved() -> None:
+    assert not sampled(laplace(), "shared", HALVED).refuted
+    found = sampled(broken.with_another_plan(laplace(), noise=Laplace(0.5)), "shared", HALVED)
+    assert found.refuted
+    assert 1 < found.epsilon < 2
+
+
+def test_threshold_off_by_one() -> None:
+    assert not sampled(laplace(), "own", OFF_BY_ONE).refuted
+    found = sampled(broken.with_another_plan(laplace(), threshold=4), "own", OFF_BY_ONE)
+    assert found.refuted
+    assert found.happened[1] == 0
+
+
+def test_threshold_off_by_one_with_gaussian_noise() -> None:
+    sound = gaussian()
+    assert not sampled(sound, "own", OFF_BY_ONE_GAUSSIAN).refuted
+    off = broken.with_another_plan(gaussian(), threshold=sound.plans[TABLE].threshold - 1)
+    assert sampled(off, "own", OFF_BY_ONE_GAUSSIAN).refuted
+
+
+def test_fresh_noise_that_nobody_paid_for() -> None:
+    free = broken.with_another_plan(laplace(), fresh=Laplace(1))
+    found = sampled(free, "threshold", FRESH)
+    assert found.refuted
+    assert found.epsilon < 2
+    paid = Clicks(noise=1, threshold=5, per_user=1, two_draws=True)
+    assert not sampled(paid, "threshold", FRESH).refuted
+
+
+def test_filtering_before_bounding() -> None:
+    sound, filtering = laplace(), laplace(broken.FilterBeforeBounding)
+    pair = pair_of(sound, "lift")
+    assert exactly(MethodMechanism(sound), pair) == []
+    found = exactly(MethodMechanism(filtering), pair)
+    lifted = 10
+    # Golden: METHODS, section 2: an L1 change of 8M + 1, M queries lifted; ours has the user's first one, too.
+    assert {each.measure: each.value for each in found}["L1"] == 8 * lifted + 1
+    assert sampled(filtering, "lift", 200).refuted
+
+
+def test_a_delta_that_misses_the_boundary_value() -> None:
+    noise = Laplace(1)
+    missing = broken.with_another_delta(laplace(), noise.tail(6).up())
+    pair = pair_of(laplace(), "own")
+    assert exactly(MethodMechanism(laplace()), pair) == []
+    assert [each.measure for each in exactly(MethodMechanism(missing), pair)] == ["chance of own keys"]
+
+
+def test_a_greedy_set_union() -> None:
+    """Golden: METHODS, section 1, item 5: L2 = 70 where 1 is stated."""
+    mechanism = broken.GreedySetUnion(enough=100 * 181 + 1)
+    found = ExactTester().test(mechanism, broken.set_union_pair(), user_guarantee(1.0, None, "x"))
+    values = {each.measure: each.value for each in found if each.refuted}
+    assert list(values) == ["L2 squared"]
+    assert 70 < math.sqrt(values["L2 squared"]) / GRID < 71
+
+
+def test_seeded_noise() -> None:
+    assert [each.refuted for each in fresh_processes(laplace())] == [False]
+    assert [each.refuted for each in fresh_processes(laplace(broken.SeededNoise))] == [True]
+
+
+def rounds() -> Clicks:
+    return Clicks(epsilon=8, delta=1e-3, selection="rounds", per_user=400)
+
+
+def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
+    pair = broken.heavy_key_pair()
+    assert exactly(MethodMechanism(rounds()), pair) == []
+    with broken.scouts_skip_empty_buckets():
+        found = exactly(MethodMechanism(rounds()), pair)
+    assert {(each.step, each.measure) for each in found} == {
+        ("clicks: scout 2", "cells that somebody holds and that draw no noise")
+    }
+
+
+def test_weights_that_are_not_rounded_down() -> None:
+    def weighted() -> Clicks:
+        return Clicks(epsilon=2, delta=0.01, selection="weighted", per_user=3)
+
+    pair = pair_of(weighted(), "own", 2)
+    assert exactly(MethodMechanism(weighted()), pair) == []
+    with broken.weights_rounded_to_the_nearest():
+        found = exactly(MethodMechanism(weighted()), pair)
+    assert ("clicks: decision", "L2 squared", 3 * 148**2) in {(each.step, each.measure, each.value) for each in found}
+
+
+def test_a_reader_whose_columns_depend_on_the_first_row() -> None:
+    pair = pair_of(laplace(), "odd-rows")
+    assert exactly(MethodMechanism(laplace()), pair) == []
+    found = exactly(broken.ColumnsOfTheFirstRow(laplace()), pair)
+    assert {each.measure: each.value for each in found}["L1"] > 100
+
+
+def test_an_early_exit_that_depends_on_one_user() -> None:
+    assert not sampled(laplace(), "one-key", 200).refuted
+    found = sampled(laplace(broken.EarlyExit), "one-key", 200)
+    assert found.refuted
+    assert found.happened == (200, 0)
+
+
+def test_the_paper_of_the_query_pool_is_refuted() -> None:
+    paper = QueryPool(noise=1, threshold=10, pool=POOL, queries_per_user=1, clicks_per_user=1, variant="paper")
+    claimed = paper.claimed()
+    assert claimed is not None
+    found = sampled(paper, "lift", 500, claimed)
+    assert found.refuted
+    assert not sampled(QueryPool(epsilon=2, pool=POOL, queries_per_user=1), "lift", 500).refuted
+
+
+SOUND: dict[str, Callable[[], Method]] = {
+    "weighted": lambda: Clicks(epsilon=2, delta=0.01, selection="weighted", per_user=4),
+    "rounds": lambda: Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=4),
+    "auto": lambda: Clicks(epsilon=2, delta=0.01, per_user="auto", selection="laplace"),
+    "paper": lambda: Clicks(noise=1, threshold=8, variant="paper"),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_methods_pass(name: str) -> None:
+    method = SOUND[name]()
+    assert not sampled(method, "threshold", 1_000).refuted
+    assert exactly(MethodMechanism(method), pair_of(method, "own", 1)) == []

@@ -1,0 +1,71 @@
+"""One odd user decides neither exit code nor messages nor files, beyond what cards list as unprotected."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from querycloak.audits.failure_channels import ODD_USERS, Channel, failure_channels
+from tests.commands import in_process
+
+Command = Callable[[Path, Path], Sequence[str]]
+SURE = {"time", "sizes"}
+"""What is reported, and not held to here: no test fails because a machine is busy or noise is large."""
+
+
+def release(method: str, *options: str) -> Command:
+    return lambda log, out: ["release", method, str(log), "--out", str(out), *options]
+
+
+COMMANDS: dict[str, Command] = {
+    "clicks": release("clicks", "--epsilon", "4", "--delta", "1e-3", "--selection", "gaussian"),
+    "rounds": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "rounds"),
+    "auto": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--per-user", "auto"),
+    "sessions": release("sessions", "--epsilon", "8", "--delta", "1e-3"),
+    "query-pool": release("query-pool", "--epsilon", "8"),
+    "optimal": release("optimal", "--epsilon", "8", "--delta", "1e-3"),
+    "semantic": release("semantic", "--epsilon", "8", "--domain", "sport"),
+    "k-anonymity": release("k-anonymity", "--min-users", "5"),
+    "affinity": release("affinity", "--min-users", "5"),
+    "generalize": release("generalize", "--min-users", "5"),
+}
+FAST = ("clicks", "k-anonymity")
+
+
+def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return in_process(*words)
+
+
+def unlisted(found: Sequence[Channel]) -> list[Channel]:
+    return [each for each in found if not each.listed and each.what not in SURE]
+
+
+@pytest.mark.parametrize("user", ODD_USERS)
+def test_one_odd_user_does_not_decide_what_a_release_shows(user: str, tmp_path: Path) -> None:
+    commands = {name: COMMANDS[name] for name in FAST}
+    assert unlisted(failure_channels(run, commands, tmp_path, {user: ODD_USERS[user]})) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in FAST])
+def test_nor_with_any_other_method(command: str, tmp_path: Path) -> None:
+    assert unlisted(failure_channels(run, {command: COMMANDS[command]}, tmp_path)) == []
+
+
+def test_a_command_that_tells_is_found(tmp_path: Path) -> None:
+    """A reader that fails on long words, and one that leaves a file behind."""
+
+    def telling(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        longest = max(map(len, Path(words[0]).read_bytes().split()))
+        Path(words[1]).mkdir()
+        if longest > 60_000:
+            (Path(words[1]) / "long.txt").write_text("long")
+        return subprocess.CompletedProcess(words, int(longest > 60_000), "", "failed" * (longest > 60_000))
+
+    users = {"words of 64 KiB": ODD_USERS["words of 64 KiB"]}
+    found = failure_channels(telling, {"reader": lambda log, out: [str(log), str(out)]}, tmp_path, users)
+    assert {each.what for each in found} == {"exit code", "messages", "files"}
+    assert not any(each.listed for each in found)
