@@ -33,6 +33,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
     return OneSpark(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What Spark would only repeat is slow there: markers.same_on_spark says why."""
+    for item in items:
+        if item.get_closest_marker("same_on_spark") and "spark" in item.name:
+            item.add_marker("slow")
+
+
 def require_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         reason = "no Java for Spark; install Java 17 or newer"

@@ -46,6 +46,7 @@ def log_of(searches: list[oracles.Search], path: Path, engine: Engine, **choices
     return read(write(path / "log.tsv", aol(rows)), engine=engine, choices=Choices(**choices))
 
 
+@pytest.mark.same_on_spark
 @pytest.mark.parametrize(("seed", "least"), [(1, 2), (2, 3), (3, 5)])
 def test_concepts_and_weights_are_the_definition_s(seed: int, least: int, engine: Engine, tmp_path: Path) -> None:
     searches = random_searches(seed, 300)
@@ -58,6 +59,7 @@ def test_concepts_and_weights_are_the_definition_s(seed: int, least: int, engine
     assert {len(name.split()) for name in weights} == {1, 2, 3}
 
 
+@pytest.mark.same_on_spark
 @pytest.mark.parametrize(
     ("seed", "theta", "least", "word_users"), [(1, 0.9, 2, 2), (2, 0.8, 3, 2), (3, 0.7, 4, 3), (4, 1.0, 3, 6)]
 )
@@ -86,6 +88,7 @@ def released(method: Affinity, log: SearchLog) -> Counter[str]:
     return Counter(method.release(log).table("log")["query"].to_pylist())
 
 
+@pytest.mark.same_on_spark
 def test_searches_of_what_passes_come_out_under_fresh_names(engine: Engine, tmp_path: Path) -> None:
     searches = random_searches(7, 250)
     log = log_of(searches, tmp_path, engine)
@@ -109,12 +112,14 @@ VISA = [(f"u{i}", "visa") for i in range(30)]
 SECRET = ("victim", "123xyz visa")
 
 
+@pytest.mark.same_on_spark
 def test_a_card_number_beside_a_frequent_word_does_not_come_out(engine: Engine, tmp_path: Path) -> None:
     """Carpineto and Romano, section 5: its concepts are those of visa, but the number is one user's."""
     log = log_of([*VISA, SECRET], tmp_path, engine)
     assert released(Affinity(min_users=10, concept_users=5), log) == {"visa": 30}
 
 
+@pytest.mark.same_on_spark
 def test_two_accounts_bring_a_card_number_out_unless_words_need_more_users(engine: Engine, tmp_path: Path) -> None:
     """Carpineto and Romano, section 5: the second account asks for the number by itself."""
     log = log_of([*VISA, SECRET, ("accomplice", "123xyz")], tmp_path, engine)
@@ -124,6 +129,7 @@ def test_two_accounts_bring_a_card_number_out_unless_words_need_more_users(engin
     assert released(Affinity(min_users=10, concept_users=5), log) == {"visa": 30}
 
 
+@pytest.mark.same_on_spark
 def test_who_saw_a_friend_type_it_finds_the_friend(engine: Engine, tmp_path: Path) -> None:
     """The observed friend: a query of one user comes out, and the card says so."""
     cases = [(f"u{i}", "cell phone case") for i in range(20)]
@@ -136,6 +142,7 @@ def test_who_saw_a_friend_type_it_finds_the_friend(engine: Engine, tmp_path: Pat
     assert any("whoever saw it typed finds all else" in each for each in method.proven().unprotected)
 
 
+@pytest.mark.same_on_spark
 def test_a_log_without_concepts_says_which_threshold_emptied_it(engine: Engine, tmp_path: Path) -> None:
     log = log_of([(f"u{i}", f"word{i} of the") for i in range(5)], tmp_path, engine)
     with pytest.raises(

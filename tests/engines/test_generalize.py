@@ -29,6 +29,7 @@ def rows() -> list[Row]:
     return [(f"u{next(users)}", "12:00:00", query, "", "") for query, count in ASKED.items() for _ in range(count)]
 
 
+@pytest.mark.same_on_spark
 def test_concepts_of_k_users_come_out(engine: Engine, tmp_path: Path) -> None:
     log = read(write(tmp_path / "log.tsv", aol(rows())), engine=engine)
     table = Generalize(min_users=4).release(log).table("log")

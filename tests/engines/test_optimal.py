@@ -44,6 +44,7 @@ def opened(engine: Engine, folder: Path, rows: list[Row]) -> SearchLog:
     return read(write(folder / "log.tsv", aol(rows)), engine=engine)
 
 
+@pytest.mark.same_on_spark
 def test_the_three_tables_count_what_the_note_says(engine: Engine, tmp_path: Path) -> None:
     """optimal.md, default variant, steps 1 and 2: first three pairs each, links of the first two released ones."""
     held = {"u1": "aab", "u2": "abc", "u3": "abcd", "u4": "dcba", "u5": "ax", "u6": "yz"}
@@ -59,6 +60,7 @@ def test_the_three_tables_count_what_the_note_says(engine: Engine, tmp_path: Pat
     assert list(found) == [(0, 1, 3)]
 
 
+@pytest.mark.same_on_spark
 def test_nobody_changes_what_another_user_adds(engine: Engine, tmp_path: Path) -> None:
     """One more user moves at most l pairs, one bin and m(m-1)/2 links by one each, given the same released pairs."""
     few = {f"u{i}": names for i, names in enumerate(["abc", "abc", "bca", "acb", "cab", "ab", "bc"])}
@@ -110,6 +112,7 @@ def test_after_the_tables_nothing_reads_the_log(
     assert not {name for name in table["user"].to_pylist() if name.startswith("u")}
 
 
+@pytest.mark.same_on_spark
 def test_the_paper_variant_counts_clicks_and_drops_pairs_of_one_user(engine: Engine, tmp_path: Path) -> None:
     log = opened(engine, tmp_path, holding({"u1": "aaabx", "u2": "ab", "u3": "yyb"}))
     held = of_log(log)

@@ -89,6 +89,7 @@ def minutes(clock: str) -> int:
     return 60 * int(clock[:2]) + int(clock[3:5])
 
 
+@pytest.mark.same_on_spark
 def test_users_add_what_the_proof_note_says(engine: Engine, tmp_path: Path) -> None:
     rows = some_rows(seed=1)
     urls = {"http://1.example/"}
@@ -109,6 +110,7 @@ def test_users_add_what_the_proof_note_says(engine: Engine, tmp_path: Path) -> N
     assert max(map(len, transitions.values())) == max(map(len, clicks.values())) == 2
 
 
+@pytest.mark.same_on_spark
 def test_a_user_more_adds_no_more_than_the_bounds_and_changes_nobody_else(engine: Engine, tmp_path: Path) -> None:
     rows = some_rows(seed=2)
     newcomer = [("new", t, q, r, a) for _, t, q, r, a in some_rows(seed=3)]
@@ -177,6 +179,7 @@ def test_every_public_key_has_its_own_law(
             assert abs(seen[count, place] - draws * chance) < 6 * sqrt(draws * chance * (1 - chance)), (count, place)
 
 
+@pytest.mark.same_on_spark
 def test_rows_that_nobody_asked_for_may_come_out_and_no_others(engine: Engine, tmp_path: Path) -> None:
     """What may come out is the pool's, whoever is in the log: query_pool.md, pure epsilon."""
     pool = listed(tmp_path / "pool", (f"public {i}" for i in range(2000)))
@@ -232,6 +235,7 @@ def counts_of(engine: Engine, table: Any) -> Counter[str]:
     return Counter({row["query"]: row["n"] for row in counted})
 
 
+@pytest.mark.same_on_spark
 @pytest.mark.parametrize("lifted", [1, 6])
 def test_one_user_moves_the_papers_counts_by_eight_for_each_query_lifted(
     engine: Engine, tmp_path: Path, lifted: int
@@ -247,6 +251,7 @@ def test_one_user_moves_the_papers_counts_by_eight_for_each_query_lifted(
     assert moved == {"paper": 8 * lifted + 1, "default": 1}
 
 
+@pytest.mark.same_on_spark
 def test_one_user_alone_makes_the_paper_show_what_it_could_not(engine: Engine, tmp_path: Path) -> None:
     """query_pool.md, counterexamples (b) and (c): an output that is possible from one neighbour only."""
     others = [
@@ -279,6 +284,7 @@ def test_the_paper_drops_what_is_rare_or_has_a_term_of_one_user(engine: Engine, 
     assert counts_of(engine, pooling.queries()) == {"weather": 5}
 
 
+@pytest.mark.same_on_spark
 def test_what_many_ask_comes_out(engine: Engine, tmp_path: Path) -> None:
     rows = [
         (f"u{i}", f"12:0{j}:00", query, "1", f"http://{j}.example/?id={i}")

@@ -62,6 +62,7 @@ def released(method: Semantic, log: SearchLog, **more: Any) -> list[dict[str, An
     return found
 
 
+@pytest.mark.same_on_spark
 def test_same_users_as_many_queries_other_words(engine: Engine, tmp_path: Path) -> None:
     nouns = wordnet()
     sports = {nouns.shown(int(each)) for each in nouns.descendants(nouns.concept("sport"))}
@@ -77,6 +78,7 @@ def test_same_users_as_many_queries_other_words(engine: Engine, tmp_path: Path) 
     assert not again & {row["user"] for row in found}
 
 
+@pytest.mark.same_on_spark
 def test_domains_by_topic_keep_the_topic_of_every_query(engine: Engine, tmp_path: Path) -> None:
     nouns = wordnet()
     topics = topics_of(nouns, topic_concepts(nouns, "disease|sport"))
@@ -97,6 +99,7 @@ def test_a_search_with_many_clicks_is_one_query(engine: Engine, tmp_path: Path) 
     assert len(released(Semantic(epsilon=1, domain="sport"), opened(engine, tmp_path, clicks))) == 1
 
 
+@pytest.mark.same_on_spark
 def test_times_as_asked(engine: Engine, tmp_path: Path) -> None:
     log = opened(engine, tmp_path, rows(2))
     for times, wanted in (("keep", {"10:00", "11:00", "11:01"}), ("hour", {"10:00", "11:00"}), ("day", {"00:00"})):
@@ -251,6 +254,7 @@ def test_shares_of_the_budget_add_up_to_no_more_than_it(
 # A taxonomy of one's own
 
 
+@pytest.mark.same_on_spark
 def test_a_shops_categories_end_to_end(engine: Engine, tmp_path: Path) -> None:
     write(tmp_path / "shop.csv", SHOP)
     asked = ["red shovel", "blades", "saucepans", "unknown thing"]
