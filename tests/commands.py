@@ -15,13 +15,15 @@ from querycloak.present.running import run
 from tests.message_law import not_options_of
 
 Done = subprocess.CompletedProcess[str]
+PATIENCE = 1800
+"""Seconds after which a command hangs: many, for no test may fail because a machine is busy."""
 
 
 def querycloak(*arguments: str | Path, tmp: Path | None = None, **environment: str) -> Done:
     """Run a command in a process of its own; `tmp` is where its private folder goes."""
     command = [sys.executable, "-m", "querycloak", *map(str, arguments)]
     settings = {**os.environ, **_settings(tmp, environment)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=settings, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=settings, timeout=PATIENCE)
 
 
 def in_process(*arguments: str | Path, tmp: Path | None = None, **environment: str) -> Done:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.releases.loading import load
+from tests.commands import PATIENCE
 from tests.logs import write
 from tests.pages import ROOT, examples
 
@@ -37,7 +38,13 @@ class Reader:
         rest = words[2:] if words[0] == "pip" else words[1:]
         command = [sys.executable, *programs[words[0]], *rest]
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=300
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tests.commands import PATIENCE
 from tests.pages import ROOT
 
 OFFLINE = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation")
@@ -22,7 +23,9 @@ def run(folder: Path, *words: str | Path) -> str:
     """Run Python in another folder, from which only what was installed is found."""
     settings = {**os.environ, "PYTHONPATH": str(folder.parent / "installed"), "QUERYCLOAK_TMP": str(folder)}
     command = [sys.executable, *map(str, words)]
-    done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
