@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import EngineError
-from tests.commands import in_process, querycloak
+from tests.commands import PATIENCE, in_process, querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
 KEYS = [
@@ -187,7 +187,7 @@ def test_interrupted_while_reading(tmp_path: Path, tmp: Path, way: signal.Signal
         time.sleep(0.05)
     time.sleep(0.7)
     process.send_signal(way)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (130, "")
     assert err == ENDED
     assert list(tmp.iterdir()) == []
@@ -237,7 +237,7 @@ def piped(command: list[str], lines: int) -> tuple[int, str]:
         assert process.stdout.readline()
     process.stdout.close()
     told = process.stderr.read()
-    return process.wait(timeout=60), told
+    return process.wait(timeout=PATIENCE), told
 
 
 @pytest.mark.parametrize("lines", [0, 1])
@@ -261,7 +261,7 @@ def test_a_mistake_told_to_nobody_keeps_its_exit_code() -> None:
     process = subprocess.Popen([sys.executable, "-m", "querycloak", "inspect", "nowhere"], stderr=subprocess.PIPE)
     assert process.stderr is not None
     process.stderr.close()
-    assert process.wait(timeout=60) == 2
+    assert process.wait(timeout=PATIENCE) == 2
 
 
 def test_what_a_killed_run_left_behind_is_removed_by_the_next(log: Path, tmp: Path) -> None:
