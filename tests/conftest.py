@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ FIXTURES = Path(__file__).parent / "fixtures"
 # No test fails because a machine is busy.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+# A shell starts background jobs deaf to Ctrl-C, and so would be the tests that press it, and the processes they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
