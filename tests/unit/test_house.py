@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
     "sentence", "errors", "fault", "locked_folder", "privacy", "engines", "words", "logs", "synthetic", "releases",
-    "methods", "utility", "audits", "contract", "experiments", "present",
+    "methods", "utility", "audits", "contract", "experiments", "pages", "present",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 

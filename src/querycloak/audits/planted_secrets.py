@@ -36,7 +36,7 @@ class PlantedSecrets:
         """Each kind, and all of them together."""
         if knowledge.truth is None:
             return
-        secrets = _secrets(knowledge.truth, normalised=knowledge.train.source.choices.normalise)
+        secrets = secrets_of(knowledge.truth, normalised=knowledge.train.source.choices.normalise)
         texts = pc.unique(secrets["query"].combine_chunks())
         out = np.zeros(len(texts), np.bool_)
         for released in release.texts():
@@ -51,7 +51,7 @@ class PlantedSecrets:
             yield Finding.of(kind, main, control, 0.0)
 
 
-def _secrets(truth: Path, *, normalised: bool) -> pa.Table:
+def secrets_of(truth: Path, *, normalised: bool) -> pa.Table:
     """user, query and kind of every secret, each of a user's once, its text as the log's texts are."""
     try:
         table = pq.read_table(truth / "sensitive.parquet", columns=["user", "query", "kind"])

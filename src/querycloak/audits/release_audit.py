@@ -77,17 +77,25 @@ def audit_release(
     )
     for release in attacked:
         _check_origin(release, train)
-    rows, alarms, done = [], [], 0
-    steps = len(chosen) * (len(attacked) + 3 * baselines)
+    rows: list[dict[str, Any]] = []
+    alarms: list[str] = []
+    done, steps = 0, len(chosen) * (len(attacked) + 3 * baselines)
     for release in _beside(knowledge, attacked) if baselines else attacked:
         for attack in chosen:
             if on_step is not None:
                 on_step(f"{attack.name}, {release.name}", done / steps)
             done += 1
-            for finding in _findings(attack, release, knowledge):
-                rows.append(_row(release, attack.name, finding))
-                alarms += [finding.alarm] if finding.alarm else []
+            found = attacked_by(attack, release, knowledge)
+            rows += found.rows
+            alarms += found.alarms
     return ReleaseAudit(tuple(rows), tuple(alarms))
+
+
+def attacked_by(attack: Attack, release: Attacked, knowledge: Knowledge) -> ReleaseAudit:
+    """What one attack finds in one release."""
+    findings = list(_findings(attack, release, knowledge))
+    alarms = tuple(finding.alarm for finding in findings if finding.alarm)
+    return ReleaseAudit(tuple(row_of(release, attack.name, finding) for finding in findings), alarms)
 
 
 def _beside(knowledge: Knowledge, attacked: Iterable[Attacked]) -> Iterator[Attacked]:
@@ -100,7 +108,8 @@ def _findings(attack: Attack, release: Attacked, knowledge: Knowledge) -> Iterab
     return attack.run(release, knowledge) if why is None else [Finding.missing(why)]
 
 
-def _row(release: Attacked, attack: str, finding: Finding) -> dict[str, Any]:
+def row_of(release: Attacked, attack: str, finding: Finding) -> dict[str, Any]:
+    """A finding as a row."""
     told = {each.name: getattr(finding, each.name) for each in fields(finding) if each.name != "alarm"}
     whole = {"release": release.name, "digest": release.digest, "attack": attack, **told}
     return {name: whole[name] for name in COLUMNS}

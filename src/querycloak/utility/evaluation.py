@@ -72,7 +72,8 @@ def evaluate(
     with ExitStack() as stack:
         ours = train if isinstance(train, SearchLog) else stack.enter_context(read(train))
         theirs = test.on(ours.engine) if isinstance(test, SearchLog) else read(test, engine=ours.engine)
-        return Evaluation(tuple(_evaluated(ours, theirs, released, chosen, on_step or (lambda *_: None))))
+        found = evaluated_tasks(ours, theirs, released, chosen, on_step or (lambda *_: None))
+        return Evaluation(tuple(row for _, rows in found for row in rows))
 
 
 def _task(given: str | Task) -> Task:
@@ -105,9 +106,10 @@ def _under_one_name_each(released: Sequence[Released]) -> list[Released]:
     return found
 
 
-def _evaluated(
+def evaluated_tasks(
     train: SearchLog, test: SearchLog, released: Sequence[Released], tasks: Sequence[Task], on_step: OnStep
-) -> Iterator[Row]:
+) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of one task after the other, with its name."""
     on_step("reading", 0.0)
     for log in (train, test):
         log.stage()
@@ -121,8 +123,7 @@ def _evaluated(
     for number, task in enumerate(tasks):
         on_step(task.name, number / len(tasks))
         rows = list(_rows(task, logs))
-        yield from rows
-        yield from rows_of_repeats(rows, releases)
+        yield task.name, [*rows, *rows_of_repeats(rows, releases)]
 
 
 def _rows(task: Task, logs: Logs) -> Iterator[Row]:
@@ -139,7 +140,7 @@ def _rows(task: Task, logs: Logs) -> Iterator[Row]:
         scores, figures = _scored(prepared, subject)
         original = original or scores
         yield from rows_of(about, scores, original, logs.test_users)
-        yield from (_figure_row(about, figure) for figure in figures)
+        yield from (figure_row(about, figure) for figure in figures)
 
 
 def _scored(prepared: Prepared, subject: Subject) -> tuple[list[CaseScores], list[Figure]]:
@@ -153,7 +154,8 @@ def _scored(prepared: Prepared, subject: Subject) -> tuple[list[CaseScores], lis
     return scores, figures
 
 
-def _figure_row(about: About, figure: Figure) -> Row:
+def figure_row(about: About, figure: Figure) -> Row:
+    """A figure that is already whole, as a row."""
     return replace(
         about.row(figure.measure.name, figure.slice, figure.reading),
         value=figure.value, low=figure.low, high=figure.high,

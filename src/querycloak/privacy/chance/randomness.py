@@ -262,6 +262,11 @@ def _popcount(block: bytes) -> int:
     return int(np.bitwise_count(np.frombuffer(padded, dtype=np.uint64)).sum(dtype=np.int64))
 
 
+def fresh_seed() -> int:
+    """A seed that nobody knows, for whoever has to draw the same numbers twice and keeps it to themselves."""
+    return int.from_bytes(os.urandom(6), "little")
+
+
 def _seeded_bytes(seed: int) -> Callable[[int], bytes]:
     stream = np.random.Generator(np.random.Philox(seed))
     return stream.bytes

@@ -1,0 +1,77 @@
+"""A page as one file: templates filled, style inside, no script, nothing fetched; the browser is told so, too."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from querycloak.errors import ResourceError
+from querycloak.pages import palette
+from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+"""What a browser may load for a page: nothing."""
+
+
+@cache
+def environment() -> Environment:
+    """Where templates are found and filled; every value is escaped, and a name that is not given is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "text": shown_text,
+        "number": shown_number,
+        "share": shown_share,
+        "duration": shown_time,
+    }
+    made.globals["interval"] = shown_interval
+    return made
+
+
+def render(template: str, *, title: str, private: bool, **values: Any) -> str:
+    """A template of a page (one that extends `page.html`) filled with values.
+
+    title: of the window. private: whether the page says that it is not for publication.
+    """
+    return environment().get_template(template).render(
+        title=title,
+        private=private,
+        policy=POLICY,
+        style=environment().get_template("theme.css").render(
+            light=palette.variables(dark=False), dark=palette.variables(dark=True)
+        ),
+        **values,
+    )  # fmt: skip
+
+
+def write_page(page: str, path: Path, *, private: bool) -> Path:
+    """Write a page, whole or not at all; what is private can be read by its owner alone."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    problem = ""
+    try:
+        mode = 0o600 if private else 0o644
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(page.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        problem = os.strerror(error.errno or 0).lower()
+    finally:
+        beside.unlink(missing_ok=True)
+    if problem:
+        raise ResourceError(f"no page can be written into {str(path.absolute().parent)!r}: {problem}; name another")
+    return path

@@ -1,0 +1,65 @@
+"""The colours of all pages and pictures, for light and dark: safe for colour-blind readers, and never alone.
+
+Okabe and Ito's set (Color Universal Design, 2008), some of them darker or lighter so that each stands out from the
+page by 3 to 1 at least, and text by 4.5 to 1 (WCAG 2.2, 1.4.3 and 1.4.11); a test computes it. Whatever a colour says,
+a shape, a label or a word says too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Colour(NamedTuple):
+    """One colour: as it is on a light page, and on a dark one."""
+
+    light: str
+    dark: str
+
+
+SURFACES = {
+    "paper": Colour("#fbfaf7", "#16181b"),
+    "panel": Colour("#f3f1ea", "#1f2226"),
+}
+"""What everything else stands on."""
+INKS = {
+    "ink": Colour("#1d1f23", "#eceae4"),
+    "soft": Colour("#55585f", "#b3b1ab"),
+    "link": Colour("#0b5a8c", "#7cc0ea"),
+    "alarm": Colour("#a33a00", "#ff9d66"),
+}
+"""What is read."""
+SERIES = {
+    "blue": Colour("#0072b2", "#56b4e9"),
+    "vermilion": Colour("#c94f00", "#f08a4b"),
+    "green": Colour("#00795a", "#35c79b"),
+    "purple": Colour("#a8527f", "#d99abf"),
+    "orange": Colour("#a86f00", "#e69f00"),
+    "grey": Colour("#6b6e75", "#a3a29d"),
+}
+"""What stands for something in a picture."""
+LINES = {"rule": Colour("#d9d5ca", "#3a3d42"), "faint": Colour("#e8e5dc", "#2a2d31")}
+"""Lines that only part or guide: nothing is lost if nobody sees them."""
+COLOURS: dict[str, Colour] = {**SURFACES, **INKS, **SERIES, **LINES}
+
+
+def light(name: str) -> str:
+    """A colour as pictures are drawn with it; `charts.inline` makes it follow the page."""
+    return COLOURS[name].light
+
+
+def variables(*, dark: bool) -> str:
+    """The colours as CSS variables."""
+    return " ".join(f"--{name}: {colour.dark if dark else colour.light};" for name, colour in COLOURS.items())
+
+
+def contrast(one: str, other: str) -> float:
+    """How far two colours are apart, as WCAG 2.2 computes it: from 1 to 21."""
+    first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (first + 0.05) / (second + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,57 @@
+"""What pages show of texts and numbers that come from elsewhere.
+
+Templates escape everything (`layout.render`); only what `charts` draws is markup. A text of a log may also hold
+characters that nobody sees and that turn the line around: these become visible, and a long text is cut.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+MOST_CHARACTERS = 80
+NOTHING = "\u2013"
+"""What stands where there is no number."""
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def shown_text(text: object, most: int = MOST_CHARACTERS) -> str:
+    """A text as it may stand on a page; characters that control others become U+FFFD."""
+    whole = "".join("\ufffd" if unicodedata.category(each) in _UNSEEN else each for each in str(text))
+    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+
+
+def shown_number(value: float | None) -> str:
+    """A number in four digits; a dash where there is none."""
+    if value is None:
+        return NOTHING
+    if float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def shown_share(value: float | None) -> str:
+    """A share in per cent: whole ones from ten on, and never 0 or 100 where it is neither."""
+    if value is None:
+        return NOTHING
+    percent = 100 * value
+    if 0 < percent < 0.1:
+        return "< 0.1 %"
+    if 99.9 < percent < 100:
+        return "> 99.9 %"
+    digits = 0 if (abs(percent) >= 10 and percent < 99) or percent in (0, 100) else 1
+    return f"{percent:.{digits}f} %"
+
+
+def shown_interval(low: float | None, high: float | None) -> str:
+    """Both ends of an interval of shares."""
+    if low is None or high is None:
+        return ""
+    return f"{shown_share(low).removesuffix(' %')} to {shown_share(high)}"
+
+
+def shown_time(seconds: float) -> str:
+    """A duration in words."""
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,120 @@
+"""The base of all pages: nothing fetched, nothing run, every text escaped, colours that everybody can tell apart."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from querycloak.errors import ResourceError
+from querycloak.pages import palette
+from querycloak.pages.charts import NARROW, WIDE, Picture, themed
+from querycloak.pages.layout import environment, render, write_page
+from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time
+
+NASTY = "<script>alert(1)</script>\"'&"
+
+
+def picture(name: str = "one") -> Picture:
+    import altair as alt
+
+    def draw(width: int) -> Any:
+        data = alt.Data(values=[{"x": 1, "label": NASTY}])
+        points = alt.Chart(data).mark_text(color=palette.light("blue")).encode(x="x:Q", text="label:N")
+        return themed(points.properties(width=width - 200, height=80))
+
+    return Picture(name, f"A title {NASTY}", f"A description {NASTY}", draw)
+
+
+def test_a_page_is_one_file_that_loads_and_runs_nothing() -> None:
+    page = render("page.html", title=NASTY, private=True)
+    assert "default-src 'none'" in page.replace("&#39;", "'")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "PRIVATE" in page
+    assert not re.findall(r"https?://", page)
+    assert "PRIVATE" not in render("page.html", title="public", private=False)
+
+
+def test_a_picture_is_named_escaped_and_in_the_colours_of_the_page() -> None:
+    drawn = picture().markup()
+    assert drawn.count("<svg") == drawn.count('role="img"') == 2
+    assert f"A title {NASTY}" not in drawn
+    assert "<script" not in drawn
+    assert 'fill="var(--blue)"' in drawn
+    assert not re.findall(r'"#[0-9a-f]{3,6}"', drawn)
+    assert not re.findall(r"(?:href|src)=", drawn)
+    identities = re.findall(r' id="([^"]+)"', picture("one").markup() + picture("two").markup())
+    assert len(identities) == len(set(identities)) >= 8
+    named = re.findall(r'aria-labelledby="(\S+) (\S+)"', drawn)
+    assert all(each in identities for pair in named for each in pair)
+    widths = [float(each) for each in re.findall(r'viewBox="0 0 ([\d.]+)', drawn)]
+    assert widths[0] <= WIDE + 5
+    assert widths[1] <= NARROW + 5
+
+
+def test_a_picture_is_markup_in_a_template_and_a_text_is_not() -> None:
+    template = environment().from_string("{{ picture }}|{{ text | text }}")
+    drawn, text = template.render(picture=picture(), text=NASTY).split("|")
+    assert drawn.startswith("<svg")
+    assert text == "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;"
+
+
+def test_a_name_that_is_not_given_is_an_error() -> None:
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ misspelt }}").render()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_stand_out_from_the_page(dark: bool) -> None:
+    for surface in palette.SURFACES.values():
+        for name, colour in palette.INKS.items():
+            assert palette.contrast(colour[dark], surface[dark]) >= 4.5, name
+        for name, colour in palette.SERIES.items():
+            assert palette.contrast(colour[dark], surface[dark]) >= 3, name
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    """The two ends of the definition, and the grey that is known to pass at 4.5 on white (WebAIM)."""
+    assert palette.contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert palette.contrast("#777777", "#777777") == pytest.approx(1)
+    assert palette.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+
+
+def test_colours_are_told_apart_by_their_light_value() -> None:
+    """Variables are found by it in a picture."""
+    assert len({colour.light for colour in palette.COLOURS.values()}) == len(palette.COLOURS)
+
+
+def test_texts_cannot_turn_the_line_around_or_hide() -> None:
+    assert shown_text("a\u202eb\x00c\nd\u200be") == "a\ufffdb\ufffdc\ufffdd\ufffde"
+    assert shown_text("x" * 100, 10) == "x" * 9 + "…"
+    assert shown_text("Zürich 東京") == "Zürich 東京"
+
+
+def test_numbers_are_shown_as_people_read_them() -> None:
+    assert [shown_number(each) for each in (None, 3.0, 1234567, 0.000123456, 1234.5)] == [
+        "–", "3", "1,234,567", "0.0001235", "1,234",
+    ]  # fmt: skip
+    assert [shown_share(each) for each in (None, 0, 0.0004, 0.056, 0.123, 0.999, 0.9996, 1)] == [
+        "–", "0 %", "< 0.1 %", "5.6 %", "12 %", "99.9 %", "> 99.9 %", "100 %",
+    ]  # fmt: skip
+    assert shown_interval(0.1, 0.25) == "10 to 25 %"
+    assert shown_interval(None, 0.25) == ""
+    assert [shown_time(each) for each in (0.2, 89, 600, 7200)] == ["1 s", "89 s", "10 min", "2.0 h"]
+
+
+def test_a_page_is_written_whole_and_private(tmp_path: Path) -> None:
+    os.umask(0o022)
+    path = write_page("<p>", tmp_path / "index.html", private=True)
+    assert path.read_text() == "<p>"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert write_page("<b>", path, private=False).read_text() == "<b>"
+    assert [each.name for each in tmp_path.iterdir()] == ["index.html"]
+    with pytest.raises(ResourceError, match="no page can be written into"):
+        write_page("x", tmp_path / "none" / "index.html", private=True)
