@@ -22,6 +22,8 @@ POOL = ("weather", "maps", "news", "tennis", "hotels", "games", "music", "movies
 def methods(pool: str) -> dict[str, Method]:
     """One of each kind, at points with power."""
     return {
+        "queries laplace": qc.Queries(noise=1, threshold=5, per_user=1),
+        "queries rounds": qc.Queries(epsilon=3, delta=0.01, selection="rounds", per_user=8),
         "clicks laplace": qc.Clicks(noise=1, threshold=5, per_user=1),
         "clicks laplace l=4": qc.Clicks(epsilon=1, delta=0.01, selection="laplace", per_user=4),
         "clicks gaussian": qc.Clicks(epsilon=1, delta=0.01, selection="gaussian", per_user=4),

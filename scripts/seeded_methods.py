@@ -10,6 +10,10 @@ POOL, URLS = (str(FIXTURES / name) for name in ("pool.txt", "urls.txt"))
 Value = tuple[str, dict[str, Any]]
 
 METHODS: dict[str, Value] = {
+    "queries": ("Queries", {"epsilon": 4, "delta": 1e-3}),
+    "queries laplace": ("Queries", {"epsilon": 4, "delta": 1e-3, "selection": "laplace"}),
+    "queries gaussian priors": ("Queries", {"epsilon": 4, "delta": 1e-3, "selection": "gaussian", "priors": "public"}),
+    "queries knobs": ("Queries", {"noise": 0.5, "threshold": 4, "per_user": 2}),
     "clicks": ("Clicks", {"epsilon": 4, "delta": 1e-3}),
     "clicks gaussian": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "gaussian"}),
     "clicks weighted": ("Clicks", {"epsilon": 4, "delta": 1e-3, "selection": "weighted", "per_user": 40}),
@@ -26,6 +30,7 @@ METHODS: dict[str, Value] = {
     "clicks auto": ("Clicks", {"epsilon": 4, "delta": 1e-3, "per_user": "auto"}),
     "sessions auto": ("Sessions", {"epsilon": 8, "delta": 1e-3, "per_user": "auto"}),
     "sessions": ("Sessions", {"epsilon": 8, "delta": 1e-3}),
+    "sessions with queries": ("Sessions", {"epsilon": 12, "delta": 1e-3, "tables": "queries,clicks,sessions"}),
     "sessions gaussian": (
         "Sessions",
         {"epsilon": 8, "delta": 1e-3, "selection": "gaussian", "split": "clicks=1,sessions=2"},

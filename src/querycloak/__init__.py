@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity.method import KAnonymity
     from querycloak.methods.optimal.method import Optimal
+    from querycloak.methods.queries.method import Queries
     from querycloak.methods.query_pool.method import QueryPool
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.sessions.method import Sessions
@@ -38,6 +39,7 @@ _HOMES = {
     "Ledger": "querycloak.privacy.books.ledger",
     "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
+    "Queries": "querycloak.methods.queries.method",
     "QueryPool": "querycloak.methods.query_pool.method",
     "Release": "querycloak.releases.release",
     "SearchLog": "querycloak.logs.searchlog",
@@ -69,6 +71,7 @@ __all__ = [
     "Ledger",
     "Optimal",
     "Profile",
+    "Queries",
     "QueryPool",
     "Release",
     "SearchLog",

@@ -533,10 +533,15 @@ def test_a_log_without_clicks_is_refused_before_anything_is_paid(tmp_path: Path)
         ended = in_process("release", method[0], str(log), *method[1:], *paying)
         assert ended.returncode == 2, method
         assert "no column of clicked urls" in ended.stderr
+        assert "querycloak release queries" in ended.stderr
         assert "querycloak release sessions --no-clicks" in ended.stderr
     account = json.loads(in_process("ledger", "show", "people", "--ledger", ledger, "--json").stdout)
     assert '"charges": []' in json.dumps(account)
-    for method in (["sessions", *budget, "--no-clicks"], ["k-anonymity", "--min-users", "3", "--keys", "queries"]):
+    for method in (
+        ["queries", *budget],
+        ["sessions", *budget, "--tables", "queries,sessions"],
+        ["k-anonymity", "--min-users", "3", "--keys", "queries"],
+    ):
         out = str(tmp_path / method[0])
         ended = in_process("release", method[0], str(log), *method[1:], "--log-format", "excite", "--out", out)
         assert ended.returncode == 0, ended.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import querycloak
-from querycloak import Affinity, Clicks, Generalize, KAnonymity, Optimal, QueryPool, Semantic, Sessions
+from querycloak import Affinity, Clicks, Generalize, KAnonymity, Optimal, Queries, QueryPool, Semantic, Sessions
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.chance.noise import Gaussian, Laplace
@@ -20,6 +20,10 @@ METHODS_FOLDER = Path(querycloak.__file__).parent / "methods"
 BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 2.25e-7}
 # Of each method as many values as it takes to see everything that its card can list.
 NOTES: dict[str, tuple[str, list[Method]]] = {
+    "queries": (
+        "queries/queries.md",
+        [Queries(**BUDGET), Queries(**BUDGET, per_user="auto"), Queries(**BUDGET, selection="gaussian")],
+    ),
     "clicks": (
         "clicks/clicks.md",
         [

@@ -33,7 +33,7 @@ CROWD = 1_000
 """Users who ask a frequent word beside which a text is tried to be brought out."""
 _FREQUENT = "visa"
 # What methods solve for, and may not be given along with a budget.
-_SOLVED = ("noise", "threshold", "fresh_noise", "clicks", "sessions", "split")
+_SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
 NOT_TRIED = "not tried, for the method cannot be made again from its card; the number of accounts is by formula"
 NEVER = {
     "semantic": "what comes out is drawn from a taxonomy: no text that was typed does",
@@ -111,8 +111,9 @@ def rule_of(release: Attacked) -> Rule | None:
     if release.method == "affinity":
         words = int(told.get("min_word_users") or 1)
         return Rule(max(int(told["min_users"]), words), beside=words)
-    own = told.get("clicks")
-    threshold = own.get("threshold") if isinstance(own, Mapping) else told.get("threshold")
+    # Tables with plans of their own: a text needs to come out of one of them.
+    own = [told[kind] for kind in ("queries", "clicks") if isinstance(told.get(kind), Mapping)]
+    threshold = min((each["threshold"] for each in own if "threshold" in each), default=told.get("threshold"))
     if threshold is None:
         return None
     per_user = told.get("per_user") if isinstance(told.get("per_user"), int) else None

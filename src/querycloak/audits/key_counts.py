@@ -157,7 +157,7 @@ def _joined(lists: pa.Array) -> pa.Array:
 def _bounds(release: Attacked, kind: str) -> list[Bounds]:
     """The bounds that the card names, and none: a card may be anybody's."""
     told: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
-    names = {"queries": ("queries_per_user",), "sessions": ("sequences_per_user",)}.get(
+    names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
         kind, ("clicks_per_user", "per_user")
     )
     of_all = next((told[name] for name in names if isinstance(told.get(name), int)), None)

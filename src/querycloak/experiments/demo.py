@@ -17,6 +17,7 @@ from querycloak.methods.generalize.method import Generalize
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.queries.method import Queries
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
@@ -48,6 +49,7 @@ def demo_methods() -> dict[str, Method]:
         "k-anonymity": KAnonymity(min_users=FEW, keys="queries"),
         "affinity": Affinity(min_users=FEW),
         "generalize": Generalize(min_users=FEW),
+        "queries": Queries(epsilon=EPSILON, delta=DELTA),
         "clicks, published": Clicks(epsilon=EPSILON, delta=DELTA, variant="paper"),
         "clicks": Clicks(epsilon=EPSILON, delta=DELTA),
         "sessions": Sessions(epsilon=EPSILON, delta=DELTA),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
 
 _WITHOUT_CLICKS = {
+    "queries": Action("qc.Queries(...)", ("querycloak", "release", "queries")),
     "sequences": Action("qc.Sessions(..., no_clicks=True)", ("querycloak", "release", "sessions", "--no-clicks")),
     "pool": Action("qc.QueryPool(...)", ("querycloak", "release", "query-pool", "--clicks", "none")),
     "shared": Action(
@@ -27,7 +28,7 @@ def clicks_of(log: SearchLog) -> ir.Table:
         raise InputError(
             Sentence(
                 "this log has no column of clicked urls (its format is {format}), so there is nothing to count; what "
-                "works without clicks: {sequences}; {pool}; {shared}",
+                "works without clicks: {queries}; {sequences}; {pool}; {shared}",
                 format=log.format,
                 **_WITHOUT_CLICKS,
             )

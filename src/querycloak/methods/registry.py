@@ -15,6 +15,7 @@ from querycloak.methods.method import Method
 GROUP = "querycloak.methods"
 """The group of entry points by which a package adds methods: name = "module:Class"."""
 BUILT_IN = {
+    "queries": "querycloak.methods.queries.method:Queries",
     "clicks": "querycloak.methods.clicks.method:Clicks",
     "sessions": "querycloak.methods.sessions.method:Sessions",
     "query-pool": "querycloak.methods.query_pool.method:QueryPool",

@@ -51,7 +51,7 @@ class Completion:
     def why_not(self, subject: Subject) -> str | None:
         """It takes queries with counts, in whichever table."""
         why = lacks(subject, QUERIES)
-        return why and f"{why}; query-pool, k-anonymity, clicks and sessions have queries with counts"
+        return why and f"{why}; queries, query-pool, k-anonymity, clicks and sessions have queries with counts"
 
     def prepare(self, logs: Logs) -> PreparedCompletion:
         """Every test user's distinct queries of two letters or more, one prefix each."""

@@ -47,7 +47,7 @@ class Counts:
             return None
         return (
             "its rows stand for what was asked and are not it, so there is nothing to compare counts of; "
-            "clicks, sessions, query-pool and k-anonymity publish counts"
+            "queries, clicks, sessions, query-pool and k-anonymity publish counts"
         )
 
     def prepare(self, logs: Logs) -> PreparedCounts:

@@ -83,7 +83,7 @@ class Bounds:
         name, variant = self._method
         if variant == "paper":
             return "the paper's variant counts records, so a user may count several times"
-        known = ("clicks", "sessions", "optimal", "k-anonymity", "affinity", "original")
+        known = ("queries", "clicks", "sessions", "optimal", "k-anonymity", "affinity", "original")
         if name in known or (name == "query-pool" and kind == "queries" and self._parameters.get("pool") == BUILT_IN):
             return None
         return f"what {name} lets in of a user's {kind} does not follow from its card alone"
@@ -112,21 +112,23 @@ class Bounds:
 
     def held(self, log: SearchLog, kind: str) -> ir.Table:
         """user, key and earliest of what the bound lets in."""
-        key, bound = KEYS[kind], {"sessions": "sequences_per_user", "queries": "queries_per_user"}.get(kind, "per_user")
+        key, bound = KEYS[kind], "sequences_per_user" if kind == "sessions" else "per_user"
+        if kind == "queries" and "queries_per_user" in self._parameters:
+            bound = "queries_per_user"
         if kind == "sessions":
             most = int(self._parameters["queries_per_session"])
             found = sequences.session_queries(log.rows, float(self._parameters["gap_minutes"]), most)
             texts = sequences.subsequences(found, most, escape=not log.source.choices.normalise)
             keys = sequences.once_per_sequence(texts)
         else:
-            rows = log.clicks if kind == "clicks" else self._of_pool(log)
+            rows = log.clicks if kind == "clicks" else self._of_pool(log).select("user", "time", "query")
             keys = once_per_key(rows, key)
         if self._parameters.get("priors"):
             keys = with_prior(log.engine, keys, key[0])
         return first_keys(keys, key, int(self._parameters[bound]))
 
     def _of_pool(self, log: SearchLog) -> ir.Table:
-        if self._parameters.get("off_pool"):
+        if self._method[0] != "query-pool" or self._parameters.get("off_pool"):
             return log.rows
         pool = public_phrases().select(["phrase"]).rename_columns(["query"])
         return log.rows.semi_join(log.engine.upload(pool), "query")

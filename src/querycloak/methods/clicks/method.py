@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from querycloak.errors import ParameterError
-from querycloak.methods.keys.auto_bound import AUTO, AutoBound, auto_bound, check_given_bound
-from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, one_plan, paper_plans
+from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import of_paper_variant
-from querycloak.privacy.budget import Budget, Given, budget_or_knobs
-from querycloak.privacy.parameters import checked_bound
-from querycloak.privacy.prices.histogram_plan import price
-from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
-from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -29,7 +19,7 @@ KEY = ("query", "url")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clicks(KeysMethod):
+class Clicks(OneTable):
     """Release the pairs that enough users clicked, each with a noisy number of users.
 
     Give the budget (epsilon, delta), or the knobs (noise, threshold): scale of Laplace or sigma of Gaussian noise,
@@ -40,86 +30,10 @@ class Clicks(KeysMethod):
     summary = "Noisy counts of (query, url) pairs."
     keys: ClassVar = {TABLE: KEY}
 
-    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
-    delta: float | None = option(
-        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
-    )
-    noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
-    threshold: int | None = option(help="Knob: a pair comes out if its noisy count exceeds this.")
-    selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, a formula chooses: rounds, or for small bounds"
-        " the law with the smaller threshold."
-    )
-    priors: Priors | None = option(
-        help="public: users prefer keys that are likely to be shared, judged by length, digits and a public list of "
-        "words. It costs no privacy."
-    )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
-    two_draws: bool = option(
-        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
-    )
     variant: Variant = option("default", help="paper: as published, to compare with.")
 
-    def __post_init__(self) -> None:
-        self.check_choices()
-        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        object.__setattr__(self, "planned", self._planned(given))
-
-    def _planned(self, given: Given) -> FixedPlans | AutoBound:
-        if self.per_user == AUTO:
-            return auto_bound(given, self.auto_share, self.variant, self.at_bound)
-        check_given_bound(self.per_user, self.auto_share)
-        if self.variant == "paper":
-            return self._paper_plans(given)
-        return one_plan(TABLE, self._plan(given))
-
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method at this bound, perhaps with another epsilon."""
-        return replace(self, per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon)
-
-    def _bound(self, default: int) -> int:
-        return checked_bound(default if self.per_user is None else self.per_user)
-
-    def _plan(self, given: Given) -> TablePlan:
-        if isinstance(given, Budget):
-            known = None if self.per_user is None else checked_bound(self.per_user)
-            law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
-            bound = {TABLE: self._bound(PER_USER[law or "gaussian"])}
-            priors = self.priors is not None
-            return plan_tables(
-                given.epsilon, given.delta, bound, selection=law, two_draws=self.two_draws, priors=priors
-            ).plans[TABLE]
-        law = self.selection or "laplace"
-        noise = noise_of(law, given.noise)
-        return price(noise, given.threshold, self._bound(PER_USER[law]), fresh=noise if self.two_draws else None)
-
-    def _paper_plans(self, given: Given) -> FixedPlans:
-        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
-                    "{priors} out"
-                )
-            )
-        plans, claims, proofs = paper_plans(given, {TABLE: self._bound(PAPER_PER_USER)})
-        return FixedPlans(plans, replace(proofs[0], unprotected=of_paper_variant(*plans.values())), claims[0])
-
-    def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for."""
-        planned = self.planned
-        solved = planned.parameters() if isinstance(planned, AutoBound) else planned.plans[TABLE].parameters()
-        return {**solved, "priors": self.priors}
-
-    def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """What each user may add: a row for each 1 that is counted."""
+    def rows(self, log: SearchLog) -> ir.Table:
+        """The rows with a click."""
         from querycloak.methods.clicked import clicks_of
-        from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 
-        if self.variant == "paper":
-            return {TABLE: first_records(clicks_of(log), self.plans[TABLE].per_user)}
-        pairs = once_per_key(clicks_of(log), KEY)
-        if self.priors is None:
-            return {TABLE: pairs}
-        from querycloak.methods.keys.public_priors import with_prior
-
-        return {TABLE: with_prior(log.engine, pairs, "query")}
+        return clicks_of(log)

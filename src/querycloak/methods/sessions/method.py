@@ -13,14 +13,15 @@ from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, paper_plans
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
+from querycloak.methods.queries import method as queries
 from querycloak.methods.unprotected import of_paper_variant, with_thresholds
 from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
 from querycloak.privacy.guarantee import Guarantee, compose
-from querycloak.privacy.parameters import checked_bound, natural, number_above_zero, whole
+from querycloak.privacy.parameters import checked_bound, natural, number_above_zero, refuse, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_tables
-from querycloak.sentence import Sentence
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -65,17 +66,17 @@ BOUNDS = {
 class Sessions(KeysMethod):
     """Release the sequences of queries that enough users asked within a session, and the pairs that enough clicked.
 
-    Give the budget (epsilon, delta), or the knobs (noise, threshold), which then hold for both tables.
+    Give the budget (epsilon, delta), or the knobs (noise, threshold), which then hold for all tables.
     """
 
     name = "sessions"
     summary = "Noisy counts of query sequences, and of clicks."
-    keys: ClassVar = {clicks.TABLE: clicks.KEY, TABLE: ("queries",)}
+    keys: ClassVar = {queries.TABLE: queries.KEY, clicks.TABLE: clicks.KEY, TABLE: ("queries",)}
 
-    epsilon: float | None = option(help="Budget: epsilon, for both tables together.")
-    delta: float | None = option(help="Budget: delta, for both tables together; far below 1/users.")
+    epsilon: float | None = option(help="Budget: epsilon, for all tables together.")
+    delta: float | None = option(help="Budget: delta, for all tables together; far below 1/users.")
     noise: float | None = option(
-        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, for both tables."
+        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, for all tables."
     )
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
@@ -90,10 +91,14 @@ class Sessions(KeysMethod):
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
     per_user: int | Literal["auto"] | None = option(
-        help="How many clicked pairs of one user count, as for clicks. auto: chosen on the log and paid for, together"
-        " with the number of sessions."
+        help="How many clicked pairs of one user count, as for clicks, and how many queries. auto: chosen on the log "
+        "and paid for, together with the number of sessions."
     )
     auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    tables: str | None = option(
+        help="Which tables come out: sessions, and beside them clicks or queries or both, such as queries,sessions. "
+        "If not given: clicks,sessions."
+    )
     no_clicks: bool = option(False, help="Release sessions alone, with the whole budget.")
     split: str | None = option(
         help="How the budget is divided, such as clicks=1,sessions=2. If not given: equal parts, or one table of both"
@@ -106,9 +111,12 @@ class Sessions(KeysMethod):
     force: bool = option(False, help="Allow more than 250 sequences of one user.")
     variant: Variant = option("default", help="paper: as published, to compare with.")
     bounds: SessionBounds = field(init=False, repr=False)
+    released: tuple[str, ...] = field(init=False, repr=False)
+    """The tables that come out."""
 
     def __post_init__(self) -> None:
         self.check_choices()
+        object.__setattr__(self, "released", self._checked_tables())
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         self._check_one_table()
@@ -116,19 +124,32 @@ class Sessions(KeysMethod):
         object.__setattr__(self, "bounds", self._checked_bounds(BOUNDS[law or "gaussian"]))
         object.__setattr__(self, "planned", self._planned(given, law))
 
+    def _checked_tables(self) -> tuple[str, ...]:
+        """The tables that were asked for, in the order in which a release has them."""
+        if self.tables is None:
+            return (TABLE,) if self.no_clicks else (clicks.TABLE, TABLE)
+        named = [name.strip() for name in self.tables.split(",")]
+        if TABLE not in named or len(set(named)) < len(named) or not set(named) <= set(self.keys):
+            refuse("tables", f"sessions, and some of {', '.join(self.keys)}", self.tables, "such as queries,sessions")
+        if self.no_clicks:
+            raise ParameterError(Sentence("{tables} must be left out with {no_clicks}: both say which tables come out"))
+        return tuple(name for name in self.keys if name in named)
+
     def _check_one_table(self) -> None:
-        """Refuse what is about clicks where there are none."""
-        if not self.no_clicks:
+        """Refuse what is about other tables where there are none."""
+        if len(self.released) > 1:
             return
+        alone = Parameter("no_clicks") if self.no_clicks else Parameter("tables", TABLE)
         if self.split is not None:
             raise ParameterError(
-                Sentence("{split} must be left out with {no_clicks}: it divides a budget between two tables")
+                Sentence("{split} must be left out with {alone}: it divides a budget between tables", alone=alone)
             )
         if self.per_user not in (None, AUTO):
             raise ParameterError(
                 Sentence(
-                    "{per_user} must be left out with {no_clicks}: it bounds clicks; {sessions_per_user} and "
-                    "{queries_per_session} bound sessions"
+                    "{per_user} must be left out with {alone}: it bounds clicks and queries; {sessions_per_user} and "
+                    "{queries_per_session} bound sessions",
+                    alone=alone,
                 )
             )
 
@@ -199,7 +220,7 @@ class Sessions(KeysMethod):
         queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
         return replace(
             self,
-            per_user=None if self.no_clicks else bound,
+            per_user=None if self.released == (TABLE,) else bound,
             sessions_per_user=max(1, bound // max(1, sensitivity(1, queries))),
             queries_per_session=queries,
             auto_share=None,
@@ -208,13 +229,11 @@ class Sessions(KeysMethod):
 
     def _room(self, law: str, bounds: SessionBounds) -> dict[str, int]:
         """How many keys one user may add to, by table."""
-        if self.no_clicks:
+        if self.released == (TABLE,):
             return {TABLE: bounds.sequences}
         default = PAPER_PER_USER if law == "paper" else PER_USER[law]
-        return {
-            clicks.TABLE: checked_bound(default if self.per_user is None else self.per_user),
-            TABLE: bounds.sequences,
-        }
+        single = checked_bound(default if self.per_user is None else self.per_user)
+        return {table: bounds.sequences if table == TABLE else single for table in self.released}
 
     def _of_knobs(self, given: Knobs, room: Mapping[str, int]) -> FixedPlans:
         law = self.selection or "laplace"
@@ -238,11 +257,11 @@ class Sessions(KeysMethod):
         return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
 
     def _paper_plans(self, given: Given, room: Mapping[str, int]) -> FixedPlans:
-        if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors:
+        if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors or self.tables:
             raise ParameterError(
                 Sentence(
-                    "the paper variant has Laplace noise, two draws and one scale for both tables: leave {selection}, "
-                    "{two_draws}, {split} and {priors} out"
+                    "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
+                    "{selection}, {two_draws}, {split}, {priors} and {tables} out"
                 )
             )
         plans, claims, proofs = paper_plans(given, room)
@@ -261,7 +280,7 @@ class Sessions(KeysMethod):
         return {
             **shared,
             **{table: parameters for table, parameters in apart.items() if parameters},
-            "per_user": bounds.get(clicks.TABLE),
+            "per_user": bounds.get(clicks.TABLE, bounds.get(queries.TABLE)),
             "sessions_per_user": self.bounds.sessions,
             "sequences_per_user": bounds[TABLE],
             **self._cutting(),
@@ -273,6 +292,7 @@ class Sessions(KeysMethod):
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "characters_per_user": CHARACTERS_PER_USER,
+            "tables": self.tables,
             "split": self.split,
             "priors": self.priors,
         }
@@ -283,13 +303,17 @@ class Sessions(KeysMethod):
 
         paper = self.variant == "paper"
         tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, records=paper)}
-        if not self.no_clicks:
+        if clicks.TABLE in self.released:
             from querycloak.methods.clicked import clicks_of
             from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
 
             every, key = clicks_of(log), clicks.KEY
             pairs = first_records(every, self.plans[clicks.TABLE].per_user) if paper else once_per_key(every, key)
             tables = {clicks.TABLE: pairs, **tables}
+        if queries.TABLE in self.released:
+            from querycloak.methods.keys.contribution_bounding import once_per_key
+
+            tables = {queries.TABLE: once_per_key(queries.asked(log), queries.KEY), **tables}
         if self.priors is not None:
             from querycloak.methods.keys.public_priors import with_prior
 

@@ -119,7 +119,7 @@ def _when_empty(method: Method) -> str:
     more = "More epsilon would help"
     if method.variant == "paper":
         more = "A larger budget would help"
-    elif method.name in ("clicks", "sessions") and parameters.get("per_user") != "auto":
+    elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
         more += ", or, if nobody knows how often people search, --per-user auto"
     return f"Nothing passed: the log is small for this budget. {more}. Each try is a release: it adds up."
 

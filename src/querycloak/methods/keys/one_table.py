@@ -1,0 +1,128 @@
+"""Methods that count the keys of one table: what `clicks` and `queries` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from querycloak.errors import ParameterError
+from querycloak.methods.keys.auto_bound import AUTO, AutoBound, auto_bound, check_given_bound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, one_plan, paper_plans
+from querycloak.methods.option import option
+from querycloak.methods.unprotected import of_paper_variant
+from querycloak.privacy.budget import Budget, Given, budget_or_knobs
+from querycloak.privacy.parameters import checked_bound
+from querycloak.privacy.prices.histogram_plan import price
+from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
+from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.logs.searchlog import SearchLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneTable(KeysMethod):
+    """One table of keys, by a budget or by knobs."""
+
+    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
+    delta: float | None = option(
+        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
+    )
+    noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
+    threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
+    selection: Selection | None = option(
+        help="How keys are selected (docs/selection.md). If not given, a formula chooses: rounds, or for small bounds"
+        " the law with the smaller threshold."
+    )
+    priors: Priors | None = option(
+        help="public: users prefer keys that are likely to be shared, judged by length, digits and a public list of "
+        "words. It costs no privacy."
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
+    )
+
+    def __post_init__(self) -> None:
+        self.check_choices()
+        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        object.__setattr__(self, "planned", self._planned(given))
+
+    @property
+    def table(self) -> str:
+        """The only table."""
+        return next(iter(self.keys))
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The columns of its key."""
+        return self.keys[self.table]
+
+    @abstractmethod
+    def rows(self, log: SearchLog) -> ir.Table:
+        """The rows of the log whose keys count."""
+
+    def _planned(self, given: Given) -> FixedPlans | AutoBound:
+        if self.per_user == AUTO:
+            return auto_bound(given, self.auto_share, self.variant, self.at_bound)
+        check_given_bound(self.per_user, self.auto_share)
+        if self.variant == "paper":
+            return self._paper_plans(given)
+        return one_plan(self.table, self._plan(given))
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
+        """The same method at this bound, perhaps with another epsilon."""
+        return replace(self, per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon)
+
+    def _bound(self, default: int) -> int:
+        return checked_bound(default if self.per_user is None else self.per_user)
+
+    def _plan(self, given: Given) -> TablePlan:
+        if isinstance(given, Budget):
+            known = None if self.per_user is None else checked_bound(self.per_user)
+            law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
+            bound = {self.table: self._bound(PER_USER[law or "gaussian"])}
+            priors = self.priors is not None
+            return plan_tables(
+                given.epsilon, given.delta, bound, selection=law, two_draws=self.two_draws, priors=priors
+            ).plans[self.table]
+        law = self.selection or "laplace"
+        noise = noise_of(law, given.noise)
+        return price(noise, given.threshold, self._bound(PER_USER[law]), fresh=noise if self.two_draws else None)
+
+    def _paper_plans(self, given: Given) -> FixedPlans:
+        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
+            raise ParameterError(
+                Sentence(
+                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
+                    "{priors} out"
+                )
+            )
+        plans, claims, proofs = paper_plans(given, {self.table: self._bound(PAPER_PER_USER)})
+        return FixedPlans(plans, replace(proofs[0], unprotected=of_paper_variant(*plans.values())), claims[0])
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given and what was solved for."""
+        planned = self.planned
+        solved = planned.parameters() if isinstance(planned, AutoBound) else planned.plans[self.table].parameters()
+        return {**solved, "priors": self.priors}
+
+    def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
+        """What each user may add: a row for each 1 that is counted."""
+        from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+
+        rows = self.rows(log)
+        if self.variant == "paper":
+            return {self.table: first_records(rows, self.plans[self.table].per_user)}
+        held = once_per_key(rows, self.key)
+        if self.priors is None:
+            return {self.table: held}
+        from querycloak.methods.keys.public_priors import with_prior
+
+        return {self.table: with_prior(log.engine, held, "query")}

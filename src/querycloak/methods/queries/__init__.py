@@ -1,0 +1,1 @@
+"""Noisy counts of queries (proof: queries.md)."""
