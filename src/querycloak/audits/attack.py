@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.knowledge import Knowledge
@@ -79,4 +79,13 @@ class Attack(Protocol):
 
     def run(self, release: Attacked, knowledge: Knowledge) -> Iterable[Finding]:
         """What it finds, setting by setting; called only if nothing speaks against it."""
+        ...
+
+
+@runtime_checkable
+class PooledAttack(Protocol):
+    """An attack that also judges several releases together that differ by their noise alone."""
+
+    def run_on_several(self, releases: Sequence[Attacked], knowledge: Knowledge) -> Iterable[Finding]:
+        """What it finds in all of them; they have the same method and parameters."""
         ...

@@ -2,7 +2,9 @@
 
 The score of a person is the log-likelihood ratio of the counts with and without that person's keys. Thresholds come
 from one half of the people who are not in the log, false alarms are counted on the other half; ties are broken at
-random. What differential privacy allows stands beside it (Kairouz, Oh and Viswanath, ICML 2015).
+random. What differential privacy allows stands beside it (Kairouz, Oh and Viswanath, ICML 2015). That is a limit on the
+mean over draws of noise, so several releases of one kind are also judged together; thresholds of one then come from
+the others, so that they do not tell how large its own noise was.
 """
 
 from __future__ import annotations
@@ -27,10 +29,9 @@ SURE = 1e-4
 """How improbable it must be that chance alone lifts an attack above what a guarantee allows."""
 _CERTAIN = 30.0  # the log-likelihood ratio of what cannot be without the person
 _LEAST_SCALE = 0.05
+_ENOUGH_KEYS = 100
 OTHER_TEXTS = "its texts are not those that were asked: nobody's keys are counted in it"
 NOT_HIDDEN = "it hides what people asked, not who is in the log: everybody keeps rows of their own"
-
-Law = Callable[[Floats], Floats]
 
 
 class Membership:
@@ -48,19 +49,52 @@ class Membership:
             return "the control has fewer than four people; half of them set thresholds, half of them are tested"
         return None
 
+    def __init__(self) -> None:
+        self._counted: list[tuple[Attacked, list[KeyCounts]]] = []
+
     def run(self, release: Attacked, knowledge: Knowledge) -> Iterator[Finding]:
         """Score everybody by all tables together."""
-        members, controls = np.zeros(len(knowledge.member_sample)), np.zeros(len(knowledge.control_sample))
-        evidence = [add_ratios(counts, members, controls) for counts in key_counts(release, knowledge)]
-        draws = independent_draws(len(members), evidence)
-        random = knowledge.random("membership")
-        # A tie is decided by chance, for members and others alike.
-        members = members + random.random(len(members)) * 1e-9
-        controls = random.permutation(controls + random.random(len(controls)) * 1e-9)
-        reference, tested = np.array_split(controls, 2)
-        yield _area(members, tested)
+        return self.run_on_several([release], knowledge)
+
+    def run_on_several(self, releases: Sequence[Attacked], knowledge: Knowledge) -> Iterator[Finding]:
+        """Score everybody by every release; shares are means over releases."""
+        scored = scores_of([self._counts(release, knowledge) for release in releases], knowledge)
+        yield _area(scored)
         for allowed in FALSE_ALARMS:
-            yield from _at(allowed, members, reference, tested, release, draws)
+            yield from _at(allowed, scored, releases[0])
+
+    def _counts(self, release: Attacked, knowledge: Knowledge) -> list[KeyCounts]:
+        """Counts beside the true ones; kept, for a release may be judged alone and with others."""
+        found = next((counts for each, counts in self._counted if each is release), None)
+        if found is None:
+            found = list(key_counts(release, knowledge))
+            self._counted.append((release, found))
+        return found
+
+
+class Scores(NamedTuple):
+    """Scores of members, of others who set thresholds, of others who are tested; and how many draws of noise decide."""
+
+    members: Floats
+    reference: Floats
+    tested: Floats
+    draws: float
+
+
+def scores_of(counted: Sequence[Sequence[KeyCounts]], knowledge: Knowledge) -> list[Scores]:
+    """Everybody's score by each of some releases of one kind, given as their tables: one law of noise for all."""
+    laws = [_law(tables) for tables in zip(*counted, strict=True)]
+    random = knowledge.random("membership")
+    order = random.permutation(len(knowledge.control_sample))
+    found = []
+    for tables in counted:
+        members, controls = np.zeros(len(knowledge.member_sample)), np.zeros(len(knowledge.control_sample))
+        evidence = [add_ratios(table, law, members, controls) for table, law in zip(tables, laws, strict=True)]
+        # A tie is decided by chance, for members and others alike.
+        told, others = (side + random.random(len(side)) * 1e-9 for side in (members, controls))
+        reference, tested = np.array_split(others[order], 2)
+        found.append(Scores(told, reference, tested, independent_draws(len(members), evidence)))
+    return found
 
 
 class Evidence(NamedTuple):
@@ -71,31 +105,43 @@ class Evidence(NamedTuple):
     strength: Floats
 
 
-def add_ratios(counts: KeyCounts, members: Floats, controls: Floats) -> Evidence:
+class Law(NamedTuple):
+    """How the attacker thinks that counts come about: the noise, and whether only keys that somebody holds come out."""
+
+    logarithm: Callable[[Floats], Floats]
+    own: bool
+
+
+def add_ratios(counts: KeyCounts, law: Law, members: Floats, controls: Floats) -> Evidence:
     """Add to everybody's score the log-likelihood ratio of these counts, with the person against without."""
-    law = _fitted(counts.published - counts.true)
-    # A row that nobody holds shows that rows may come out by themselves.
-    own = not bool(((counts.true == 0) & (counts.published > 0)).any())
-    ratio = _ratios(counts, counts.members, counts.true - 1, law, own)
+    ratio = _ratios(counts, counts.members, counts.true - 1, law)
     np.add.at(members, counts.members.person, ratio)
-    np.add.at(controls, counts.controls.person, _ratios(counts, counts.controls, counts.true, law, own))
+    np.add.at(controls, counts.controls.person, _ratios(counts, counts.controls, counts.true, law))
     usual = np.sqrt(np.mean(ratio[np.abs(ratio) < _CERTAIN] ** 2)) if (np.abs(ratio) < _CERTAIN).any() else 1.0
     strength = np.where(np.abs(ratio) < _CERTAIN, max(float(usual), 1e-6), _CERTAIN)
     return Evidence(counts.members.person, counts.members.key, strength)
 
 
-def _ratios(counts: KeyCounts, added: Contributions, without: Floats, law: Law, own: bool) -> Floats:
+def _ratios(counts: KeyCounts, added: Contributions, without: Floats, law: Law) -> Floats:
     rest = (counts.published - without)[added.key]
-    ratio = law(rest - 1) - law(rest)
-    alone = own & (without[added.key] <= 0)
+    ratio = law.logarithm(rest - 1) - law.logarithm(rest)
+    alone = law.own & (without[added.key] <= 0)
     return np.where(alone, _CERTAIN, np.clip(ratio, -_CERTAIN, _CERTAIN))
 
 
-def _fitted(residuals: Floats) -> Law:
+def _law(tables: Sequence[KeyCounts]) -> Law:
+    """The law of one table, of as many releases as there are."""
+    # A row that nobody holds shows that rows may come out by themselves.
+    own = not any(bool(((table.true == 0) & (table.published > 0)).any()) for table in tables)
+    return Law(_fitted(np.concatenate([table.published - table.true for table in tables])), own)
+
+
+def _fitted(residuals: Floats) -> Callable[[Floats], Floats]:
     """The logarithm of the noise's law, Laplace's or Gauss', whichever fits published counts less true ones."""
     if not len(residuals):
         return np.zeros_like
-    centre = float(np.median(residuals))
+    # Few keys would tell the attacker the noise itself, which nobody knows who does not know the answer.
+    centre = float(np.median(residuals)) if len(residuals) >= _ENOUGH_KEYS else 0.0
     moved = residuals - centre
     sigma = max(float(np.sqrt(np.mean(moved**2))), _LEAST_SCALE)
     scale = max(float(np.mean(np.abs(moved))), _LEAST_SCALE)
@@ -109,34 +155,48 @@ def _fitted(residuals: Floats) -> Law:
     return gauss if gauss(residuals).sum() >= laplace(residuals).sum() else laplace
 
 
-def _area(members: Floats, others: Floats) -> Finding:
+def _area(scored: Sequence[Scores]) -> Finding:
     """The chance that a member scores higher than somebody else, with Hanley and McNeil's error."""
-    m, n = len(members), len(others)
-    ranks = rankdata(np.concatenate([members, others]))
-    area = float((ranks[:m].sum() - m * (m + 1) / 2) / (m * n))
-    once, twice = area / (2 - area), 2 * area**2 / (1 + area)
-    variance = (area * (1 - area) + (m - 1) * (once - area**2) + (n - 1) * (twice - area**2)) / (m * n)
-    share = Share(area, area, Z_95 * math.sqrt(max(variance, 0.0)), m)
-    return Finding.of("area under the curve", share, Share.exactly(0.5), 0.5)
+    others = np.concatenate([each.tested for each in scored])
+    shares = []
+    for members, _, tested, _ in scored:
+        m, n = len(members), len(tested)
+        ranks = rankdata(np.concatenate([members, others]))
+        area = float((ranks[:m].sum() - m * (m + 1) / 2) / (m * len(others)))
+        once, twice = area / (2 - area), 2 * area**2 / (1 + area)
+        variance = (area * (1 - area) + (m - 1) * (once - area**2) + (n - 1) * (twice - area**2)) / (m * n)
+        shares.append(Share(area, area, Z_95 * math.sqrt(max(variance, 0.0)), m))
+    return Finding.of("area under the curve", Share.mean(shares), Share.exactly(0.5), 0.5)
 
 
-def _at(
-    allowed: float, members: Floats, reference: Floats, tested: Floats, release: Attacked, draws: float
-) -> Iterator[Finding]:
+def _at(allowed: float, scored: Sequence[Scores], release: Attacked) -> Iterator[Finding]:
     """Members found where at most this share of the reference is named wrongly."""
-    place = math.floor(allowed * len(reference))
-    threshold = float(np.sort(reference)[::-1][min(place, len(reference) - 1)])
-    found, wrong = int((members > threshold).sum()), int((tested > threshold).sum())
-    main, control = Share.of(found, len(members)), Share.of(wrong, len(tested))
+    found, wrong = [], []
+    for number, (members, _, tested, _) in enumerate(scored):
+        threshold = _threshold(allowed, scored, number)
+        found.append(Share.of(int((members > threshold).sum()), len(members)))
+        wrong.append(Share.of(int((tested > threshold).sum()), len(tested)))
+    main, control = Share.mean(found), Share.mean(wrong)
     setting = f"FPR {allowed:g}"
     guarantees = {"proven": release.proven, "claimed": release.claimed}
     bounds = {name: each for name, each in guarantees.items() if each is not None and _bounds_members(each)}
     alarm = None
-    if "proven" in bounds and _exceeds(bounds["proven"], main, control, draws):
-        alarm = f"membership: {release.name} lets find more members at {setting} than its proven guarantee allows"
+    if "proven" in bounds and _exceeds(bounds["proven"], main, control, sum(each.draws for each in scored)):
+        several = f" and {len(scored) - 1} like it let" if len(scored) > 1 else " lets"
+        alarm = f"membership: {release.name}{several} find more members at {setting} than its proven guarantee allows"
     yield Finding.of(setting, main, control, allowed, alarm=alarm)
     for name, guarantee in bounds.items():
         yield _bound(f"{setting}, most by what is {name}", guarantee, allowed)
+
+
+def _threshold(allowed: float, scored: Sequence[Scores], number: int) -> float:
+    """What a score must exceed in a release: set by the reference in the others, if there are any.
+
+    Its own reference would tell the attacker how large its noise happened to be.
+    """
+    others = [each.reference for place, each in enumerate(scored) if place != number or len(scored) == 1]
+    falling = np.sort(np.concatenate(others))[::-1]
+    return float(falling[min(math.floor(allowed * len(falling)), len(falling) - 1)])
 
 
 def _bounds_members(guarantee: Guarantee) -> bool:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from querycloak.audits.attack import Attack, Finding
+from querycloak.audits.attack import Attack, Finding, PooledAttack
 from querycloak.audits.attacked import Attacked
 from querycloak.audits.attacks import LEARNING, NEEDS, attacks_named
 from querycloak.audits.knowledge import TARGETS, Knowledge
-from querycloak.audits.log_baselines import log_baselines
+from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
 from querycloak.logs.searchlog import OnStep, SearchLog
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Sentence
+from querycloak.utility.repeated_releases import different_names, repeats
 
 COLUMNS = {
     "release": pa.string(), "digest": pa.string(), "attack": pa.string(), "setting": pa.string(),
@@ -64,8 +65,9 @@ def audit_release(
     attacks: names, or attacks of your own; all built-in ones if not given.
     """
     chosen = check_attacks(attacks, truth=truth, other_period=other_period)
-    attacked = [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in releases]
-    _check_names(attacked)
+    attacked = _under_one_name_each(
+        [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in releases]
+    )
     train.stage()
     knowledge = Knowledge(
         train,
@@ -88,14 +90,33 @@ def audit_release(
             found = attacked_by(attack, release, knowledge)
             rows += found.rows
             alarms += found.alarms
+    for found in _together(attacked, chosen, knowledge):
+        rows += found.rows
+        alarms += found.alarms
     return ReleaseAudit(tuple(rows), tuple(alarms))
 
 
 def attacked_by(attack: Attack, release: Attacked, knowledge: Knowledge) -> ReleaseAudit:
     """What one attack finds in one release."""
-    findings = list(_findings(attack, release, knowledge))
-    alarms = tuple(finding.alarm for finding in findings if finding.alarm)
-    return ReleaseAudit(tuple(row_of(release, attack.name, finding) for finding in findings), alarms)
+    return _audit_of(attack, release, _findings(attack, release, knowledge))
+
+
+def _together(attacked: Sequence[Attacked], chosen: Sequence[Attack], knowledge: Knowledge) -> Iterator[ReleaseAudit]:
+    """What attacks find in several releases of one kind that they can judge together."""
+    by_name = {release.name: release for release in attacked}
+    kinds = {name: (each.method, each.variant, each.parameters) for name, each in by_name.items() if each.method}
+    for name, names in repeats(kinds).items():
+        releases = [by_name[each] for each in names]
+        for attack in chosen:
+            if isinstance(attack, PooledAttack) and attack.why_not(releases[0], knowledge) is None:
+                findings = attack.run_on_several(releases, knowledge)
+                yield _audit_of(attack, replace(releases[0], name=name, digest=None), findings)
+
+
+def _audit_of(attack: Attack, release: Attacked, findings: Iterable[Finding]) -> ReleaseAudit:
+    listed = list(findings)
+    alarms = tuple(finding.alarm for finding in listed if finding.alarm)
+    return ReleaseAudit(tuple(row_of(release, attack.name, finding) for finding in listed), alarms)
 
 
 def _beside(knowledge: Knowledge, attacked: Iterable[Attacked]) -> Iterator[Attacked]:
@@ -133,11 +154,10 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
     return found
 
 
-def _check_names(attacked: Sequence[Attacked]) -> None:
-    names = [release.name for release in attacked]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"two releases are called {twice[0]!r}; rename a folder, for rows are told apart by it")
+def _under_one_name_each(attacked: Sequence[Attacked]) -> list[Attacked]:
+    """The releases, a number after the name of each that another has too: rows are told apart by it."""
+    names = different_names([each.name for each in attacked], (ORIGINAL, PSEUDONYMS, K_ANONYMITY))
+    return [replace(each, name=name) for each, name in zip(attacked, names, strict=True)]
 
 
 def _check_origin(release: Attacked, train: SearchLog) -> None:

@@ -8,6 +8,8 @@ uncertainty of a share is Wilson's, that of the risk follows by error propagatio
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Z_95 = 1.959963984540054  # both sides of a normal law, 95 %
@@ -31,6 +33,23 @@ class Share:
         centre = (hits + squared / 2) / (cases + squared)
         error = Z_95 / (cases + squared) * math.sqrt(hits * (cases - hits) / cases + squared / 4)
         return cls(hits / cases, centre, error, cases)
+
+    @classmethod
+    def mean(cls, shares: Sequence[Share]) -> Share:
+        """The mean of shares of the same people in several draws of noise; a single one as it is.
+
+        Its error has two sources: these people may be luckier than others, and so may these draws (Student's t).
+        """
+        if len(shares) == 1:
+            return shares[0]
+        from scipy.stats import t
+
+        number = len(shares)
+        by_people = statistics.fmean(each.error for each in shares)
+        by_draws = t.ppf(0.975, number - 1) * statistics.stdev(each.value for each in shares) / math.sqrt(number)
+        value = statistics.fmean(each.value for each in shares)
+        centre = statistics.fmean(each.centre for each in shares)
+        return cls(value, centre, math.hypot(by_people, float(by_draws)), sum(each.cases for each in shares))
 
     @classmethod
     def exactly(cls, value: float) -> Share:

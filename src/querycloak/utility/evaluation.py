@@ -24,7 +24,7 @@ from querycloak.releases.release import Release
 from querycloak.sentence import Action, Sentence
 from querycloak.utility.evaluation_rows import Row, table_of
 from querycloak.utility.readings import About, rows_of
-from querycloak.utility.repeated_releases import rows_of_repeats
+from querycloak.utility.repeated_releases import different_names, rows_of_repeats
 from querycloak.utility.subject_tables import QUERIES, source_of
 from querycloak.utility.subject_tables import table_of as subject_table
 from querycloak.utility.subjects import Original, PlainKAnonymity, Released
@@ -96,14 +96,8 @@ def _released(name: str | None, given: Given) -> Released:
 
 def _under_one_name_each(released: Sequence[Released]) -> list[Released]:
     """The releases, a number after the name of each that another has too."""
-    taken, found = {Original.name, PlainKAnonymity.name}, []
-    for each in released:
-        name, number = each.name, 2
-        while name in taken:
-            name, number = f"{each.name}-{number}", number + 1
-        taken.add(name)
-        found.append(replace(each, name=name))
-    return found
+    names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name))
+    return [replace(each, name=name) for each, name in zip(released, names, strict=True)]
 
 
 def evaluated_tasks(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -28,16 +29,32 @@ def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Released]) -> Iterat
 
 
 def _repeats(releases: Sequence[Released]) -> Mapping[str, list[str]]:
-    kinds: dict[str, list[str]] = {}
-    for release in releases:
-        kind = json.dumps([release.method, dict(release.parameters)], sort_keys=True, default=str)
-        kinds.setdefault(kind, []).append(release.name)
-    return {_shown(names): names for names in kinds.values() if len(names) > 1}
+    return repeats({release.name: (*release.method, release.parameters) for release in releases})
+
+
+def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, list[str]]:
+    """Names of releases of one kind, under a name for all of them; kinds are method, variant and parameters."""
+    found: dict[str, list[str]] = {}
+    for name, kind in kinds.items():
+        found.setdefault(json.dumps([*kind[:2], dict(kind[2])], sort_keys=True, default=str), []).append(name)
+    return {_shown(names): names for names in found.values() if len(names) > 1}
 
 
 def _shown(names: Sequence[str]) -> str:
     listed = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
     return f"{listed} ({len(names)} releases)"
+
+
+def different_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
+    """The names, with a number after each that is taken already."""
+    used, found = set(taken), []
+    for each in names:
+        name, number = each, 2
+        while name in used:
+            name, number = f"{each}-{number}", number + 1
+        used.add(name)
+        found.append(name)
+    return found
 
 
 def _together(name: str, found: Sequence[Row]) -> Row:

@@ -14,6 +14,8 @@ from querycloak.audits.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Memb
 from querycloak.engines import Engine
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows
@@ -134,3 +136,43 @@ def test_an_empty_release_tells_nothing(knowledge: Knowledge) -> None:
     rows = found(knowledge, counted({}, FALSE_PROMISE))
     assert (rows["area under the curve"].main or 0) == pytest.approx(0.5, abs=0.05)
     assert not [each for each in rows.values() if each.alarm]
+
+
+def test_several_releases_are_judged_together(knowledge: Knowledge) -> None:
+    method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
+    releases = [Attacked.of(method.release(knowledge.train), f"release-{number}") for number in range(3)]
+    attack = Membership()
+    alone = [{each.setting: each for each in attack.run(release, knowledge)} for release in releases]
+    together = {each.setting: each for each in attack.run_on_several(releases, knowledge)}
+    for setting in ("area under the curve", "FPR 0.01"):
+        values = [rows[setting].main or 0.0 for rows in alone]
+        assert together[setting].main == pytest.approx(np.mean(values), abs=0.05)  # thresholds are each other's
+        assert together[setting].targets == sum(rows[setting].targets or 0 for rows in alone)
+    assert together["FPR 0.01, most by what is proven"] == alone[0]["FPR 0.01, most by what is proven"]
+    assert not [each.alarm for each in together.values() if each.alarm]
+
+
+def test_a_promise_that_no_single_release_refutes(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """One key, and noise that happens to be 0: once it shows nothing, sixty times in a row it does."""
+    one = {f"u{i}": ["weather"] for i in range(300)}
+    other = {f"v{i}": ["weather"] for i in range(300)}
+    known = knowing(duckdb_engine, tmp_path, one, other)
+    releases = [counted({"weather": 300}) for _ in range(60)]
+    attack = Membership()
+    assert not [row.alarm for release in releases for row in attack.run(release, known) if row.alarm]
+    alarms = [row.alarm for row in attack.run_on_several(releases, known) if row.alarm]
+    assert alarms[0].startswith("membership: counts and 59 like it let find more members at FPR ")
+
+
+def test_pooling_raises_no_false_alarm(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """One key under Laplace noise that keeps its promise, sixty times: each draw tells everybody or nobody."""
+    one = {f"u{i}": ["weather"] for i in range(300)}
+    other = {f"v{i}": ["weather"] for i in range(300)}
+    known = knowing(duckdb_engine, tmp_path, one, other)
+    noise = Randomness(seed=7).noise(Laplace(1), 60)
+    releases = [counted({"weather": 300 + int(each)}) for each in noise]
+    rows = {row.setting: row for row in Membership().run_on_several(releases, known)}
+    assert not [row.alarm for row in rows.values() if row.alarm]
+    # A member scores high if the noise is 0 or more (.731), somebody else if it is 1 or more (.269).
+    assert rows["area under the curve"].main == pytest.approx(0.731, abs=0.06)
+    assert rows["FPR 0.01"].main == pytest.approx(0.027, abs=0.02)  # the most that is allowed

@@ -124,13 +124,31 @@ def test_bad_input(place: Path, duckdb_engine: Engine, tmp_path: Path, monkeypat
         attacks_named(["singling"])
     with pytest.raises(ParameterError, match="targets must be at least 2"):
         audit_release(train, [], control=test, targets=1)
-    with pytest.raises(InputError, match="two releases are called 'counts'"):
-        audit_release(train, [counted({}), counted({})], control=test)
     with pytest.raises(InputError, match="is not a release folder"):
         audit_release(train, [tmp_path], control=test)
     monkeypatch.setattr("querycloak.audits.release_audit.find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"needs scikit-learn; install 'querycloak\[audit\]'"):
         audit_release(train, [], control=test, attacks=["linkage-records"])
+
+
+def test_releases_of_one_name_and_of_one_kind(place: Path, duckdb_engine: Engine, tmp_path: Path) -> None:
+    """A folder may be called as another, or as what stands beside it; what differs by noise alone is pooled."""
+    (tmp_path / "again").mkdir()
+    with qc.read(place / "train.parquet") as log:
+        for folder in ("k-anonymity", "again/clicks"):
+            qc.Clicks(epsilon=8, delta=1e-6).release(log).save(tmp_path / folder)
+    folders = [place / "clicks", tmp_path / "again" / "clicks", tmp_path / "k-anonymity", place / "release"]
+    found = audited(place, duckdb_engine, folders, attacks=["membership", "leaks"])
+    names = list(dict.fromkeys(row["release"] for row in found.rows))
+    together = "clicks, clicks-2, k-anonymity-2 (3 releases)"
+    assert names == [
+        "original", "pseudonyms", "k-anonymity", "clicks", "clicks-2", "k-anonymity-2", "release", together,
+    ]  # fmt: skip
+    pooled = [row for row in found.rows if row["release"] == together]
+    assert {(row["attack"], row["digest"]) for row in pooled} == {("membership", None)}
+    alone = [row for row in found.rows if (row["release"], row["attack"]) == ("clicks", "membership")]
+    assert [row["setting"] for row in pooled] == [row["setting"] for row in alone]
+    assert pooled[0]["targets"] == 3 * alone[0]["targets"]
 
 
 def test_a_release_of_another_log(place: Path, duckdb_engine: Engine) -> None:
@@ -151,7 +169,7 @@ def test_the_command(place: Path, tmp_path: Path) -> None:
     assert os.stat(tmp_path / "rows.parquet").st_mode & 0o077 == 0
     shown = querycloak("audit", "release", *sides)
     assert shown.stdout.startswith("PRIVATE OUTPUT")
-    assert max(map(len, shown.stdout.splitlines())) <= 110
+    assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
 def test_a_leak_ends_with_4(place: Path, tmp_path: Path) -> None:

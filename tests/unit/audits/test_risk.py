@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,3 +49,16 @@ def test_an_attack_that_is_no_better_than_none_says_so() -> None:
     assert Finding.of("a", Share.of(6, 10), Share.of(1, 10), 0.5).why is None
     nobody = Finding.of("a", Share.of(0, 0), Share.of(1, 10), 0.5)
     assert (nobody.main, nobody.risk, nobody.why) == (None, None, "no target fits this setting")
+
+
+def test_the_mean_of_shares_by_hand() -> None:
+    """.2 and .4 of 100 people: t(.975, 1) is 12.706, the deviation .1414 and its error .1, so 1.2706 by draws."""
+    one, other = Share.of(20, 100), Share.of(40, 100)
+    mean = Share.mean([one, other])
+    assert mean.value == pytest.approx(0.3)
+    assert mean.cases == 200
+    assert mean.centre == pytest.approx((one.centre + other.centre) / 2)
+    assert mean.error == pytest.approx(math.hypot((one.error + other.error) / 2, 1.2706), abs=1e-4)
+    assert Share.mean([one]) == one
+    # Draws that agree leave what people do not agree on.
+    assert Share.mean([one, one]).error == pytest.approx(one.error)

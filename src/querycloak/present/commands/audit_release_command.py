@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from querycloak.present.options import Reading
 
 PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for publication."
-_WIDTH, _NAME, _FEW = 80, 18, 5
-_HEAD = f"{'':{_NAME}} {'main':>6} {'control':>7} {'baseline':>8} {'risk':>6} {'95 %':>16}  setting"
+_WIDTH, _NAME, _FEW = 80, 16, 5
+_HEAD = f"{'':{_NAME}} {'main':>5} {'control':>7} {'baseline':>8} {'risk':>5} {'95 %':>15} setting"
 _LEGEND = (
     "main: how often the attack succeeds on people in the log; control: on people who are not in it, that is what "
     "anybody learns; baseline: without the release; risk: (main - control) / (1 - control), ! where the attack is no "
@@ -81,24 +81,37 @@ def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for release in dict.fromkeys(row["release"] for row in rows):
         told = [row for row in rows if row["release"] == release and row["main"] is not None]
-        for row in told if len(told) <= _FEW else [max(told, key=lambda each: each["risk"] or 0.0)]:
-            yield _line(row)
+        measured = [row for row in told if row["risk"] is not None]
+        for row in told if len(measured) <= _FEW else [max(measured, key=lambda each: each["risk"])]:
+            yield from _lines(row)
         if not told:
             reasons.setdefault(next(row["why"] for row in rows if row["release"] == release), []).append(release)
     for why, releases in reasons.items():
         yield from textwrap.wrap(f"  {', '.join(releases)}: {why}", _WIDTH, subsequent_indent="    ")
 
 
-def _line(row: dict[str, Any]) -> str:
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    """A row in one line; a long name stands above it, a long setting below."""
     invalid = "!" if row["risk"] is not None and row["why"] else " "
-    interval = "" if row["low"] is None else f"[{row['low']:.4f}, {row['high']:.4f}]"
+    interval = "" if row["low"] is None else f"[{_number(row['low'])}, {_number(row['high'])}]"
     values = (
-        f" {_number(row['main']):>6} {_number(row['control']):>7} {_number(row['baseline']):>8} "
-        f"{_number(row['risk']):>6}{invalid}{interval:>16} {row['setting']}"
+        f" {_number(row['main']):>5} {_number(row['control']):>7} {_number(row['baseline']):>8} "
+        f"{_number(row['risk']):>5}{invalid}{interval:>15}"
     )
-    name = row["release"]
-    return f"{name:{_NAME}}{values}" if len(name) <= _NAME else f"{name}\n{'':{_NAME}}{values}"
+    name, setting = row["release"], row["setting"] or ""
+    if len(name) > _NAME:
+        yield from textwrap.wrap(name, _WIDTH)
+        name = ""
+    line = f"{name:{_NAME}}{values}"
+    if len(line) + 1 + len(setting) <= _WIDTH:
+        yield f"{line} {setting}".rstrip()
+    else:
+        yield line.rstrip()
+        yield from textwrap.wrap(setting, _WIDTH, initial_indent=" " * (_NAME + 3), subsequent_indent=" " * (_NAME + 3))
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    """Four digits, without the 0 that all shares begin with."""
+    if value is None:
+        return "-"
+    return "1" if value == 1 else f"{value:.4f}".removeprefix("0")
