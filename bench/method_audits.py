@@ -54,7 +54,7 @@ def line(name: str, found: MethodAudit, seconds: float) -> str:
     verdict += ", claim refuted" if found.refutes_claim else ""
     return (
         f"| {name} | {_numbers(found.method.claimed())} | {_numbers(found.method.proven())} | {worst.per_account:.3f} "
-        f"| {worst.delta:.3g} | {worst.runs:,} | {found.tester.ceiling:.2f} | {held}/{len(found.exact)} | {verdict} "
+        f"| {found.delta:.3g} | {worst.runs:,} | {found.tester.ceiling:.2f} | {held}/{len(found.exact)} | {verdict} "
         f"| {seconds:.0f} |\n"
     )
 

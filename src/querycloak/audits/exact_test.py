@@ -126,5 +126,5 @@ def _own_chance(having: Step, without: Step) -> float:
 def _finding(pair: Pair[Data], step: Step, measure: str, value: Number, most: Number) -> ExactFinding:
     found, stated = float(value), float(most)
     refuted = found > stated * (1 + _ROUNDING) if measure == "chance of own keys" else value > most
-    said = f"{step.name}: {measure} is {found:.6g}, stated is {stated:.6g}"
-    return ExactFinding("exact", pair.name, refuted, said, step.name, measure, found, stated)
+    statement = f"{step.name}: {measure} is {found:.6g}, stated is {stated:.6g}"
+    return ExactFinding("exact", pair.name, refuted, statement, step.name, measure, found, stated)

@@ -26,7 +26,10 @@ from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
 from querycloak.privacy.chance.noise import Noise
 
-__all__ = ["digest_of_a_release", "fresh_processes"]
+__all__ = ["FRESH_PROCESSES", "digest_of_a_release", "fresh_processes"]
+
+FRESH_PROCESSES = "fresh processes"
+"""What this instrument is called."""
 
 _SURE = 14.0
 """Two honest processes agree with a chance of at most e^-14."""
@@ -43,8 +46,8 @@ def fresh_processes(method: Method) -> list[ExactFinding]:
     given = json.dumps({"method": _spelled(method), "log": log})
     told = [_digest(given) for _ in range(2)]
     equal = int(told[0] == told[1])
-    said = "two fresh processes released " + ("the very same" if equal else "different numbers")
-    return [ExactFinding("fresh processes", "one log", bool(equal), said, "release", "equal outputs", equal, 0)]
+    statement = "two fresh processes released " + ("the very same" if equal else "different numbers")
+    return [ExactFinding(FRESH_PROCESSES, "one log", bool(equal), statement, "release", "equal outputs", equal, 0)]
 
 
 def _telling_log(method: Method) -> str | None:

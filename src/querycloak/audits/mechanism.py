@@ -142,7 +142,7 @@ class Finding:
     instrument: str
     neighbours: str
     refuted: bool
-    said: str
+    statement: str
 
     def to_json(self) -> Mapping[str, Any]:
         """As `audit method --json` shows it."""

@@ -8,12 +8,12 @@ from typing import Any
 
 from querycloak.audits.exact_test import ExactFinding, ExactTester
 from querycloak.audits.fresh_processes import fresh_processes
-from querycloak.audits.mechanism import Pair
-from querycloak.audits.method_mechanism import MethodMechanism
+from querycloak.audits.mechanism import Outcomes, Pair
+from querycloak.audits.method_mechanism import EXIT_CODE, MethodMechanism
 from querycloak.audits.neighbour_logs import NeighbourLogs
 from querycloak.audits.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
 from querycloak.audits.sampling_test import ERROR, SamplingFinding, SamplingTester
-from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.errors import ParameterError
 from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
@@ -49,6 +49,15 @@ class MethodAudit:
         return max(self.sampled, key=lambda finding: (finding.refuted, finding.per_account))
 
     @property
+    def delta(self) -> float:
+        """The delta at which epsilon is measured: the one stated for one user.
+
+        A pair of several accounts is judged at the delta of their group. Were epsilon for one user smaller than
+        `per_account` at this delta, the group's own epsilon and delta would be smaller, too, than what the pair shows.
+        """
+        return _stated(self.method).numbers[1]
+
+    @property
     def holds(self) -> bool:
         """Whether nothing speaks against what is proven."""
         if not self.method.proven().covers_release:
@@ -73,7 +82,7 @@ class MethodAudit:
             "proven": self.method.proven().to_json(),
             "measured": {
                 "epsilon": worst.per_account,
-                "delta": worst.delta,
+                "delta": self.delta,
                 "runs": worst.runs,
                 "confidence": 1 - ERROR,
                 "ceiling": self.tester.ceiling,
@@ -110,6 +119,7 @@ def audit_method(
         for number, pair in enumerate(pairs):
             _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
             having, without = (mechanism.outcomes(data, tester.runs) for data in (pair.having, pair.without))
+            _check_not_broken(mechanism, having, without)
             sampled.append(tester.judge(having, without, pair, stated))
             if claimed is not None and claimed.covers_release:
                 against_claim.append(tester.judge(having, without, pair, claimed))
@@ -117,6 +127,12 @@ def audit_method(
     _tell(on_step, "two processes", 1.0)
     exact += fresh_processes(method)
     return MethodAudit(method, tester, sampled, against_claim, exact, _powers(method, tester, stated))
+
+
+def _check_not_broken(mechanism: MethodMechanism, having: Outcomes, without: Outcomes) -> None:
+    """An error that nobody foresaw tells two logs apart if one of them causes it; if both do, nothing is tested."""
+    if mechanism.failure is not None and all((side.column(EXIT_CODE) == 1).all() for side in (having, without)):
+        raise mechanism.failure
 
 
 _ATTACK = Action(
@@ -144,9 +160,11 @@ def _stated(method: Method) -> Guarantee:
 
 def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Sequence[ExactFinding]:
     try:
-        return ExactTester().test(mechanism, pair, stated)
-    except QuerycloakError:  # a log that is refused is an outcome, which sampling sees
+        for data in (pair.having, pair.without):
+            mechanism.counted(data)
+    except Exception:  # a log that cannot be counted is an outcome, which sampling sees
         return []
+    return ExactTester().test(mechanism, pair, stated)
 
 
 def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers:

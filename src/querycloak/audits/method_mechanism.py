@@ -27,13 +27,15 @@ _LEAST_RUNS_AT_ONCE = 50
 class MethodMechanism:
     """A method, tested on logs; a log is the content of a file in AOL's format.
 
-    Use it in a `with` block, or `close()` it: its engine has a private folder.
+    Use it in a `with` block, or `close()` it: its engine has a private folder. `failure` is the last error that ended
+    a run.
     """
 
     def __init__(self, method: Method, randomness: Randomness | None = None) -> None:
         self.method, self._randomness = method, randomness or Randomness()
         self._folder, self._engine = PrivateFolder(), connect("duckdb")
         self._counted: dict[str, Counted] = {}
+        self.failure: Exception | None = None
         self._logs = 0
 
     def __enter__(self) -> MethodMechanism:
@@ -48,18 +50,30 @@ class MethodMechanism:
         self._folder.remove()
 
     def outcomes(self, data: str, runs: int) -> Outcomes:
-        """What comes out of so many draws: counts by table and key, what the draw chose, and the exit code."""
+        """What comes out of many draws: counts by table and key, what the draw chose, and the exit code."""
         try:
             counted = self.counted(data)
-            at_once = max(_LEAST_RUNS_AT_ONCE, _ROWS_AT_ONCE // max(1, data.count("\n")))
-            parts = []
-            for first in range(0, runs, at_once):
-                with order.drawing():
-                    drawn = draw_runs(counted, self._randomness, min(at_once, runs - first))
-                parts.append(_outcomes(drawn))
-            return Outcomes.one_after_another(parts)
-        except QuerycloakError as error:
-            return Outcomes.of_numbers(**{EXIT_CODE: np.full(runs, error.exit_code)})
+        except Exception as error:  # whatever ends a release is seen from outside
+            self.failure = error
+            return _exit_codes(runs, error)
+        at_once = max(_LEAST_RUNS_AT_ONCE, _ROWS_AT_ONCE // max(1, data.count("\n")))
+        lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
+        try:
+            return Outcomes.one_after_another([self._drawn(counted, lot) for lot in lots])
+        except Exception as error:
+            self.failure = error
+        # Which of the runs failed is not known, so each is drawn by itself.
+        return Outcomes.one_after_another([self._drawn_or_failed(counted) for _ in range(runs)])
+
+    def _drawn(self, counted: Counted, runs: int) -> Outcomes:
+        with order.drawing():
+            return _outcomes(draw_runs(counted, self._randomness, runs))
+
+    def _drawn_or_failed(self, counted: Counted) -> Outcomes:
+        try:
+            return self._drawn(counted, 1)
+        except Exception as error:
+            return _exit_codes(1, error)
 
     def steps(self, data: str, past: Past) -> Sequence[Step]:
         """What the method adds noise to; none if it cannot say."""
@@ -88,6 +102,12 @@ class MethodMechanism:
     def reading(self, path: Path, engine: Engine) -> SearchLog:
         """How a log is read."""
         return read(path, log_format="aol", engine=engine)
+
+
+def _exit_codes(runs: int, error: Exception) -> Outcomes:
+    """What is seen of runs that end with an error; one that nobody foresaw ends with 1."""
+    code = error.exit_code if isinstance(error, QuerycloakError) else 1
+    return Outcomes.of_numbers(**{EXIT_CODE: np.full(runs, code)})
 
 
 def _outcomes(drawn: DrawnRuns) -> Outcomes:

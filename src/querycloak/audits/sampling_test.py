@@ -122,23 +122,26 @@ class SamplingTester:
         allowed = float(pair.accounts * as_written(epsilon))
         if pair.accounts > 1:  # which rounds up to what people can read
             delta = group_delta(pair.accounts, epsilon, delta)
-        directions = [((having, without), "more likely with"), ((without, having), "more likely without")]
+        names = ("with the user", "without the user")
+        if stated.neighbours == "replace-query":
+            names = ("with the queries that replace others", "with the queries that are replaced")
+        directions = [((having, without), names[0]), ((without, having), names[1])]
         return max(
-            (self._direction(*both, pair, allowed, delta, how) for both, how in directions),
+            (self._direction(*both, pair, allowed, delta, where) for both, where in directions),
             key=lambda finding: finding.epsilon,
         )
 
     def _direction(
-        self, likely: Outcomes, unlikely: Outcomes, pair: Pair[Data], allowed: float, delta: float, how: str
+        self, likely: Outcomes, unlikely: Outcomes, pair: Pair[Data], allowed: float, delta: float, where: str
     ) -> SamplingFinding:
         features = Features.of(likely, unlikely, self.runs - self.judged)
         event = self._chosen(features, delta)
         one, other = (int(event.happened(side).sum()) for side in features.judging())
         shown = float(epsilon_low(one, other, self.judged, delta, level(self.pairs)))
-        said = f"{event}; {how} the user" if shown else "nothing is shown"
+        statement = f"{event}; more likely {where}" if shown else "nothing is shown"
         return SamplingFinding(
-            "sampling", pair.name, shown > allowed, said,
-            shown, delta, allowed, pair.accounts, said, self.runs, self.judged, (one, other),
+            "sampling", pair.name, shown > allowed, statement,
+            shown, delta, allowed, pair.accounts, statement, self.runs, self.judged, (one, other),
         )  # fmt: skip
 
     def _chosen(self, features: Features, delta: float) -> Event:

@@ -73,6 +73,32 @@ class EarlyExit(Clicks):
         return super().count(log)
 
 
+class Crash(Clicks):
+    """Ends with an error that nobody foresaw if one user has many rows, as a bug of a reader would."""
+
+    def count(self, log: SearchLog) -> Counted:
+        rows = log.engine.fetch(log.rows.group_by("user").agg(rows=log.rows.count()))["rows"]
+        places: list[Counted] = [super().count(log)]
+        return places[max(0, int(pc.max(rows).as_py()) - MOST_ROWS)]
+
+
+@dataclass(frozen=True)
+class _Unlucky:
+    counted: Counted
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        if randomness.below(10, 1)[0] == 0:
+            raise InputError("one draw in ten fails")
+        return self.counted.draw(randomness)
+
+
+class FailingDraws(Clicks):
+    """Fails now and then, whoever is in the log: no user is told by it."""
+
+    def count(self, log: SearchLog) -> Counted:
+        return _Unlucky(super().count(log))
+
+
 @dataclass(frozen=True)
 class _Seeded:
     counted: Counted

@@ -13,7 +13,7 @@ import pytest
 from querycloak.audits.exact_test import ExactFinding, ExactTester
 from querycloak.audits.fresh_processes import fresh_processes
 from querycloak.audits.mechanism import Pair
-from querycloak.audits.method_mechanism import MethodMechanism
+from querycloak.audits.method_mechanism import EXIT_CODE, MethodMechanism
 from querycloak.audits.neighbour_logs import NeighbourLogs
 from querycloak.audits.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
 from querycloak.audits.sampling_test import SamplingFinding, SamplingTester
@@ -181,6 +181,25 @@ def test_an_early_exit_that_depends_on_one_user() -> None:
     found = sampled(laplace(broken.EarlyExit), "one-key", 200)
     assert found.refuted
     assert found.happened == (200, 0)
+
+
+def test_a_crash_that_depends_on_one_user() -> None:
+    """An error that nobody foresaw is an event like any other exit code."""
+    found = sampled(laplace(broken.Crash), "one-key", 200)
+    assert found.refuted
+    assert found.happened == (200, 0)
+
+
+def test_draws_that_fail_by_chance_are_single_runs() -> None:
+    """A tenth of the runs fails with both logs: that tells nothing, and no lot of runs is lost to it."""
+    method = laplace(broken.FailingDraws)
+    with MethodMechanism(method, Randomness(seed=1)) as mechanism:
+        pair = pair_of(method, "own")
+        codes = mechanism.outcomes(pair.having, 300).column(EXIT_CODE)
+        found = SamplingTester(300, pairs=1).test(mechanism, pair, method.proven())[0]
+    assert 10 < (codes == 2).sum() < 60
+    assert (codes == 0).sum() + (codes == 2).sum() == 300
+    assert not found.refuted
 
 
 def test_the_paper_of_the_query_pool_is_refuted() -> None:

@@ -25,6 +25,8 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
 
 BUCKET_DIGITS = 6
+_TEST_SECRET = "the same for all logs"
+"""Keys buckets where a guarantee is tested, and in no release."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,14 @@ class Weighing:
         return replace(self, held=self.engine.stage(_once_per_bucket(self.held, self.key, secret)))
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
-        """Scout, decide, count."""
-        return self.bucketed(randomness.secret() if self.plan.scouts else "")._drawn(randomness, runs)
+        """Scout, decide, count.
+
+        A release draws a secret of its own. Many runs share one, for both of two neighbours: what is proven holds for
+        every secret, and runs that shared a drawn one would not be independent.
+        """
+        if not self.plan.scouts:
+            return self._drawn(randomness, runs)
+        return self.bucketed(randomness.secret() if runs is None else _TEST_SECRET)._drawn(randomness, runs)
 
     def _drawn(self, randomness: Randomness, runs: int | None) -> ReleasedKeys:
         weighed = self.weighed(None)
@@ -122,7 +130,7 @@ class Weighing:
 
         What is proven holds for every secret, so one that is fixed serves to compare neighbours.
         """
-        return self.bucketed("fixed")._steps(past)
+        return self.bucketed(_TEST_SECRET)._steps(past)
 
     def _steps(self, past: Past) -> Sequence[Step]:
         held = self.held.select("bucket").distinct() if self.plan.scouts else None

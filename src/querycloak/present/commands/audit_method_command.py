@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 
+from querycloak.audits.fresh_processes import FRESH_PROCESSES
 from querycloak.audits.method_audit import MethodAudit, OnStep, audit_method
 from querycloak.audits.sampling_test import ERROR, SamplingFinding
 from querycloak.errors import CheckFailed
@@ -15,7 +17,7 @@ from querycloak.present.commands.guarantee_command import shown_parameters
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 
-_NAME = 52
+_WIDTH, _LABEL, _NAME = 80, 12, 58
 
 
 def audited_method(method: Method, runs: int, seed: int | None, neighbours: str | None, *, quiet: bool) -> MethodAudit:
@@ -42,63 +44,79 @@ def show_method_audit(found: MethodAudit, *, as_json: bool) -> None:
 
 def _lines(found: MethodAudit) -> list[str]:
     method, worst = found.method, found.measured
-    lines = [f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}", ""]
-    lines.append(f"{'':12}{'epsilon':<12}delta")
-    lines += [_guarantee("claimed", method.claimed()), _guarantee("proven", method.proven())]
-    lines.append(f"{'measured':12}{_shown(worst.per_account):<12}{worst.delta:.4g}")
-    lines += [
-        f"{'':12}at least, by {worst.runs:,} runs of each log, half of which judge; wrong with a chance of {ERROR:g};",
-        f"{'':12}more than {found.tester.ceiling:.2f} cannot be shown by this number of runs",
+    head = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    measured = (
+        f"at least, by {worst.runs:,} runs of each log, half of which judge; wrong with a chance of {ERROR:g} at most. "
+        f"This number of runs cannot show more than {found.tester.ceiling:.2f}."
+    )
+    lines = [
+        *_wrapped(head),
         "",
-        f"{'neighbours':{_NAME}}{'epsilon':>9}{'allowed':>9}  event",
-        *(_pair(each) for each in found.sampled),
+        f"{'':{_LABEL}}{'epsilon':<12}delta",
+        _guarantee("claimed", method.claimed()),
+        _guarantee("proven", method.proven()),
+        f"{'measured':{_LABEL}}{_shown(worst.per_account):<12}{found.delta:.4g}",
+        *textwrap.wrap(measured, _WIDTH, initial_indent=" " * _LABEL, subsequent_indent=" " * _LABEL),
+        "",
+        f"{'neighbours, and the event that shows most':{_NAME}}{'epsilon':>9}{'allowed':>9}",
+        *(line for each in found.sampled for line in _pair(each)),
         "",
         *_exact(found),
         *_powers(found),
     ]
     if found.refutes_claim:
-        lines += ["", "The claim is refuted: " + "; ".join(_against_claim(found)[:3])]
+        lines += ["", *_wrapped("The claim is refuted: " + "; ".join(_against_claim(found)[:3]))]
     return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 
 def _guarantee(label: str, guarantee: Guarantee | None) -> str:
     if guarantee is None:
-        return f"{label:12}-"
+        return f"{label:{_LABEL}}-"
     if not guarantee.covers_release:
-        return f"{label:12}no differential privacy of the release ({guarantee.kind})"
+        return f"{label:{_LABEL}}no differential privacy of the release ({guarantee.kind})"
     epsilon, delta = guarantee.numbers
-    return f"{label:12}{shown_up(epsilon) if epsilon else '0':<12}{shown_up(delta) if delta else '0'}"
+    return f"{label:{_LABEL}}{shown_up(epsilon) if epsilon else '0':<12}{shown_up(delta) if delta else '0'}"
 
 
-def _pair(each: SamplingFinding) -> str:
+def _pair(each: SamplingFinding) -> Iterator[str]:
     mark = " !" if each.refuted else ""
-    return f"{each.neighbours:{_NAME}}{_shown(each.epsilon):>9}{each.allowed:>9.4g}  {each.event}{mark}"
+    yield f"{each.neighbours:{_NAME}}{_shown(each.epsilon):>9}{each.allowed:>9.4g}{mark}"
+    if each.epsilon:
+        yield from textwrap.wrap(each.event, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _exact(found: MethodAudit) -> list[str]:
-    failed = [finding for finding in found.exact if finding.refuted]
-    kinds = {finding.neighbours for finding in found.exact}
-    if not found.exact:
-        return ["exact: this method cannot show what it adds noise to"]
-    said = f"exact: {len(found.exact)} bounds looked at on {len(kinds)} pairs of logs, "
-    return [said + (f"{len(failed)} broken:" if failed else "all hold"), *(f"  {each.said} !" for each in failed)]
+    processes = [finding for finding in found.exact if finding.instrument == FRESH_PROCESSES]
+    bounds = [finding for finding in found.exact if finding.instrument != FRESH_PROCESSES]
+    lines = ["exact: this method cannot show what it adds noise to"]
+    if bounds:
+        failed = [finding for finding in bounds if finding.refuted]
+        pairs = len({finding.neighbours for finding in bounds})
+        verdict = f"{len(failed)} broken:" if failed else "all hold"
+        lines = [f"exact: {len(bounds)} bounds looked at on {pairs} pairs of logs, {verdict}"]
+        lines += [line for each in failed for line in _wrapped(f"  {each.statement} !")]
+    return [*lines, *(f"{each.statement}{' !' * each.refuted}" for each in processes)]
 
 
 def _powers(found: MethodAudit) -> list[str]:
     if not found.powers:
         return []
     shown = ", ".join(f"{name} {chance:.2f}" for name, chance in found.powers)
-    return [f"power (the chance that sampling would have shown a fault): {shown}"]
+    return _wrapped(f"power (the chance that sampling would have shown such a fault): {shown}")
 
 
 def _against(found: MethodAudit) -> list[str]:
     sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in found.sampled if each.refuted]
-    return [*sampled, *(f"{each.neighbours}: {each.said}" for each in found.exact if each.refuted)]
+    return [*sampled, *(f"{each.neighbours}: {each.statement}" for each in found.exact if each.refuted)]
 
 
 def _against_claim(found: MethodAudit) -> list[str]:
     sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in found.against_claim if each.refuted]
-    exact = [] if found.method.proven().covers_release else [each.said for each in found.exact if each.refuted]
+    exact = [] if found.method.proven().covers_release else [each.statement for each in found.exact if each.refuted]
     return [*sampled, *exact]
 
 
