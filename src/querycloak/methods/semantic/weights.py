@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from querycloak.errors import EngineError
 from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.bisection import bisected
 from querycloak.words.taxonomy import Taxonomy
 
 Weights = NDArray[np.int64]
@@ -185,13 +186,13 @@ class EqualityWeights:
 
 def _with_rounding(loss: float, sensitivity: float, bits: int) -> float:
     """The largest e / (2 sensitivity) such that rounded weights keep within e (claim 4)."""
-    low, high = 0.0, loss / (2 * sensitivity)
-    for _ in range(60):
-        middle = (low + high) / 2
-        error = 0.5 * math.exp(min(middle * sensitivity, 700.0)) / 2.0**bits + 2.0**-50
-        within = error < 0.5 and 2 * sensitivity * middle + 2 * math.log((1 + error) / (1 - error)) <= loss
-        low, high = (middle, high) if within else (low, middle)
-    return low
+
+    def exceeds(exponent: float) -> bool:
+        error = 0.5 * math.exp(min(exponent * sensitivity, 700.0)) / 2.0**bits + 2.0**-50
+        return error >= 0.5 or 2 * sensitivity * exponent + 2 * math.log((1 + error) / (1 - error)) > loss
+
+    paper = loss / (2 * sensitivity)
+    return bisected(exceeds, 0.0, paper, precision=2.0**-52, floor=paper * 2.0**-60)[0]
 
 
 @njit(cache=True, nogil=True)
