@@ -71,7 +71,8 @@ def affinity_figures(
 ) -> AffinityFigures:
     """Compute every figure; `sensitive` has the columns user and query, `user` is the one of 5(b) and Table 4.
 
-    Without a user it is the one with the most sensitive queries that somebody else protects.
+    Without a user it is the one with the most sensitive queries that somebody else protects. Without labels Table 4 has
+    all queries of the user.
     `max_neighbours` may bound the lists at some thetas.
     """
     uses = uses_of(log)
@@ -101,7 +102,7 @@ def affinity_figures(
         figure_6=_figure_6(degrees, labels, ks),
         figure_7=_figure_7(log, uses, degrees, ks),
         sensitive_released={n: share_released(d, ks, labels).tolist() for n, d in degrees.items() if labels.any()},
-        table_4=_table_4(expanded.queries, degrees, theirs, labels),
+        table_4=_table_4(expanded.queries, degrees, theirs, labels if labels.any() else ~labels),
         queries=_kinds(expansion),
     )
 
@@ -187,7 +188,7 @@ def _table_4(
     theirs: NDArray[np.int64],
     labels: NDArray[np.bool_],
 ) -> list[dict[str, Any]]:
-    """Sensitive queries of one user with a degree of 2 or more under some method, by their plain degree."""
+    """Queries of one user that count as sensitive, with a degree of 2 or more under some method, by their plain degree."""
     places = [int(p) for p in theirs if labels[p] and max(int(each[p]) for each in degrees.values()) >= 2]
     rows = [{"query": queries[p].as_py(), **{name: int(each[p]) for name, each in degrees.items()}} for p in places]
     return sorted(rows, key=lambda row: (row["EQ"], row["query"]))

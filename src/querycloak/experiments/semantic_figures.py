@@ -32,7 +32,7 @@ CRITERIA = ("sqc1", "sqc2", "nsqc")
 QUERIES = 100
 RUNS = 3
 # Half of the cells of a histogram come out: as many users as give an average, not as many as there are.
-_HISTOGRAM_USERS = 60
+HISTOGRAM_USERS = 60
 
 
 @dataclass(frozen=True)
@@ -114,15 +114,16 @@ def points(
     epsilons: Sequence[float] = EPSILONS,
     variants: Sequence[str] = ("default", "paper"),
     runs: int = RUNS,
+    histogram_users: int = HISTOGRAM_USERS,
     randomness: Randomness | None = None,
 ) -> Iterator[Point]:
-    """Every point of the figures, averaged over runs."""
+    """Every point of the figures, averaged over runs; histograms are drawn for some of the users only."""
     drawing = randomness or Randomness()
     for setting in settings:
         for criterion in CRITERIA:
             yield from _replaced(people, setting, criterion, epsilons, variants, runs, drawing)
-        if setting.name != "D(q)=P":
-            yield from _histograms(people, setting, epsilons, drawing)
+        some = people.concepts[:: max(1, len(people.concepts) // histogram_users)]
+        yield from _histograms(some, setting, epsilons, runs, drawing)
 
 
 def _replaced(
@@ -160,29 +161,42 @@ def _losses(before: NDArray[np.float64], after: NDArray[np.float64]) -> tuple[fl
 
 
 def _histograms(
-    people: Profiled, setting: Setting, epsilons: Sequence[float], randomness: Randomness
+    some: NDArray[np.int32], setting: Setting, epsilons: Sequence[float], runs: int, randomness: Randomness
 ) -> Iterator[Point]:
-    """HBDP over all the concepts of the setting's domains, for some of the users."""
+    """HBDP over all the concepts of the setting's domains.
+
+    A query outside of these domains has no bin: it is left out, before and after.
+    """
     nouns = wordnet()
-    some = people.concepts[:: max(1, len(people.concepts) // _HISTOGRAM_USERS)]
-    owners = np.repeat(np.arange(len(some)), some.shape[1])
     topics = topics_of(nouns, topic_concepts(nouns, setting.topics))
-    inside = np.zeros(len(nouns), np.bool_)
-    for concept in topic_concepts(nouns, FOUR if setting.domain == "topics" else setting.domain):
-        inside |= nouns.under(concept)
-    bins = np.flatnonzero(inside)
-    cells = owners * np.int64(len(bins)) + np.searchsorted(bins, some.reshape(-1))
-    before = topic_profiles(owners, topics[some.reshape(-1)], len(some), len(setting.topics))
+    bins = np.flatnonzero(_inside(setting))
+    concepts = some.reshape(-1)
+    counted = np.isin(concepts, bins)
+    owners = np.repeat(np.arange(len(some)), some.shape[1])[counted]
+    concepts = concepts[counted]
+    cells = owners * np.int64(len(bins)) + np.searchsorted(bins, concepts)
+    before = topic_profiles(owners, topics[concepts], len(some), len(setting.topics))
     for reading in READINGS:
         for epsilon in epsilons:
             moved = 2 * some.shape[1] if reading == "user" else 2
             noise = Laplace(rounded_scale(moved, epsilon))
-            found, counts = noisy_cells(cells, len(some) * len(bins), noise, randomness)
-            after = topic_profiles(
-                found // len(bins), topics[bins[found % len(bins)]], len(some), len(setting.topics), counts
-            )
-            losses = _losses(before, after)
+            found = []
+            for _ in range(runs):
+                cell, counts = noisy_cells(cells, len(some) * len(bins), noise, randomness)
+                user, concept = cell // len(bins), bins[cell % len(bins)]
+                after = topic_profiles(user, topics[concept], len(some), len(setting.topics), counts)
+                found.append(_losses(before, after))
+            losses = [float(mean) for mean in np.mean(found, axis=0)]
             yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, *losses, None)
+
+
+def _inside(setting: Setting) -> NDArray[np.bool_]:
+    """The concepts of a setting's domains."""
+    nouns = wordnet()
+    inside = np.zeros(len(nouns), np.bool_)
+    for concept in topic_concepts(nouns, FOUR if setting.domain == "topics" else setting.domain):
+        inside |= nouns.under(concept)
+    return inside
 
 
 @dataclass(frozen=True)

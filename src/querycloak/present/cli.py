@@ -397,6 +397,28 @@ def synth(
 
 
 @app.command()
+@options.with_groups
+def reproduce(
+    paper: Annotated[
+        str, typer.Argument(help="zhang2017, zhang2016, hong2012, sanchez2018, carpineto2015, or all.")
+    ],
+    *,
+    log: Annotated[
+        list[str] | None, typer.Option("--log", help="AOL's log, or another; a synthetic one if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder to write; work that was begun there goes on.")] = Path("reproduce"),
+    user: Annotated[str | None, typer.Option(help="carpineto2015: the person of Table 4 and Figure 5 (b).")] = None,
+    short: Annotated[bool, typer.Option("--quick", help="Fewer users, points and runs: under two minutes.")] = False,
+    reading: options.Reading,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a paper's tables and figures again, beside its own."""
+    from querycloak.present.commands.reproduce_command import show_reproductions
+
+    show_reproductions(paper, log, out, reading, user=user, short=short, quiet=quiet)
+
+
+@app.command()
 def demo(
     users: Annotated[int | None, typer.Option(help="How many people search; 5,000 if not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,

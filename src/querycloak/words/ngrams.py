@@ -78,6 +78,12 @@ def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> 
     return counted.filter(counted.users >= least)
 
 
+def distinct_grams(uses: ir.Table, length: int) -> ir.Table:
+    """Every n-gram of this length once."""
+    table = _placed(uses, length)
+    return table.select(**{name: table.words[table.place + offset] for offset, name in enumerate(PARTS[:length])}).distinct()
+
+
 def total_occurrences(uses: ir.Table) -> ir.Table:
     """One row: how many n-grams of each length there are, repeats included."""
     blanks = (uses.query.length() - uses.query.replace(" ", "").length()).cast("int64")

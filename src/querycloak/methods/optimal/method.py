@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.objectives import Objective
+    from querycloak.methods.optimal.paper.constraints import Limit, Packing
     from querycloak.methods.optimal.paper.holdings import Holdings
     from querycloak.methods.optimal.paper.solver import Solution
     from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
@@ -84,6 +86,10 @@ class Optimal(Method):
     linked_per_user: int | None = option(
         help="Default variant: how many released pairs of a user are associated; 4 if not given."
     )
+    solver: Literal["best", "floor", "spe"] | None = option(
+        help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; floor: "
+        "the linear program rounded down, as published; spe: the published heuristic, for diversity."
+    )
     variant: Variant = option("default", help="paper: as published, to compare with.")
     given: Budget = field(init=False, repr=False)
     plan: SyntheticPlan | None = field(init=False, repr=False)
@@ -119,6 +125,12 @@ class Optimal(Method):
                 )
         if self.weights is not None and self.objective != "joint":
             refuse("weights", "left out", self.weights, Sentence("they go with {objective:joint}"))
+        if self.solver is not None and self.variant != "paper":
+            refuse("solver", "left out", self.solver, Sentence("it goes with {variant:paper}"))
+        if self.solver == "spe" and self.objective != "diversity":
+            refuse("solver", "best or floor", self.solver, Sentence("spe goes with {objective:diversity}"))
+        if self.solver == "floor" and self.objective not in ("size", "frequent", "diversity"):
+            refuse("solver", "best", self.solver, "the paper has no linear program for this objective")
 
     def _must_be_given(self, name: str, meaning: str) -> ParameterError:
         chosen = Parameter("objective", self.objective)
@@ -149,7 +161,8 @@ class Optimal(Method):
             "weights": dict(self.weighting) or None,
         }
         if self.plan is None:
-            return {"epsilon": self.epsilon, "delta": self.delta, **given}
+            chosen = {} if self.solver is None else {"solver": self.solver}
+            return {"epsilon": self.epsilon, "delta": self.delta, **given, **chosen}
         return {
             **given,
             "per_user": self.plan.per_user,
@@ -298,6 +311,8 @@ class Optimal(Method):
                     largest=_largest(held),
                 )
             )
+        if self.solver in ("floor", "spe"):
+            return self._solve_as_published(held, bound, rows, goal)
         if not goal.total_exact:
             solution = solve(rows, goal)
             if self.objective != "joint":  # which may want fewer
@@ -306,6 +321,19 @@ class Optimal(Method):
         largest = largest_output(held, bound)
         self._check_reached(largest)
         return solve(rows, goal, begun=largest.counts)
+
+    def _solve_as_published(self, held: Holdings, bound: Limit, rows: Packing, goal: Objective) -> Solution:
+        from querycloak.methods.optimal.objectives import objective
+        from querycloak.methods.optimal.paper.constraints import packing
+        from querycloak.methods.optimal.paper.solver import solve_by_floor, solve_by_spe
+
+        if self.solver == "spe":
+            return solve_by_spe(rows, goal)
+        if goal.total_exact:  # the paper's |O| is at most the optimum of the largest output's linear program
+            size = objective("size", held.totals)
+            largest = solve_by_floor(packing(held, bound, size), size)
+            self._check_reached(replace(largest, value=largest.relaxed.value))
+        return solve_by_floor(rows, goal)
 
     def _check_reached(self, largest: Solution) -> None:
         from querycloak.methods.optimal.paper.holdings import PRIVATE

@@ -53,9 +53,7 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     """The best counts that we find: never worth less than the floored relaxation, nor than SPE where it applies."""
     relaxed = relax(rows, goal, whole=False)
     tight = relax(rows, goal, whole=True)
-    floored = np.floor(relaxed.counts + _NEARLY_WHOLE).astype(np.int64)
-    if not rows.holds(floored):
-        floored = np.floor(relaxed.counts).astype(np.int64)
+    floored = _floored(rows, relaxed)
     found = [counts for counts in _candidates(rows, goal, relaxed, tight, floored, begun) if rows.holds(counts)]
     if goal.total_exact:
         found = [counts for counts in found if int(counts.sum()) == goal.total]
@@ -66,6 +64,26 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     if goal.size == 1.0:  # a number of rows or pairs: whole
         bound = float(math.floor(bound + 1e-6))
     return Solution(best, goal.value(best), relaxed, floored, max(bound, goal.value(best)))
+
+
+def solve_by_floor(rows: Packing, goal: Objective) -> Solution:
+    """As published for O-UMP and F-UMP: the linear program, rounded down; a total that was asked for is missed."""
+    relaxed = relax(rows, goal, whole=False)
+    floored = _floored(rows, relaxed)
+    return Solution(floored, goal.value(floored), relaxed, floored, max(relaxed.bound, goal.value(floored)))
+
+
+def solve_by_spe(rows: Packing, goal: Objective) -> Solution:
+    """As published for D-UMP: drop the pair that tells most of one user until all constraints hold."""
+    relaxed = relax(rows, goal, whole=True)
+    counts = eliminate(rows)
+    return Solution(counts, goal.value(counts), relaxed, _floored(rows, relaxed), max(relaxed.bound, goal.value(counts)))
+
+
+def _floored(rows: Packing, relaxed: Relaxation) -> IntArray:
+    """The counts of a relaxation rounded down; what is a whole number but for the solver's error counts as one."""
+    nearly: IntArray = np.floor(relaxed.counts + _NEARLY_WHOLE).astype(np.int64)
+    return nearly if rows.holds(nearly) else np.floor(relaxed.counts).astype(np.int64)
 
 
 def _rounds(rows: Packing, begun: IntArray) -> int:

@@ -1,0 +1,115 @@
+"""A table or figure of a paper beside ours, and a plain statement of what agrees, what does not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Cell = str | int | float | None
+Verdict = Literal["agrees", "agrees in part", "differs", "cannot hold", "not comparable", "not reproduced"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows of plain values under named columns, and where they come from."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    source: str
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Cell]], source: str) -> Grid:
+        """The grid of rows that all have the same keys."""
+        columns = tuple(rows[0]) if rows else ()
+        return cls(columns, tuple(tuple(row[name] for name in columns) for row in rows), source)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart, or one group of its bars; `printed` if its numbers are the paper's."""
+
+    name: str
+    points: tuple[tuple[Cell, float], ...]
+    printed: bool = False
+
+    @classmethod
+    def over(cls, name: str, xs: Sequence[Cell], ys: Sequence[float | None], *, printed: bool = False) -> Series:
+        """The series of those points that have a value."""
+        points = tuple((x, float(y)) for x, y in zip(xs, ys, strict=True) if y is not None)
+        return cls(name, points, printed)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is drawn: lines over numbers, or bars over names."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    kind: Literal["lines", "bars"] = "lines"
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure: what the paper prints, what we have, what is to be said."""
+
+    name: str
+    title: str
+    verdict: Verdict
+    statement: str
+    why: str = ""
+    printed: Grid | None = None
+    ours: Grid | None = None
+    charts: tuple[Chart, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """One paper, made again."""
+
+    key: str
+    citation: str
+    method: str
+    log: str
+    private: bool
+    quick: bool
+    exhibits: tuple[Exhibit, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """What figures.json holds."""
+        return asdict(self)
+
+
+def verdict_of(held: Sequence[bool]) -> Verdict:
+    """What to call it when these findings of a paper hold or do not."""
+    if all(held):
+        return "agrees"
+    return "agrees in part" if any(held) else "differs"
+
+
+def order_words(values: Mapping[str, float | None]) -> str:
+    """Names from the least to the greatest value, such as "Original < KA"; equal values by =, missing ones left out."""
+    known = sorted(((value, name) for name, value in values.items() if value is not None), key=lambda each: each[0])
+    words = [known[0][1]] if known else []
+    for (before, _), (value, name) in zip(known, known[1:], strict=False):
+        words += ["=" if value == before else "<", name]
+    return " ".join(words)
+
+
+def rises(values: Sequence[float | None]) -> bool:
+    """Whether each value is above the one before; a missing value breaks the order."""
+    return all(a is not None and b is not None and a < b for a, b in zip(values, values[1:], strict=False))
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """A number for people; a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.{digits}f}" if abs(value) >= 10**-digits or value == 0 else f"{value:.2e}"

@@ -1,0 +1,66 @@
+"""The folder of reproductions: a folder for each paper, and the synthetic log that they share.
+
+    DIR/  reproduce.json  log-USERS.parquet, log-USERS.parquet.truth/ (made up)
+          PAPER/  index.html  figures.json  steps/ (what is done: killed and started again, it goes on)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from querycloak.errors import ParameterError, ResourceError
+from querycloak.synthetic.log_writer import OnUsers, synthesize
+
+MARK, FIGURES, PAGE, STEPS = "reproduce.json", "figures.json", "index.html", "steps"
+SEED = 2006
+_KIND = {"querycloak": "reproduction", "version": 1}
+
+
+def reproduction_folder(path: Path) -> Path:
+    """A new folder, or one in which papers were made again before; any other is refused."""
+    if path.exists() and not _is_ours(path) and (not path.is_dir() or any(path.iterdir())):
+        raise ParameterError(
+            f"the output must be a new folder, or one that reproduce made; {str(path)!r} is neither; name another"
+        )
+    if not path.absolute().parent.is_dir():
+        raise ParameterError(
+            f"the output must lie in a folder that exists, {str(path.absolute().parent)!r} does not; make it first"
+        )
+    problem = ""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        (path / MARK).write_text(json.dumps(_KIND) + "\n")
+    except OSError as error:
+        problem = os.strerror(error.errno or 0).lower()
+    if problem:
+        raise ResourceError(f"no folder {str(path)!r} can be made: {problem}; name another")
+    return path
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return bool(json.loads((path / MARK).read_bytes()) == _KIND)
+    except (OSError, ValueError):
+        return False
+
+
+def synthetic_log(folder: Path, users: int, on_users: OnUsers | None = None) -> Path:
+    """The synthetic log of so many users: from before, or made now."""
+    path = folder / f"log-{users}.parquet"
+    if not path.exists():
+        synthesize(path, users, seed=SEED, on_users=on_users)
+    return path
+
+
+def write_figures(folder: Path, document: dict[str, Any]) -> Path:
+    """Write figures.json of a paper, whole or not at all."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    beside = folder / f".{FIGURES}.{os.getpid()}"
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(document, file, indent=1, allow_nan=False)
+        file.write("\n")
+    beside.replace(folder / FIGURES)
+    return folder / FIGURES

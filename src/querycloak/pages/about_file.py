@@ -1,0 +1,61 @@
+"""What only the owner can say of a release: a small TOML file, and what it means for who signs."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from querycloak.errors import InputError
+from querycloak.sentence import Sentence
+
+
+@dataclass(frozen=True)
+class About:
+    """Fields of the page to sign; what is not given is empty, and is seen to be empty."""
+
+    owner: str = ""
+    contact: str = ""
+    licence: str = ""
+    purpose: str = ""
+    audience: str = ""
+    period: str = ""
+    region: str = ""
+    review_date: str = ""
+    legal_basis: str = ""
+    officer_advice: str = ""
+    approved_by: str = ""
+    residual_risk_accepted_by: str = ""
+    notes: str = ""
+
+    @classmethod
+    def read(cls, path: Path | None) -> About:
+        """The file's fields; no file, no fields."""
+        if path is None:
+            return cls()
+        try:
+            found = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeError):
+            raise InputError(Sentence("the file given with {about} cannot be read; it must be UTF-8 text")) from None
+        except tomllib.TOMLDecodeError:
+            raise InputError(Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)) from None
+        known = [field.name for field in fields(cls)]
+        odd = [name for name in found if name not in known]
+        if odd:
+            raise InputError(
+                Sentence("{about} has a field {odd!r} that nobody asks for; it may have {known}", odd=odd[0], known=", ".join(known))
+            )
+        return cls(**{name: str(value) for name, value in found.items()})
+
+
+_LINE = 'owner = "the name of your organisation"'
+PUBLIC = ("owner", "contact", "licence", "purpose", "audience", "period", "region", "review_date")
+"""Fields that go along with a release."""
+PRIVATE = ("legal_basis", "officer_advice", "approved_by", "residual_risk_accepted_by", "notes")
+"""Fields that stay with the owner."""
+TITLES = {
+    "owner": "Owner", "contact": "Contact", "licence": "Licence", "purpose": "Purpose", "audience": "For whom",
+    "period": "Period of the log", "region": "Region", "review_date": "To be reviewed on", "legal_basis": "Legal basis",
+    "officer_advice": "Advice of the data protection officer, and whether it was followed",
+    "approved_by": "Measures approved by", "residual_risk_accepted_by": "Residual risk accepted by", "notes": "Notes",
+}  # fmt: skip

@@ -1,0 +1,109 @@
+"""What was measured of a release: evaluations and audits from their files, if they are about this very release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from querycloak.errors import InputError
+from querycloak.methods.evidence import digest_of
+from querycloak.releases.loading import load_card
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """True figures, hence private: what the release is good for, what attacks gain, what runs of the method show.
+
+    stand_in: the digest of a release of the same method and options that was measured in place of this one.
+    """
+
+    evaluation: Rows
+    attacks: Rows
+    method: Mapping[str, Any] | None
+    stand_in: str | None
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to show."""
+        return bool(self.evaluation or self.attacks or self.method)
+
+
+def measured(
+    release: Path, evaluation: Path | None, audits: Sequence[Path], measured_on: Path | None = None
+) -> Measured:
+    """Read the files; rows of other releases are refused, but for the baselines that stand beside."""
+    card = load_card(release)
+    digest, stand_in = digest_of(release), None
+    if measured_on is not None:
+        digest = stand_in = _stand_in(measured_on, card)
+    found = [] if evaluation is None else _rows_of(evaluation, digest, "evaluation")
+    attacks: Rows = []
+    method = None
+    for path in audits:
+        document = _document(path, "audit")
+        if isinstance(document, Mapping) and "measured" in document:
+            method = _of_method(document, card)
+        else:
+            attacks += _beside(_results(document, "audit"), digest, "audit")
+    return Measured(found, attacks, method, stand_in)
+
+
+def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
+    other = load_card(folder)
+    if any(other.get(part) != card.get(part) for part in ("method", "variant", "options", "proven")):
+        raise InputError(
+            "the release that was measured has another method or other options than this one; make it from TRAIN with the same"
+        )
+    return digest_of(folder)
+
+
+def _rows_of(path: Path, digest: str, what: str) -> Rows:
+    return _beside(_results(_document(path, what), what), digest, what)
+
+
+def _document(path: Path, what: str) -> Any:
+    try:
+        if path.suffix == ".parquet":
+            return pq.read_table(path).to_pylist()
+        if path.suffix == ".csv":
+            return pyarrow.csv.read_csv(path).to_pylist()
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, pa.ArrowException):
+        pass
+    raise InputError(f"the {what} {str(path)!r} cannot be read; give the file that querycloak wrote with --out or --json")
+
+
+def _results(document: Any, what: str) -> Rows:
+    rows = document.get("results") if isinstance(document, Mapping) else document
+    if isinstance(rows, list) and all(isinstance(row, dict) and "release" in row for row in rows):
+        return rows
+    raise InputError(f"the {what} is none that querycloak wrote; give the file that it wrote with --out or --json")
+
+
+def _beside(rows: Rows, digest: str, what: str) -> Rows:
+    """Rows of this release, and of what stands beside every release and has no digest."""
+    if not any(row.get("digest") == digest for row in rows):
+        raise InputError(
+            f"the {what} is about another release: no row has the digest {digest[:16]}...; evaluate this one, or name the folder "
+            "that was measured in its place"
+        )
+    return [row for row in rows if row.get("digest") in (digest, None, "")]
+
+
+def _of_method(document: Mapping[str, Any], card: Mapping[str, Any]) -> Mapping[str, Any]:
+    same = document.get("method") == card["method"]
+    numbers = ("kind", "unit", "neighbours", "epsilon", "delta", "k")
+    proven = document.get("proven")
+    same = same and isinstance(proven, Mapping) and all(proven.get(name) == card["proven"][name] for name in numbers)
+    if not same:
+        raise InputError("the audit is about another method, or about other options; run it with those of this release")
+    return document

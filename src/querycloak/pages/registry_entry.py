@@ -1,0 +1,126 @@
+"""The entry for OpenDP's registry of deployments: YAML with its field names, as far as we know what to write.
+
+Field names, enumerations and tiers follow the registry's published schema (opendp/deployments-registry-data).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from querycloak.errors import InputError, ParameterError
+from querycloak.pages.about_file import About
+from querycloak.releases.release import Release
+from querycloak.sentence import Sentence
+from querycloak.utility.description import Description
+
+_VARIANTS = {"pure-dp": "Pure DP", "approximate-dp": "Approximate DP"}
+_NEEDED = {"owner": "data_curators", "region": "data_product_region", "purpose": "intended_use"}
+
+
+def registry_entry(
+    release: Release, described: Description, about: About, *, digest: str, published: str
+) -> dict[str, Any]:
+    """The entry as a document; refused where the registry does not fit or the owner has not said enough."""
+    if release.proven.kind not in _VARIANTS or release.seeded:
+        raise ParameterError(
+            "the registry lists differential privacy only, and this release has none that holds; leave --to registry out"
+        )
+    missing = [name for name in _NEEDED if not getattr(about, name)]
+    if missing:
+        raise InputError(
+            Sentence(
+                "the registry asks for {field}, which {about} does not give; add {name} to it",
+                field=_NEEDED[missing[0]], name=missing[0],
+            )
+        )  # fmt: skip
+    epsilon, delta = release.proven.numbers
+    name = f"{about.owner}: {release.title}"
+    deployment: dict[str, Any] = {
+        "basic": {
+            "name": name,
+            "data_curators": [about.owner],
+            "intended_use": about.purpose,
+            "data_product_type": _type(release),
+            "data_product_region": about.region,
+            "description": "; ".join(f"{kind}: {table.meaning}" for kind, table in described.tables.items()),
+            "publication_date": published,
+            "data_product_sector": "Technology",
+        },
+        "dp_variant": {
+            "variant_name": _VARIANTS[release.proven.kind],
+            "data_domain": "Search logs: rows of user, time, query, and the result that was clicked, if any.",
+            "unprotected_quantities": "; ".join(release.proven.unprotected) or "none",
+        },
+        "privacy_loss": {
+            "privacy_unit": f"{release.proven.unit.capitalize()}-level",
+            "privacy_unit_details": _neighbours(release),
+            "privacy_parameters": {"epsilon": epsilon, **({"delta": delta} if delta else {})},
+            "privacy_parameters_details": release.proven.because,
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "actors": f"People who search; {about.owner}, which holds the log and runs the release; {about.audience or 'readers'}.",
+            "release_type": "One release",
+            "data_source_type": "Static",
+            "data_source_type_details": about.period or "not stated",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {"post_processing": _post_processing(release), "composition": _composition(release)},
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": json.dumps(dict(release.log), sort_keys=True, default=str),
+            "mechanisms": f"{release.proven.because}. Integer noise from OpenDP's exact samplers; no floating-point noise. "
+            f"querycloak {release.versions.get('querycloak', '')}, parameters {json.dumps(dict(release.parameters), default=str)}.",
+            "justification": "The guarantee follows from the parameters alone (querycloak guarantee), before any data is read.",
+        },
+        "administrative": {
+            "sources": f"card.json of the release, sha256 {digest}",
+            "registry_authors": [about.contact or about.owner],
+        },
+    }
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{release.method} {about.owner} {published[:4]}".lower()).strip("-")
+    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
+
+
+def _type(release: Release) -> str:
+    if release.counts == "synthetic":
+        return "Synthetic data"
+    return "Dataset" if "log" in release.tables else "Summary statistics"
+
+
+def _neighbours(release: Release) -> str:
+    if release.proven.neighbours == "replace-query":
+        return "Two logs with the same users and as many queries of each; all queries of one user may be replaced."
+    return "Two logs that differ in all rows of one user: one has them, the other has not."
+
+
+def _post_processing(release: Release) -> str:
+    if release.counts == "synthetic":
+        return "Output counts, sizes and made-up users are computed from the noisy tables alone."
+    return "Rows are sorted by count and key; rows that look like identifiers may be dropped (card.json, last_look)."
+
+
+def _composition(release: Release) -> str:
+    if release.accounting.charge is None:
+        return "This release alone; it was not accounted with others about the same people."
+    return "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
+
+
+def yaml_text(document: Mapping[str, Any]) -> str:
+    """A document of mappings, lists of texts and plain values as YAML; texts are quoted as JSON, which YAML reads."""
+    return "\n".join(_lines(document, 0)) + "\n"
+
+
+def _lines(document: Mapping[str, Any], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for name, value in document.items():
+        if isinstance(value, Mapping):
+            yield f"{indent}{name}:"
+            yield from _lines(value, depth + 1)
+        elif isinstance(value, list):
+            yield f"{indent}{name}:"
+            yield from (f"{indent}  - {json.dumps(each, ensure_ascii=False)}" for each in value)
+        else:
+            yield f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}"
