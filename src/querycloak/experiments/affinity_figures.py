@@ -188,7 +188,7 @@ def _table_4(
     theirs: NDArray[np.int64],
     labels: NDArray[np.bool_],
 ) -> list[dict[str, Any]]:
-    """Queries of one user that count as sensitive, with a degree of 2 or more under some method, by their plain degree."""
+    """One user's queries that count as sensitive and have a degree of 2 or more under some method, by plain degree."""
     places = [int(p) for p in theirs if labels[p] and max(int(each[p]) for each in degrees.values()) >= 2]
     rows = [{"query": queries[p].as_py(), **{name: int(each[p]) for name, each in degrees.items()}} for p in places]
     return sorted(rows, key=lambda row: (row["EQ"], row["query"]))

@@ -97,7 +97,8 @@ def high_level_partition(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> 
     for child in children:
         rows.append({"concept": taxonomy.shown(child), "level": 2, "queries": int(counts[child])})
         rows += [
-            {"concept": taxonomy.shown(each), "level": 3, "queries": int(counts[each])} for each in _children(tree, child)
+            {"concept": taxonomy.shown(each), "level": 3, "queries": int(counts[each])}
+            for each in _children(tree, child)
         ]
     return rows
 
@@ -117,5 +118,3 @@ def _third_level(tree: Tree) -> NDArray[np.int64]:
         if (above == found).all():
             return found
         found = above
-
-

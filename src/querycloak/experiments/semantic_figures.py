@@ -186,8 +186,8 @@ def _histograms(
                 user, concept = cell // len(bins), bins[cell % len(bins)]
                 after = topic_profiles(user, topics[concept], len(some), len(setting.topics), counts)
                 found.append(_losses(before, after))
-            losses = [float(mean) for mean in np.mean(found, axis=0)]
-            yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, *losses, None)
+            loss, on_named = (float(mean) for mean in np.mean(found, axis=0))
+            yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, loss, on_named, None)
 
 
 def _inside(setting: Setting) -> NDArray[np.bool_]:

@@ -38,12 +38,18 @@ class About:
         except (OSError, UnicodeError):
             raise InputError(Sentence("the file given with {about} cannot be read; it must be UTF-8 text")) from None
         except tomllib.TOMLDecodeError:
-            raise InputError(Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)) from None
+            raise InputError(
+                Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)
+            ) from None
         known = [field.name for field in fields(cls)]
         odd = [name for name in found if name not in known]
         if odd:
             raise InputError(
-                Sentence("{about} has a field {odd!r} that nobody asks for; it may have {known}", odd=odd[0], known=", ".join(known))
+                Sentence(
+                    "{about} has a field {odd!r} that nobody asks for; it may have {known}",
+                    odd=odd[0],
+                    known=", ".join(known),
+                )
             )
         return cls(**{name: str(value) for name, value in found.items()})
 

@@ -78,15 +78,26 @@ def _rare_catastrophe(release: Release) -> Answered:
         )
     expected = delta * release.population_size
     if expected * _FAR_BELOW <= 1:
-        return MET, f"Delta is {delta:g}; for {release.population_size:,} people it is expected to fail {expected:.2g} of them."
-    return NOT_MET, f"Delta is {delta:g}, too large for {release.population_size:,} people: {expected:.2g} are expected to be exposed."
+        return (
+            MET,
+            f"Delta is {delta:g}; for {release.population_size:,} people it is expected to fail {expected:.2g} of "
+            f"them.",
+        )
+    return (
+        NOT_MET,
+        f"Delta is {delta:g}, too large for {release.population_size:,} people: {expected:.2g} are expected to be "
+        f"exposed.",
+    )
 
 
 def _unit(release: Release) -> Answered:
     if release.proven.unit != "user":
         return NOT_MET, "The unit is a single query. What a person asks over time is not covered."
     if release.proven.neighbours == "replace-query":
-        return NOT_MET, "What a person asked is covered, not that the person is in the log, nor how often they searched."
+        return (
+            NOT_MET,
+            "What a person asked is covered, not that the person is in the log, nor how often they searched.",
+        )
     return MET, "The unit is all that one user did in the log. Several accounts of one person are several users."
 
 
@@ -109,7 +120,10 @@ def _units(release: Release) -> Answered:
 
 def _conversion(release: Release) -> Answered:
     if release.composition:
-        return MET, "The numbers of the method itself stand on the card; the composed ones beside them, at a stated delta."
+        return (
+            MET,
+            "The numbers of the method itself stand on the card; the composed ones beside them, at a stated delta.",
+        )
     return MET, "The numbers are those of the method itself, not converted from another kind; noise is on the card."
 
 
@@ -121,8 +135,10 @@ def _home_made(release: Release) -> Answered:
     if release.seeded:
         return NOT_MET, "The random numbers are a test's."
     return DUTY, (
-        "querycloak is one implementation. Noise comes from OpenDP's exact samplers, every mechanism has a proof note that "
-        "tests cite, and `querycloak audit method` tests the guarantee; whether that is enough is the owner's judgement."
+        "querycloak is one implementation. Noise comes from OpenDP's exact samplers, every mechanism has a proof note "
+        "that "
+        "tests cite, and `querycloak audit method` tests the guarantee; whether that is enough is the owner's "
+        "judgement."
     )
 
 
@@ -133,14 +149,18 @@ def _small_groups(release: Release) -> Answered:
     if not needed:
         return NOT_MET, "The method does not say from how many users on something comes out."
     return NOT_MET, (
-        f"What few people ask is missing: a row needs about {max(needed):,} users to come out with 95 % probability. Do not "
+        f"What few people ask is missing: a row needs about {max(needed):,} users to come out with 95 % probability. "
+        f"Do not "
         "draw conclusions about small groups from what is not here."
     )
 
 
 def _rounding(release: Release) -> Answered:
     if release.counts == "synthetic":
-        return NOT_MET, "Noisy totals are clipped, rounded and fitted to each other; what that costs is not on the card."
+        return (
+            NOT_MET,
+            "Noisy totals are clipped, rounded and fitted to each other; what that costs is not on the card.",
+        )
     return MET, "Noise is of whole numbers, so that nothing is rounded; what a count may be off by is on the card."
 
 
@@ -153,7 +173,8 @@ def _bias(release: Release) -> Answered:
     widest = max(margin.high for margin in margins)
     if release.counts in ("one-draw", "public-keys"):
         return MET, (
-            f"Noise carries a count by {widest:,} at most (95 %). Counts near the threshold are too high on average; the datasheet "
+            f"Noise carries a count by {widest:,} at most (95 %). Counts near the threshold are too high on average; "
+            f"the datasheet "
             "says so."
         )
     return MET, f"Noise carries a count by {widest:,} at most (95 %); counts are right on average but for bounding."
@@ -163,7 +184,8 @@ def _bounding(release: Release) -> Answered:
     if release.proven.kind == "syntactic":
         return MET, "No contribution is bounded."
     return DUTY, (
-        "Each user counts for a limited number of rows, so counts of what busy people do are too low. By how much is private; "
+        "Each user counts for a limited number of rows, so counts of what busy people do are too low. By how much is "
+        "private; "
         "`querycloak evaluate --task counts` shows it to the owner."
     )
 
@@ -207,7 +229,10 @@ def _text(release: Release) -> Answered:
 def _interactive(release: Release) -> Answered:
     if release.accounting.charge is not None:
         return MET, "It is one release, nobody can query the log, and it was charged to a ledger before it was drawn."
-    return DUTY, "It is one release and nobody can query the log. It was not accounted: the owner must add up all releases."
+    return (
+        DUTY,
+        "It is one release and nobody can query the log. It was not accounted: the owner must add up all releases.",
+    )
 
 
 def _trust(_: Release) -> Answered:
@@ -218,8 +243,10 @@ def _side_channels(release: Release) -> Answered:
     if release.seeded:
         return NOT_MET, "The noise came from a seed."
     return DUTY, (
-        "Noise is drawn as whole numbers by an exact sampler from the system's entropy, so that floating point tells nothing; "
-        "errors and messages hold nothing of the log. How long a run takes is not protected: run it where nobody watches."
+        "Noise is drawn as whole numbers by an exact sampler from the system's entropy, so that floating point tells "
+        "nothing; "
+        "errors and messages hold nothing of the log. How long a run takes is not protected: run it where nobody "
+        "watches."
     )
 
 
@@ -228,7 +255,10 @@ def _security(_: Release) -> Answered:
 
 
 def _access(_: Release) -> Answered:
-    return DUTY, "Who may read the raw log, run releases and spend from the ledger is for the owner to decide and to watch."
+    return (
+        DUTY,
+        "Who may read the raw log, run releases and spend from the ledger is for the owner to decide and to watch.",
+    )
 
 
 def _collect_less(release: Release) -> Answered:

@@ -61,7 +61,8 @@ def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
     other = load_card(folder)
     if any(other.get(part) != card.get(part) for part in ("method", "variant", "options", "proven")):
         raise InputError(
-            "the release that was measured has another method or other options than this one; make it from TRAIN with the same"
+            "the release that was measured has another method or other options than this one; make it from TRAIN with "
+            "the same"
         )
     return digest_of(folder)
 
@@ -79,7 +80,9 @@ def _document(path: Path, what: str) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, pa.ArrowException):
         pass
-    raise InputError(f"the {what} {str(path)!r} cannot be read; give the file that querycloak wrote with --out or --json")
+    raise InputError(
+        f"the {what} {str(path)!r} cannot be read; give the file that querycloak wrote with --out or --json"
+    )
 
 
 def _results(document: Any, what: str) -> Rows:
@@ -93,7 +96,8 @@ def _beside(rows: Rows, digest: str, what: str) -> Rows:
     """Rows of this release, and of what stands beside every release and has no digest."""
     if not any(row.get("digest") == digest for row in rows):
         raise InputError(
-            f"the {what} is about another release: no row has the digest {digest[:16]}...; evaluate this one, or name the folder "
+            f"the {what} is about another release: no row has the digest {digest[:16]}...; evaluate this one, or name "
+            f"the folder "
             "that was measured in its place"
         )
     return [row for row in rows if row.get("digest") in (digest, None, "")]

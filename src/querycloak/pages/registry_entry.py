@@ -26,7 +26,8 @@ def registry_entry(
     """The entry as a document; refused where the registry does not fit or the owner has not said enough."""
     if release.proven.kind not in _VARIANTS or release.seeded:
         raise ParameterError(
-            "the registry lists differential privacy only, and this release has none that holds; leave --to registry out"
+            "the registry lists differential privacy only, and this release has none that holds; leave --to registry "
+            "out"
         )
     missing = [name for name in _NEEDED if not getattr(about, name)]
     if missing:
@@ -62,7 +63,8 @@ def registry_entry(
         },
         "deployment_model": {
             "model_name": "Central",
-            "actors": f"People who search; {about.owner}, which holds the log and runs the release; {about.audience or 'readers'}.",
+            "actors": f"People who search; {about.owner}, which holds the log and runs the release; "
+            f"{about.audience or 'readers'}.",
             "release_type": "One release",
             "data_source_type": "Static",
             "data_source_type_details": about.period or "not stated",
@@ -71,9 +73,10 @@ def registry_entry(
         "accounting": {"post_processing": _post_processing(release), "composition": _composition(release)},
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": json.dumps(dict(release.log), sort_keys=True, default=str),
-            "mechanisms": f"{release.proven.because}. Integer noise from OpenDP's exact samplers; no floating-point noise. "
-            f"querycloak {release.versions.get('querycloak', '')}, parameters {json.dumps(dict(release.parameters), default=str)}.",
-            "justification": "The guarantee follows from the parameters alone (querycloak guarantee), before any data is read.",
+            "mechanisms": f"{release.proven.because}. Integer noise from OpenDP's exact samplers, no floats. "
+            f"querycloak {release.versions.get('querycloak', '')}, parameters "
+            f"{json.dumps(dict(release.parameters), default=str)}.",
+            "justification": "The guarantee follows from the parameters alone, before any data is read.",
         },
         "administrative": {
             "sources": f"card.json of the release, sha256 {digest}",
@@ -105,7 +108,9 @@ def _post_processing(release: Release) -> str:
 def _composition(release: Release) -> str:
     if release.accounting.charge is None:
         return "This release alone; it was not accounted with others about the same people."
-    return "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
+    return (
+        "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
+    )
 
 
 def yaml_text(document: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ _WORDS = {
 
 
 def _tally(made: Reproduced) -> dict[str, int]:
-    counted = Counter(exhibit.verdict for exhibit in made.exhibits)
+    counted: Counter[str] = Counter(exhibit.verdict for exhibit in made.exhibits)
     return {verdict: counted[verdict] for verdict in _MEANINGS if counted[verdict]}
 
 
@@ -77,7 +77,9 @@ def _table(grid: Grid) -> dict[str, Any]:
     numeric = [all(isinstance(row[i], (int, float, type(None))) for row in grid.rows) for i in range(len(grid.columns))]
     return {
         "columns": list(zip(grid.columns, numeric, strict=True)),
-        "rows": [[(cell_text(cell), is_number) for cell, is_number in zip(row, numeric, strict=True)] for row in grid.rows],
+        "rows": [
+            [(cell_text(cell), is_number) for cell, is_number in zip(row, numeric, strict=True)] for row in grid.rows
+        ],
         "source": grid.source,
         "long": len(grid.rows) > 12,
     }
@@ -86,7 +88,7 @@ def _table(grid: Grid) -> dict[str, Any]:
 def cell_text(cell: Cell) -> str:
     """A value of a table for people."""
     if cell is None:
-        return "–"
+        return "\u2013"
     if isinstance(cell, str):
         return cell
     if isinstance(cell, int):

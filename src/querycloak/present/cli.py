@@ -399,14 +399,14 @@ def synth(
 @app.command()
 @options.with_groups
 def reproduce(
-    paper: Annotated[
-        str, typer.Argument(help="zhang2017, zhang2016, hong2012, sanchez2018, carpineto2015, or all.")
-    ],
+    paper: Annotated[str, typer.Argument(help="zhang2017, zhang2016, hong2012, sanchez2018, carpineto2015, or all.")],
     *,
     log: Annotated[
         list[str] | None, typer.Option("--log", help="AOL's log, or another; a synthetic one if not given.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder to write; work that was begun there goes on.")] = Path("reproduce"),
+    out: Annotated[Path, typer.Option(help="The folder to write; work that was begun there goes on.")] = Path(
+        "reproduce"
+    ),
     user: Annotated[str | None, typer.Option(help="carpineto2015: the person of Table 4 and Figure 5 (b).")] = None,
     short: Annotated[bool, typer.Option("--quick", help="Fewer users, points and runs: under two minutes.")] = False,
     reading: options.Reading,

@@ -81,7 +81,9 @@ def longer_grams(uses: ir.Table, length: int, shorter: ir.Table, least: int) -> 
 def distinct_grams(uses: ir.Table, length: int) -> ir.Table:
     """Every n-gram of this length once."""
     table = _placed(uses, length)
-    return table.select(**{name: table.words[table.place + offset] for offset, name in enumerate(PARTS[:length])}).distinct()
+    return table.select(
+        **{name: table.words[table.place + offset] for offset, name in enumerate(PARTS[:length])}
+    ).distinct()
 
 
 def total_occurrences(uses: ir.Table) -> ir.Table:

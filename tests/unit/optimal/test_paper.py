@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from querycloak.errors import InputError
+from querycloak.errors import InputError, ParameterError
 from querycloak.experiments.exact_programs import by_cp_sat, by_scip
 from querycloak.methods.optimal.drawn_rows import named, sample
 from querycloak.methods.optimal.method import Optimal
@@ -19,7 +20,7 @@ from querycloak.methods.optimal.objectives import Objective, objective
 from querycloak.methods.optimal.paper.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
 from querycloak.methods.optimal.paper.holdings import Holdings
 from querycloak.methods.optimal.paper.linear_relaxation import relax
-from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve
+from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve, solve_by_floor, solve_by_spe
 from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.chance.exact import exp_minus
 from querycloak.privacy.chance.randomness import Randomness
@@ -61,6 +62,50 @@ def test_the_toy_of_the_paper() -> None:
     frequent = objective("frequent", held.totals, support=0.5, output_size=1)
     assert frequent.goal.tolist() == [-1, 39 / 50, -1]
     assert -solve(packing(held, limit(LOG2, 0.5), frequent), frequent).value == pytest.approx(11 / 50)
+
+
+@small
+@given(seeds)
+def test_what_is_published_comes_out_as_published_and_ours_is_never_worse(seed: int) -> None:
+    """`solver` floor and spe: the rounded-down program and the heuristic alone, within the same constraints."""
+    held, bound = random_holdings(15, 12, seed), limit(LOG2, 0.5)
+    for name, published in (("size", solve_by_floor), ("diversity", solve_by_floor), ("diversity", solve_by_spe)):
+        rows, goal, best = solved(held, bound, name)
+        found = published(rows, goal)
+        assert rows.holds(found.counts)
+        assert found.value <= best.value <= found.bound + 1e-6
+    assert solve_by_spe(rows, goal).counts.tolist() == eliminate(rows).tolist()
+
+
+def test_the_solver_can_be_chosen_where_the_paper_has_one() -> None:
+    held = toy()
+    budget: dict[str, Any] = {"epsilon": LOG2, "delta": 0.5, "variant": "paper"}
+    assert Optimal(**budget, solver="floor").solve(held).counts.tolist() == [0, 1, 0]
+    spe = Optimal(**budget, objective="diversity", solver="spe")
+    assert spe.solve(held).counts.tolist() == eliminate(solved(held, limit(LOG2, 0.5), "diversity")[0]).tolist()
+    assert spe.parameters()["solver"] == "spe"
+    assert "solver" not in Optimal(**budget).parameters()
+    assert Optimal(**budget).proven() == Optimal(**budget, solver="floor").proven()
+    with pytest.raises(InputError, match="is above what the constraints allow"):
+        Optimal(**budget, objective="frequent", support=0.1, output_size=40, solver="floor").solve(held)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"solver": "floor"}, "solver must be left out, got 'floor'; it goes with variant='paper'"),
+        (
+            {"solver": "spe", "variant": "paper"},
+            "solver must be best or floor, got 'spe'; spe goes with objective='diversity'",
+        ),
+        ({"solver": "floor", "variant": "paper", "objective": "queries"}, "the paper has no linear program"),
+        ({"solver": "simplex", "variant": "paper"}, "solver must be one of best, floor, spe"),
+    ],
+)
+def test_a_solver_that_does_not_fit_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        Optimal(epsilon=1.0, delta=0.1, **given)  # type: ignore[arg-type]
+    assert said in str(refused.value)
 
 
 def test_weights_are_not_below_the_logarithms_and_limits_not_above() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.experiments.affinity_figures import KS, affinity_figures
+from querycloak.experiments.affinity_figures import affinity_figures
 from querycloak.experiments.affinity_tables import affinity_tables
-from querycloak.experiments.reproduction.exhibit import Chart, Exhibit, Grid, Series, number, verdict_of
+from querycloak.experiments.reproduction.exhibit import Chart, Exhibit, Grid, Series, verdict_of
 from querycloak.experiments.reproduction.workbench import Workbench
 
 CITATION = (
@@ -46,7 +46,8 @@ TABLE_3 = {
 # Table 4: degrees of sensitive queries of AOL's user 4417749: EQ, AFF at theta .9 and .8.
 TABLE_4 = {
     "helpful aids for arthritis": (1, 1, 3), "60 single men": (1, 9, 9), "mature living": (2, 5, 5),
-    "hand tremors": (3, 3, 14), "panic disorders": (8, 8, 8), "vascular disease": (9, 19, 39), "loneliness": (19, 21, 21),
+    "hand tremors": (3, 3, 14), "panic disorders": (8, 8, 8), "vascular disease": (9, 19, 39),
+    "loneliness": (19, 21, 21),
     "paranoia": (21, 21, 21), "mini strokes": (22, 24, 72), "osteopenia": (61, 61, 61), "thyroid": (329, 471, 491),
     "bipolar": (332, 373, 374),
 }  # fmt: skip
@@ -63,7 +64,8 @@ UNMATCHED_TERMS = 0.5166
 """Section 4.4: the share of terms that match no WordNet concept, a lower bound of WNGEN's NCP."""
 NOT_THEIRS = (
     "Our WNGEN is not the authors' algorithm. Theirs adapts He and Naughton (2009) and splits clusters from the top by "
-    "information gain, which the paper describes in a paragraph; ours gives each query one concept, its longest phrase that "
+    "information gain, which the paper describes in a paragraph; ours gives each query one concept, its longest phrase "
+    "that "
     "WordNet knows, and moves it up until k users share it (methods/generalize/generalize.md)."
 )
 
@@ -108,11 +110,15 @@ def table_1(bench: Workbench, rows: Sequence[Mapping[str, int]]) -> Exhibit:
         shares = [printed[0] / totals[0], row["queries"] / ours[0], printed[1] / totals[1], row["searches"] / ours[1]]
         apart = max(apart, abs(shares[0] - shares[1]), abs(shares[2] - shares[3]))
         shown.append(
-            {"words": "5+" if row["words"] == 5 else str(row["words"]), "printed, distinct": f"{shares[0]:.2%}",
-             "ours, distinct": f"{shares[1]:.2%}", "printed, searches": f"{shares[2]:.2%}", "ours, searches": f"{shares[3]:.2%}"}
+            {
+                "words": "5+" if row["words"] == 5 else str(row["words"]),
+                "printed, distinct": f"{shares[0]:.2%}", "ours, distinct": f"{shares[1]:.2%}",
+                "printed, searches": f"{shares[2]:.2%}", "ours, searches": f"{shares[3]:.2%}",
+            }
         )  # fmt: skip
     return Exhibit(
-        "Table 1", "Distribution of query length", "agrees" if apart < 0.03 else "agrees in part" if apart < 0.1 else "differs",
+        "Table 1", "Distribution of query length",
+        "agrees" if apart < 0.03 else "agrees in part" if apart < 0.1 else "differs",
         f"The largest difference to AOL's shares is {apart:.1%}.",
         "The synthetic log is made to have AOL's shares." if bench.synthetic else "",
         ours=Grid.of(shown, f"printed: Table 1, rows 1 to 5; ours: {bench.words}, {ours[0]:,} distinct queries"),
@@ -126,16 +132,17 @@ def table_2(bench: Workbench, rows: Sequence[Mapping[str, int]]) -> Exhibit:
     for row in rows:
         printed = TABLE_2[row["length"]]
         ours = [row[name] for name in ("unique", "occurrences", "frequent_unique", "frequent_occurrences")]
-        for what, theirs, mine in zip(
+        for what, printed_one, mine in zip(
             ("unique", "with repetitions", "frequent, unique", "frequent, with repetitions"), printed, ours, strict=True
         ):
-            shown.append({"n-grams": names[row["length"]], "counted": what, "printed": theirs, "ours": mine})
+            shown.append({"n-grams": names[row["length"]], "counted": what, "printed": printed_one, "ours": mine})
     shares = [row["frequent_occurrences"] / max(1, row["occurrences"]) for row in rows]
     theirs = [each[3] / each[1] for each in TABLE_2.values()]
     near = all(abs(a - b) < 0.15 for a, b in zip(shares, theirs, strict=True))
     return Exhibit(
         "Table 2", "n-gram statistics", "agrees in part" if near else "not comparable",
-        f"Of all occurrences, frequent n-grams (of 0.01 % of the users) are {shares[0]:.0%}, {shares[1]:.0%} and {shares[2]:.0%} "
+        f"Of all occurrences, frequent n-grams (of 0.01 % of the users) are {shares[0]:.0%}, {shares[1]:.0%} and "
+        f"{shares[2]:.0%} "
         f"here, {theirs[0]:.0%}, {theirs[1]:.0%} and {theirs[2]:.0%} in the paper.",
         "In a smaller log 0.01 % of the users are fewer people: two at least, 65 in AOL's.",
         ours=Grid.of(shown, f"printed: Table 2; ours: {bench.words}"),
@@ -150,7 +157,10 @@ def table_3(bench: Workbench, found: Mapping[str, Sequence[Mapping[str, Any]]]) 
         for kind in ("bigrams", "trigrams"):
             words, score = TABLE_3[kind][place]
             ours = found[kind][place] if place < len(found[kind]) else None
-            row |= {f"printed {kind}": f"{words} ({score})", f"our {kind}": ours and f"{ours['words']} ({ours['score']:.2f})"}
+            row |= {
+                f"printed {kind}": f"{words} ({score})",
+                f"our {kind}": ours and f"{ours['words']} ({ours['score']:.2f})",
+            }
         shown.append(row)
     same = [ours["words"] in dict(TABLE_3[kind]) for kind in TABLE_3 for ours in found[kind]]
     return Exhibit(
@@ -158,7 +168,8 @@ def table_3(bench: Workbench, found: Mapping[str, Sequence[Mapping[str, Any]]]) 
         verdict_of(same) if not bench.synthetic else "not comparable",
         f"{sum(same)} of our {len(same)} are among the paper's twenty."
         + (" The words of a synthetic log are not AOL's, so only the form can be compared." if bench.synthetic else ""),
-        "Weights follow the paper's equations 2 and 3; they fit its printed scores only if P is the share among all n-grams "
+        "Weights follow the paper's equations 2 and 3; they fit its printed scores only if P is the share among all "
+        "n-grams "
         "of that length.",
         ours=Grid.of(shown, f"printed: Table 3, rows 1 to 10; ours: {bench.words}"),
     )  # fmt: skip
@@ -171,20 +182,30 @@ def table_4(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     same = []
     for row in found["table_4"]:
         printed = TABLE_4.get(row["query"])
-        shown.append({"query": row["query"], **{name: row[name] for name in methods}, "printed": printed and str(printed)})
-        same.append(printed is not None and all(row[name] == value for name, value in zip(methods, printed, strict=True)))
+        shown.append(
+            {"query": row["query"], **{name: row[name] for name in methods}, "printed": printed and str(printed)}
+        )
+        same.append(
+            printed is not None and all(row[name] == value for name, value in zip(methods, printed, strict=True))
+        )
     listed = {row["query"] for row in shown}
     if not bench.synthetic:
-        shown += [{"query": query, **dict.fromkeys(methods), "printed": str(each)} for query, each in TABLE_4.items() if query not in listed]  # noqa: E501
+        shown += [
+            {"query": query, **dict.fromkeys(methods), "printed": str(each)}
+            for query, each in TABLE_4.items()
+            if query not in listed
+        ]
     ordered = all(row["EQ"] <= row["AFF 0.9"] <= row["AFF 0.8"] for row in found["table_4"] if row["EQ"] >= 2)
     who = f"user {found['person']}" if found["person"] and not bench.synthetic else "one synthetic user"
     return Exhibit(
         "Table 4", "Anonymity degree of one user's sensitive queries",
         "agrees" if same and all(same) else "agrees in part" if any(same) or (ordered and shown) else "not comparable",
-        f"{len(found['table_4'])} queries of {who} have a degree of 2 or more under some policy; in the paper 12 of AOL's user "
+        f"{len(found['table_4'])} queries of {who} have a degree of 2 or more under some policy; in the paper 12 of "
+        f"AOL's user "
         f"4417749. {sum(same)} rows are exactly as printed. As in the paper, degrees "
         + ("never fall" if ordered else "sometimes fall") + " from EQ to theta .9 to .8.",
-        "Choose another person with --user; without labels all queries of that person count. The paper cuts subgraphs at 2,000 "
+        "Choose another person with --user; without labels all queries of that person count. The paper cuts subgraphs "
+        "at 2,000 "
         "vertices, so that its degrees at theta .8 are lower bounds; ours are exact."
         + (" This log is synthetic, and so is the person." if bench.synthetic else ""),
         ours=Grid.of(shown, f"printed: Table 4, rows 1 to 12, as (EQ, AFF .9, AFF .8); ours: {bench.words}"),
@@ -206,10 +227,13 @@ def table_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     matched = {name: TABLE_5[name] / theirs for name in shared}
     correlation = float(np.corrcoef([matched[name] for name in shared], [ours_of[name] for name in shared])[0, 1])
     return Exhibit(
-        "Table 5", "A high-level partition of the log by WordNet", verdict_of([correlation > 0.8, ours_of["entity"] < 0.5]),
-        f"{ours_of['entity']:.0%} of our distinct queries match no concept, {TABLE_5['entity'] / theirs:.0%} in the paper. The "
+        "Table 5", "A high-level partition of the log by WordNet",
+        verdict_of([correlation > 0.8, ours_of["entity"] < 0.5]),
+        f"{ours_of['entity']:.0%} of our distinct queries match no concept, {TABLE_5['entity'] / theirs:.0%} in the "
+        f"paper. The "
         f"shares of the concepts that both list correlate by {correlation:.2f}.",
-        "The paper assigns a query by its own algorithm, to WordNet 'as of April 2013'; ours takes the concept of the longest "
+        "The paper assigns a query by its own algorithm, to WordNet 'as of April 2013'; ours takes the concept of the "
+        "longest "
         "phrase that WordNet 3.0 knows, by its first parent. The paper's list lacks some concepts of that level.",
         ours=Grid.of(shown, f"printed: Table 5; ours: {bench.words}, {total:,} distinct queries"),
     )  # fmt: skip
@@ -224,7 +248,8 @@ def figure_4() -> Exhibit:
     rows = [{"concept": name, "printed weight": weight} for name, weight in weights.items()]
     return Exhibit(
         "Figure 4", "The graph around 'cell phone case'", "agrees" if abs(cosine - 0.92) < 0.01 else "differs",
-        f"From the printed weights, the cosine of 'cell phone case' and 'nokia 2651 cell phone case' is {cosine:.4f}; the paper "
+        f"From the printed weights, the cosine of 'cell phone case' and 'nokia 2651 cell phone case' is {cosine:.4f}; "
+        f"the paper "
         "prints 0.92. The graph itself, 21 queries, is AOL's.",
         ours=Grid.of(rows, "printed: Section 3.2"),
     )  # fmt: skip
@@ -242,26 +267,32 @@ def _at(found: Mapping[str, Any], figure: str, name: str, k: int) -> float:
 def figure_5(bench: Workbench, found: Mapping[str, Any]) -> list[Exhibit]:
     """Shares of released queries over k: of all, and of one user."""
     ks = found["ks"]
-    gains = {k: _at(found, "figure_5a", "AFF 0.9", k) / max(1e-9, _at(found, "figure_5a", "EQ", k)) - 1 for k in (2, 10)}
-    above = all(
-        e <= a <= b
-        for k, e, a, b in zip(ks, *(found["figure_5a"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")), strict=True) if k > 1
-    )  # fmt: skip
+    gains = {
+        k: _at(found, "figure_5a", "AFF 0.9", k) / max(1e-9, _at(found, "figure_5a", "EQ", k)) - 1 for k in (2, 10)
+    }
+    curves = [found["figure_5a"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")]
+    above = all(e <= a <= b for k, e, a, b in zip(ks, *curves, strict=True) if k > 1)
     grows = gains[10] > gains[2]
-    rows = [{"k": k, **{name: round(curve[place], 4) for name, curve in found["figure_5a"].items()}} for place, k in enumerate(ks)]
+    rows = [
+        {"k": k, **{name: round(curve[place], 4) for name, curve in found["figure_5a"].items()}}
+        for place, k in enumerate(ks)
+    ]
     first = Exhibit(
         "Figure 5 (a)", "Share of queries released over k", verdict_of([above, grows, 0.5 < gains[2] < 2]),
-        f"As in the paper, affinity releases more than equality at every k ({'yes' if above else 'no'}) and the gain grows with k "
-        f"({'yes' if grows else 'no'}): {gains[2]:+.0%} at k = 2 and {gains[10]:+.0%} at k = 10 for theta = .9, where the paper has "
+        f"As in the paper, affinity releases more than equality at every k ({'yes' if above else 'no'}) and the gain "
+        f"grows with k "
+        f"({'yes' if grows else 'no'}): {gains[2]:+.0%} at k = 2 and {gains[10]:+.0%} at k = 10 for theta = .9, where "
+        f"the paper has "
         "about +100 % and +1,000 %.",
-        "The paper samples 5,000 queries and cuts subgraphs at 2,000 vertices; here all queries count and degrees are exact."
+        "The paper samples 5,000 queries and cuts subgraphs at 2,000 vertices; here all queries count and degrees are "
+        "exact."
         + (" Synthetic people refine head queries more regularly than real ones do." if bench.synthetic else ""),
         ours=Grid.of(rows, f"printed: Section 4.1, the two gains; ours: {bench.words}"),
         charts=(_curves(found["figure_5a"], ks, "Released, all queries", "share of queries"),),
     )  # fmt: skip
     if not found["figure_5b"]:
-        return [first, Exhibit("Figure 5 (b)", "The same for one user", "not reproduced", "No such user is in this log.",
-                               "Name one with --user.")]  # fmt: skip
+        missing = "No such user is in this log.", "Name one with --user."
+        return [first, Exhibit("Figure 5 (b)", "The same for one user", "not reproduced", *missing)]
     second = Exhibit(
         "Figure 5 (b)", "The same for one user", "agrees in part",
         "Affinity releases more of one user's queries, too, and a lower theta more than a higher one.",
@@ -289,9 +320,11 @@ def figure_6(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     return Exhibit(
         "Figure 6", "F_beta on queries with sensitivity labels", verdict_of(list(held.values())),
         f"Holds: {'; '.join(w for w, so in held.items() if so) or 'nothing'}. Does not hold: "
-        f"{'; '.join(w for w, so in held.items() if not so) or 'nothing'}. What F_beta hides: at k = 10 these shares of the planted "
+        f"{'; '.join(w for w, so in held.items() if not so) or 'nothing'}. What F_beta hides: at k = 10 these shares "
+        f"of the planted "
         "secrets come out: " + ", ".join(f"{name} {share:.2%}" for name, share in leaked.items()) + ".",
-        "The paper's 5,000 queries were labelled by colleagues of its authors; ours are secrets planted in a synthetic log, which "
+        "The paper's 5,000 queries were labelled by colleagues of its authors; ours are secrets planted in a synthetic "
+        "log, which "
         "are far rarer than what people would call sensitive.",
         ours=Grid.of(
             [{"k": k, **{f"{name}, {beta}": round(curve[p], 4) for beta, curves in found["figure_6"].items() for name, curve in curves.items()}} for p, k in enumerate(ks)],  # noqa: E501
@@ -305,7 +338,9 @@ def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     """Information lost, NCP."""
     ks, curves = found["ks"], found["figure_7"]
     low = list(ks).index(2)
-    crossing = next((k for k, a, w in zip(ks, curves["AFF 0.9"], curves["WNGEN"], strict=True) if k > 1 and a > w), None)
+    crossing = next(
+        (k for k, a, w in zip(ks, curves["AFF 0.9"], curves["WNGEN"], strict=True) if k > 1 and a > w), None
+    )
     held = [
         all(a <= e for a, e in zip(curves["AFF 0.9"][low:], curves["EQ"][low:], strict=True)),
         curves["AFF 0.9"][low] < curves["WNGEN"][low],
@@ -314,10 +349,13 @@ def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     rows = [{"k": k, **{name: round(curve[place], 4) for name, curve in curves.items()}} for place, k in enumerate(ks)]
     return Exhibit(
         "Figure 7", "Normalized certainty penalty over k", verdict_of(held),
-        f"As in the paper, affinity loses less than equality at every k and less than WNGEN at small k; it crosses WNGEN "
-        f"{'at k = ' + str(crossing) if crossing else 'nowhere'} here. WNGEN's NCP is {curves['WNGEN'][low]:.3f} at k = 2 and nearly flat; "
+        f"As in the paper, affinity loses less than equality at every k and less than WNGEN at small k; it crosses "
+        f"WNGEN "
+        f"{'at k = ' + str(crossing) if crossing else 'nowhere'} here. WNGEN's NCP is {curves['WNGEN'][low]:.3f} at k "
+        f"= 2 and nearly flat; "
         f"the paper has about 0.7. {NOT_THEIRS}",
-        f"In AOL's log {UNMATCHED_TERMS:.1%} of the terms match no concept, which no generalisation can lose less than.",
+        f"In AOL's log {UNMATCHED_TERMS:.1%} of the terms match no concept, which no generalisation can lose less "
+        f"than.",
         ours=Grid.of(rows, f"printed: Section 4.4.2 (about 0.7 for WNGEN, k = 2 to 6); ours: {bench.words}"),
         charts=(_curves(curves, ks, "NCP (lower is better)", "NCP"),),
     )  # fmt: skip
@@ -325,7 +363,11 @@ def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
 
 def illustrations() -> list[Exhibit]:
     """Figures that measure nothing."""
-    told = {"Figure 1": "Queries with 'tiger woods'", "Figure 2": "The scheme of the method", "Figure 3": "Generalised cores"}
-    return [Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()]
-
-
+    told = {
+        "Figure 1": "Queries with 'tiger woods'",
+        "Figure 2": "The scheme of the method",
+        "Figure 3": "Generalised cores",
+    }
+    return [
+        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -19,7 +20,7 @@ class Grid:
     source: str
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Cell]], source: str) -> Grid:
+    def of(cls, rows: Sequence[Mapping[str, Any]], source: str) -> Grid:
         """The grid of rows that all have the same keys."""
         columns = tuple(rows[0]) if rows else ()
         return cls(columns, tuple(tuple(row[name] for name in columns) for row in rows), source)
@@ -96,14 +97,14 @@ def order_words(values: Mapping[str, float | None]) -> str:
     """Names from the least to the greatest value, such as "Original < KA"; equal values by =, missing ones left out."""
     known = sorted(((value, name) for name, value in values.items() if value is not None), key=lambda each: each[0])
     words = [known[0][1]] if known else []
-    for (before, _), (value, name) in zip(known, known[1:], strict=False):
+    for (before, _), (value, name) in itertools.pairwise(known):
         words += ["=" if value == before else "<", name]
     return " ".join(words)
 
 
 def rises(values: Sequence[float | None]) -> bool:
     """Whether each value is above the one before; a missing value breaks the order."""
-    return all(a is not None and b is not None and a < b for a, b in zip(values, values[1:], strict=False))
+    return all(a is not None and b is not None and a < b for a, b in itertools.pairwise(values))
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -81,7 +82,8 @@ def table_3(bench: Workbench, log: Mapping[str, int]) -> Exhibit:
     rows = [{"figure": words, "printed": TABLE_3[name], "ours": log[name]} for name, words in names.items()]
     return Exhibit(
         "Table 3", "Characteristics of the data, without pairs of a single user", "not comparable",
-        f"{log['users']:,} users share {log['pairs']:,} pairs here; in the paper {PAPER_USERS:,} users share {PAPER_PAIRS:,}.",
+        f"{log['users']:,} users share {log['pairs']:,} pairs here; in the paper {PAPER_USERS:,} users share "
+        f"{PAPER_PAIRS:,}.",
         "The paper draws 2,500 users of a part of AOL's log; which ones is not known.",
         ours=Grid.of(rows, _source(bench, "Table 3, column 3")),
     )  # fmt: skip
@@ -104,8 +106,10 @@ def table_4(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
         "Table 4", "Maximum output size (O-UMP)", "cannot hold",
         f"{len(rows) - feasible} of the {len(rows)} printed sizes are beyond what any log of 1,980 users allows: at "
         f"(e^eps, delta) = (2, 0.5) the paper prints {LARGEST:,}, and its own constraints allow at most "
-        f"{corner['claimed_at_most']:,.0f}. On our log the linear program reaches {corner['relaxed']:,.1f} there, rounded "
-        f"down as in the paper {corner['relaxed_floored']:,}, and whole counts as we solve for them {corner['found']:,} "
+        f"{corner['claimed_at_most']:,.0f}. On our log the linear program reaches {corner['relaxed']:,.1f} there, "
+        f"rounded "
+        f"down as in the paper {corner['relaxed_floored']:,}, and whole counts as we solve for them "
+        f"{corner['found']:,} "
         f"(none has more than {corner['at_most']:,}).",
         _CANNOT, ours=Grid.of(shown, _source(bench, "Table 4, rows by e^eps, columns by delta")),
         charts=(_by_limit(rows),),
@@ -130,7 +134,8 @@ def _by_limit(rows: Sequence[Mapping[str, Any]]) -> Chart:
 def tables_5_and_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> list[Exhibit]:
     """Frequent pairs, F-UMP, at (2, 0.5): sizes are the same shares of what can be had."""
     why = (
-        f"The printed output sizes, 3,000 to 8,000, cannot be had (Table 4), so each became the same share of the largest "
+        f"The printed output sizes, 3,000 to 8,000, cannot be had (Table 4), so each became the same share of the "
+        f"largest "
         f"output that we reach. {_CANNOT}"
     )
     few = "because most counts are below 1 and become 0"
@@ -138,22 +143,33 @@ def tables_5_and_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> list[
     made = []
     for name, what, key, floored, printed, because in (
         ("Table 5", "Recall of frequent pairs", "recall", "floored_recall", "claimed_recall", few),
-        ("Table 6", "Sum of support distances of frequent pairs", "distance", "floored_distance", "claimed_distance", short),
+        (
+            "Table 6",
+            "Sum of support distances of frequent pairs",
+            "distance",
+            "floored_distance",
+            "claimed_distance",
+            short,
+        ),
     ):
         shown = [
             {
-                "support": f"1/{round(1 / row['support'])}", "printed |O|": row["claimed_size"], "printed": row[printed],
+                "support": f"1/{round(1 / row['support'])}", "printed |O|": row["claimed_size"],
+                "printed": row[printed],
                 "our |O|": row["size"], "frequent pairs": row["frequent_pairs"],
                 "LP + floor (paper)": _four(row.get(floored)), "best (ours)": _four(row.get(key)),
             }
             for row in rows
         ]  # fmt: skip
         known = [row for row in rows if key in row]
-        means = {each: float(np.mean([row[each] for row in known])) if known else 0.0 for each in (key, floored, printed)}
+        means = {
+            each: float(np.mean([row[each] for row in known])) if known else 0.0 for each in (key, floored, printed)
+        }
         made.append(
             Exhibit(
                 name, f"{what} (F-UMP, e^eps = 2, delta = 0.5)", "cannot hold",
-                f"Printed on average {means[printed]:.3f}. Ours, with whole counts, {means[key]:.3f}; with the paper's way, "
+                f"Printed on average {means[printed]:.3f}. Ours, with whole counts, {means[key]:.3f}; with the paper's "
+                f"way, "
                 f"the linear program rounded down, {means[floored]:.3f}, {because}.",
                 why, ours=Grid.of(shown, _source(bench, f"{name}, rows by support, columns by |O|")),
                 charts=(_at_support(rows, what, key, floored, printed),),
@@ -197,8 +213,10 @@ def table_7(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     ahead = sum(row["ours"] > row["spe"] for row in rows)
     return Exhibit(
         "Table 7", "Retained diversity by several solvers (D-UMP)", "cannot hold",
-        f"No printed share is possible with 1,980 users. That SPE beats exact solvers, as the paper finds, does not hold "
-        f"here: ours keeps more pairs than SPE in {ahead} of {len(rows)} settings and never fewer, and what it keeps is "
+        f"No printed share is possible with 1,980 users. That SPE beats exact solvers, as the paper finds, does not "
+        f"hold "
+        f"here: ours keeps more pairs than SPE in {ahead} of {len(rows)} settings and never fewer, and what it keeps "
+        f"is "
         "within the proven bound beside it.",
         f"{_CANNOT} D-UMP counts a subset of O-UMP's rows.",
         ours=Grid.of(shown, _source(bench, "Table 7 (a) by delta and (b) by e^eps; other solvers: bintprog / qsopt_ex / scip / feaspump")),  # noqa: E501
@@ -211,7 +229,10 @@ def figure_3(bench: Workbench, rows: Sequence[Mapping[str, Any]], tables: _Table
     some = {each: [row for row in rows if row["exp_epsilon"] == each] for each in (1.1, 1.4, 2.3)}
 
     def chart(title: str, key: str) -> Chart:
-        lines = [Series.over(f"e^eps = {e}", [r["delta"] for r in each], [r.get(key) for r in each]) for e, each in some.items()]
+        lines = [
+            Series.over(f"e^eps = {e}", [r["delta"] for r in each], [r.get(key) for r in each])
+            for e, each in some.items()
+        ]
         return Chart(title, "delta", key, tuple(lines), log_x=True)
 
     sizes = sorted({row["claimed_size"] for row in average})
@@ -225,15 +246,20 @@ def figure_3(bench: Workbench, rows: Sequence[Mapping[str, Any]], tables: _Table
     feasible = [row for row in rows if row["feasible"]]
     grows = _grows_with_limit(feasible)
     shown = [
-        {"e^eps": row["exp_epsilon"], "delta": row["delta"], "our |O|": row["size"], "feasible": "yes" if row["feasible"] else "no",
-         "recall": _four(row.get("recall")), "sum of distances": _four(row.get("distance"))}
+        {
+            "e^eps": row["exp_epsilon"], "delta": row["delta"], "our |O|": row["size"],
+            "feasible": "yes" if row["feasible"] else "no",
+            "recall": _four(row.get("recall")), "sum of distances": _four(row.get("distance")),
+        }
         for row in rows
     ]  # fmt: skip
     return Exhibit(
         "Figure 3", "F-UMP over (epsilon, delta), and average distance over support",
         "agrees in part" if grows else "differs",
-        f"The paper draws recall rising and distances falling with epsilon up to log 1/(1-delta), and flat beyond. At the "
-        f"share of the largest output that its |O| = 3,000 stands for, only {len(feasible)} of {len(rows)} settings can "
+        f"The paper draws recall rising and distances falling with epsilon up to log 1/(1-delta), and flat beyond. At "
+        f"the "
+        f"share of the largest output that its |O| = 3,000 stands for, only {len(feasible)} of {len(rows)} settings "
+        f"can "
         f"release that many rows at all; among these recall {'never falls' if grows else 'does not always grow'} as "
         "min(epsilon, log 1/(1-delta)) grows.",
         f"An output of 3,000 rows is infeasible at every setting of the paper. {_CANNOT}",
@@ -244,8 +270,10 @@ def figure_3(bench: Workbench, rows: Sequence[Mapping[str, Any]], tables: _Table
 
 
 def _grows_with_limit(rows: Sequence[Mapping[str, Any]]) -> bool:
-    ordered = sorted((min(np.log(r["exp_epsilon"]), -np.log1p(-r["delta"])), r.get("recall")) for r in rows if "recall" in r)
-    return all(a[1] <= b[1] + 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
+    ordered = sorted(
+        (min(math.log(r["exp_epsilon"]), -math.log1p(-r["delta"])), float(r["recall"])) for r in rows if "recall" in r
+    )
+    return all(a[1] <= b[1] + 1e-9 for a, b in itertools.pairwise(ordered))
 
 
 def figure_4(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
@@ -259,15 +287,19 @@ def figure_4(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
             Series.over(f"best (ours), e^eps = {e}", deltas, [row["ours"] for row in some]),
         ]
     shown = [
-        {"e^eps": r["exp_epsilon"], "delta": r["delta"], "SPE (paper)": f"{r['spe']:.2%}", "best (ours)": f"{r['ours']:.2%}",
-         "no choice has more than": f"{r['at_most']:.2%}"}
+        {
+            "e^eps": r["exp_epsilon"], "delta": r["delta"], "SPE (paper)": f"{r['spe']:.2%}",
+            "best (ours)": f"{r['ours']:.2%}", "no choice has more than": f"{r['at_most']:.2%}",
+        }
         for r in rows
     ]  # fmt: skip
     most = max(row["ours"] for row in rows)
     return Exhibit(
         "Figure 4", "Maximum diversity over (epsilon, delta)", "agrees in part",
-        f"The shape is as the paper describes it, rising with min(epsilon, log 1/(1-delta)). The paper keeps up to 30 % of "
-        f"its pairs, where its 1,980 users allow at most {_MOST_SHARE:.0%}; here the most is {most:.1%}, at a delta of 0.8.",
+        f"The shape is as the paper describes it, rising with min(epsilon, log 1/(1-delta)). The paper keeps up to 30 "
+        f"% of "
+        f"its pairs, where its 1,980 users allow at most {_MOST_SHARE:.0%}; here the most is {most:.1%}, at a delta of "
+        f"0.8.",
         f"Our users share fewer pairs each, so that a larger share can come out. {_CANNOT}",
         ours=Grid.of(shown, _source(bench, "a drawing; Section 6.4.1 says 'as high as 30 %'")),
         charts=(Chart("Share of distinct pairs", "delta", "share", tuple(lines), log_x=True),),
@@ -286,8 +318,10 @@ def figure_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     return Exhibit(
         "Figure 5", "Computational performance for D-UMP", "agrees" if fastest == "spe" else "differs",
         f"The paper finds SPE fastest. Here, where something can come out at all (e^eps = 2, delta = 0.5), SPE takes "
-        f"{number(last['spe']['seconds'])} s for {last['spe']['pairs']:,} pairs, ours {last['ours']['seconds']:.2f} s for "
-        f"{last['ours']['pairs']:,}; exact solvers were stopped after {last['cp_sat']['at_most_seconds']:g} s. At the paper's own "
+        f"{number(last['spe']['seconds'])} s for {last['spe']['pairs']:,} pairs, ours {last['ours']['seconds']:.2f} s "
+        f"for "
+        f"{last['ours']['pairs']:,}; exact solvers were stopped after {last['cp_sat']['at_most_seconds']:g} s. At the "
+        f"paper's own "
         "point, (1.7, 1e-3), nothing can come out.",
         "SPE is one sort and one pass here, not the paper's O(n^2 log mn).",
         ours=Grid.of(shown, _source(bench, "a drawing without numbers")),
@@ -305,14 +339,18 @@ def figure_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
         share = sum(counts[:4]) / max(1.0, sum(counts))
         below.append(share)
         shown.append(
-            {"printed |O|": row["claimed_size"], "our |O|": row["size"], "printed share below 40 %": f"about {claimed:.0%}",
-             "our share below 40 %": f"{share:.1%}"}
+            {
+                "printed |O|": row["claimed_size"], "our |O|": row["size"],
+                "printed share below 40 %": f"about {claimed:.0%}", "our share below 40 %": f"{share:.1%}",
+            }
         )  # fmt: skip
         lines.append(Series.over(f"printed |O| {row['claimed_size']:,}", bins, counts))
     return Exhibit(
         "Figure 6", "Difference ratio of (query, url, user) triplets", "differs",
-        f"The paper has about 75 % (|O| = 4,000) and 90 % (|O| = 6,000) of the triplets below a difference of 40 %. Here it is "
-        f"{below[0]:.1%} and {below[1]:.1%}: nearly every triplet is either lost (a ratio of 100 %) or far too frequent.",
+        f"The paper has about 75 % (|O| = 4,000) and 90 % (|O| = 6,000) of the triplets below a difference of 40 %. "
+        f"Here it is "
+        f"{below[0]:.1%} and {below[1]:.1%}: nearly every triplet is either lost (a ratio of 100 %) or far too "
+        f"frequent.",
         f"Outputs of thousands of rows would be needed. {_CANNOT}",
         ours=Grid.of(shown, _source(bench, "Section 6.5; the bars have no numbers")),
         charts=(Chart("Triplets by difference ratio", "difference ratio", "triplets", tuple(lines), kind="bars"),),
@@ -325,7 +363,6 @@ def illustrations() -> list[Exhibit]:
         "Table 1": "An example of a search log", "Table 2": "Notation", "Figure 1": "An example of the sanitisation",
         "Figure 2": "The constraints, drawn",
     }  # fmt: skip
-    return [Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()]
-
-
-
+    return [
+        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()
+    ]

@@ -49,7 +49,7 @@ class KeptSteps:
 
 def fingerprint(paths: list[Path]) -> str:
     """What tells files from others without reading them: names, sizes, times of change."""
-    facts = []
+    facts: list[list[str | int]] = []
     for path in sorted(paths):
         try:
             found = path.stat()

@@ -1,7 +1,7 @@
 """The folder of reproductions: a folder for each paper, and the synthetic log that they share.
 
-    DIR/  reproduce.json  log-USERS.parquet, log-USERS.parquet.truth/ (made up)
-          PAPER/  index.html  figures.json  steps/ (what is done: killed and started again, it goes on)
+DIR/  reproduce.json  log-USERS.parquet, log-USERS.parquet.truth/ (made up)
+      PAPER/  index.html  figures.json  steps/ (what is done: killed and started again, it goes on)
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def retrieval_runs(
             told: dict[str, Any] = found[subject.name].setdefault(task.name, {})
             for row in rows:
                 part, _, last = (row.slice or "").rpartition(",")
-                if row.slice == DIFFERENCE or last == DIFFERENCE:
+                if DIFFERENCE in (row.slice, last):
                     place = told.setdefault(part, {}).setdefault(row.measure, {})
                     place |= {"difference": row.value, "low": row.low, "high": row.high, "p_value": row.p_value}
                 elif "over=users" not in (row.slice or ""):

@@ -55,7 +55,7 @@ def zhang2016(bench: Workbench) -> list[Exhibit]:
 
 
 def paper_run(noise: float = NOISE, threshold: int = THRESHOLD) -> QueryPool:
-    """The algorithm as published; it does not say how many queries of a user count, 100 comes nearest to its epsilon."""
+    """The algorithm as published; 100 queries of a user count, which comes nearest to its epsilon: it does not say."""
     return QueryPool(noise=noise, threshold=threshold, variant="paper")
 
 
@@ -85,13 +85,16 @@ def table_3(bench: Workbench) -> Exhibit:
     return Exhibit(
         "Table 3", "Statistics of the AOL query log", "agrees" if same else "not comparable",
         "The log given has AOL's figures." if same else
-        f"This is not AOL's log but {bench.words}: {ours['users'] / AOL_USERS:.1%} of its users, {ours['clicks per user']} "
+        f"This is not AOL's log but {bench.words}: {ours['users'] / AOL_USERS:.1%} of its users, "
+        f"{ours['clicks per user']} "
         "clicks per user where AOL has 29.57.",
         ours=Grid.of(rows, f"printed: Table 3; ours: {bench.words}"),
     )  # fmt: skip
 
 
-def _mean(found: Sequence[Mapping[str, Any]], run: str, task: str, part: str, measure: str, reading: str) -> float | None:
+def _mean(
+    found: Sequence[Mapping[str, Any]], run: str, task: str, part: str, measure: str, reading: str
+) -> float | None:
     values = [each["runs"][run][task][part][measure].get(reading) for each in found]
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
@@ -123,9 +126,11 @@ def _table(
 
 _WHY = (
     "The two printed rows are so near each other because both are averaged over queries that the anonymised log still "
-    "has: with K = 500 these are the most frequent ones. Over all cases (unanswered ones count 0) the anonymised log is "
+    "has: with K = 500 these are the most frequent ones. Over all cases (unanswered ones count 0) the anonymised log "
+    "is "
     "far behind. 'Not significant' is not 'equal': the interval of the difference says how much could be hidden. We "
-    "test over users; the paper's five folds share training data. A case here is a test search with clicks, and what was "
+    "test over users; the paper's five folds share training data. A case here is a test search with clicks, and what "
+    "was "
     "clicked in it is relevant; the paper does not say what it took as relevant."
 )
 
@@ -150,10 +155,12 @@ def _statement(
     answers = sum(each["runs"][PAPER][task][part]["nDCG@10"]["answers"] for each in found)
     return (
         f"The paper finds no significant difference. On the same cases, the anonymised log's nDCG@10 differs from the "
-        f"original's by {mean:+.4f} (95 % intervals within {low:+.4f} to {high:+.4f}); p < {SIGNIFICANT} in {significant} of "
+        f"original's by {mean:+.4f} (95 % intervals within {low:+.4f} to {high:+.4f}); p < {SIGNIFICANT} in "
+        f"{significant} of "
         f"{len(differences)} folds. It answers {answers:,} of {cases:,} test searches, and over all of them reaches "
         f"{number(_mean(found, PAPER, task, part, 'nDCG@10', 'all'))} where the original reaches "
-        f"{number(_mean(found, ORIGINAL, task, part, 'nDCG@10', 'all'))}. It is not pure differential privacy as claimed: "
+        f"{number(_mean(found, ORIGINAL, task, part, 'nDCG@10', 'all'))}. It is not pure differential privacy as "
+        f"claimed: "
         "its filter of rare queries has no bounded sensitivity (methods/query_pool/query_pool.md)."
     )
 
@@ -170,11 +177,10 @@ def _table_5(bench: Workbench, found: Sequence[Mapping[str, Any]]) -> Exhibit:
     """Implicit feedback: the paper's reading is judged by the very click that it uses."""
     task = "retrieval-feedback"
     made = _table(bench, "Table 5", "Utilities with implicit feedback", TABLE_5, found, task, OWN)
-    random, others = (
-        _mean(found, PAPER, task, part, "nDCG@10", "answered") for part in (OWN_RANDOM, WHOLE)
-    )
+    random, others = (_mean(found, PAPER, task, part, "nDCG@10", "answered") for part in (OWN_RANDOM, WHOLE))
     circular = (
-        " The experiment is circular: the click that moves a url up is the click by which the order is judged. With the "
+        " The experiment is circular: the click that moves a url up is the click by which the order is judged. With "
+        "the "
         f"anonymised log's urls in random order it still reaches {number(random)}; with clicks of other test users in "
         f"place of the user's own it reaches {number(others)}."
     )  # fmt: skip
@@ -188,15 +194,17 @@ def figure_1(bench: Workbench) -> Exhibit:
     steps = SMALL_GRID if bench.quick else GRID
     found = {b: bench.step(f"noise_{b}", _at_noise(bench, b, steps)) for b in steps}
     curves = {f"b = {b}": [found[b][str(k)][OWN] for k in steps] for b in steps}
-    rows = [
-        {"b": b, "K": k, "queries out": found[b][str(k)]["queries"], "nDCG@10, as the paper": _round(found[b][str(k)][OWN]),
-         "nDCG@10, others' clicks": _round(found[b][str(k)][WHOLE]), "answered": found[b][str(k)]["answers"]}
-        for b in steps for k in steps
-    ]  # fmt: skip
+    rows = []
+    for b in steps:
+        for k in steps:
+            told = found[b][str(k)]
+            values = {"nDCG@10, as the paper": _round(told[OWN]), "nDCG@10, others' clicks": _round(told[WHOLE])}
+            rows.append({"b": b, "K": k, "queries out": told["queries"], **values, "answered": told["answers"]})
     falls, flat = _shape(found, steps)
     return Exhibit(
         "Figure 1", "Noise b, threshold K and nDCG@10", verdict_of([falls, flat]),
-        "The paper finds that the score falls as b grows, and that b matters less where it is much smaller than K. Here "
+        "The paper finds that the score falls as b grows, and that b matters less where it is much smaller than K. "
+        "Here "
         + ("the score falls" if falls else "the score does not fall")
         + f" from b = {steps[0]} to b = {steps[-1]} at the smallest K, and its range over b at K = {steps[-1]} is "
         + ("smaller than" if flat else "not smaller than") + f" at K = {steps[0]}.",
@@ -256,5 +264,12 @@ def _examples(bench: Workbench) -> list[dict[str, Any]]:
     rows = []
     for part, second in (("queries", None), ("clicks", "url"), ("transitions", "next_query")):
         for row in release.table(part).slice(0, 3).to_pylist() if part in release.tables else []:
-            rows.append({"part": part, "query": row["query"], "url or next query": second and row[second], "count": row["count"]})
+            rows.append(
+                {
+                    "part": part,
+                    "query": row["query"],
+                    "url or next query": second and row[second],
+                    "count": row["count"],
+                }
+            )
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,11 +96,14 @@ def table_4() -> Exhibit:
         )  # fmt: skip
     return Exhibit(
         "Table 4", "Privacy levels of typical A_Session runs", verdict_of(held),
-        f"{sum(held)} of {len(held)} rows follow from the paper's formula to the digits printed (4.95e-3 is 4.96e-3 cut "
-        "off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, sessions and clicks, "
+        f"{sum(held)} of {len(held)} rows follow from the paper's formula to the digits printed (4.95e-3 is 4.96e-3 "
+        f"cut "
+        "off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, sessions and "
+        "clicks, "
         "and both read the same users: their budgets add up. The run that the paper reports as (8, 2.25e-7) is proven "
         f"({number(paper_runs(20)['DP_S'].proven().numbers[0], 0)}, {paper_runs(20)['DP_S'].proven().numbers[1]:.2e}).",
-        "The paper says that the whole keeps the weaker of the two budgets (Section 3.2.2); composition gives their sum.",
+        "The paper says that the whole keeps the weaker of the two budgets (Section 3.2.2); composition gives their "
+        "sum.",
         ours=Grid.of(rows, "printed: Table 4, rows 1 to 9; ours: the same formula, and what we prove, with no data"),
     )  # fmt: skip
 
@@ -119,13 +123,15 @@ def table_5(bench: Workbench) -> Exhibit:
         )  # fmt: skip
     return Exhibit(
         "Table 5", "Query suggestion results using different query logs", verdict_of(_findings(found)),
-        _statement_5(found), _WHY_5, ours=Grid.of(rows, f"printed: Table 5, rows 1 to 4, on AOL; ours on {bench.words}"),
+        _statement_5(found), _WHY_5,
+        ours=Grid.of(rows, f"printed: Table 5, rows 1 to 4, on AOL; ours on {bench.words}"),
         charts=tuple(_bars(measure, place, found) for place, measure in enumerate(("P@5", "R@5"))),
     )  # fmt: skip
 
 
 _WHY_5 = (
-    "Each run is averaged over the sessions that it can answer itself, and these differ: a log that keeps only frequent "
+    "Each run is averaged over the sessions that it can answer itself, and these differ: a log that keeps only "
+    "frequent "
     "queries answers the easy sessions. The column 'original, same sessions' is the fair pair. Over all test sessions "
     "(unanswered ones count 0) the order turns round. The paper does not print lambda; it is .5 here. How much of a "
     "session is predictable is a property of AOL's users that a synthetic log only imitates."
@@ -165,7 +171,10 @@ def _findings(found: Mapping[str, Any]) -> list[bool]:
     """Which of the paper's three findings hold: precision rises, recall rises, evaluated sessions fall."""
     names = list(TABLE_5)
     falling = [-found[name]["sessions"] for name in names]
-    return [*(rises([found[name][measure]["answered"] for name in names]) for measure in ("P@5", "R@5")), rises(falling)]
+    return [
+        *(rises([found[name][measure]["answered"] for name in names]) for measure in ("P@5", "R@5")),
+        rises(falling),
+    ]
 
 
 def _statement_5(found: Mapping[str, Any]) -> str:
@@ -174,9 +183,11 @@ def _statement_5(found: Mapping[str, Any]) -> str:
     sessions = {name: float(found[name]["sessions"]) for name in TABLE_5}
     ours = found[OURS_S]
     return (
-        "The paper has, on the sessions that each run answers, Original < KA < DP_C < DP_S in precision and recall, and "
+        "The paper has, on the sessions that each run answers, Original < KA < DP_C < DP_S in precision and recall, "
+        "and "
         f"the reverse in sessions answered. Here precision: {order_words(precision)}; sessions answered: "
-        f"{order_words(sessions)}. Over all sessions, recall: {order_words(everything)}. Our sessions at the budget that "
+        f"{order_words(sessions)}. Over all sessions, recall: {order_words(everything)}. Our sessions at the budget "
+        f"that "
         f"the paper states, (8, 2.25e-7), answer {ours['sessions']:,} sessions where its own run answers "
         f"{found['DP_S']['sessions']:,}, with P@5 {number(ours['P@5']['answered'])} against "
         f"{number(found['DP_S']['P@5']['answered'])}."
@@ -221,14 +232,16 @@ def _figure_1(bench: Workbench, points: Mapping[int, Any]) -> Exhibit:
     ks = list(points)
     names = {"KA": "KA: click tuples", "DP_C": "DP_C: click tuples", "DP_S": "DP_S: sessions"}
     curves = {name: [points[k]["rows"][name] for k in ks] for name in names}
-    held = [all(a >= b for a, b in zip(curve, curve[1:], strict=False)) for curve in curves.values()]
+    held = [all(a >= b for a, b in itertools.pairwise(curve)) for curve in curves.values()]
     rows = [{"K": k, **{names[name]: points[k]["rows"][name] for name in names}} for k in ks]
     return Exhibit(
         "Figure 1", "Data lost: distinct click tuples and sessions over the threshold K", verdict_of(held),
         "The paper's finding, that what comes out falls steeply with K in all three, "
         + ("holds" if all(held) else "holds in part")
-        + f" here: from K = {ks[0]} to K = {ks[-1]}, KA falls from {curves['KA'][0]:,} to {curves['KA'][-1]:,} tuples, DP_C "
-        f"from {curves['DP_C'][0]:,} to {curves['DP_C'][-1]:,}, DP_S from {curves['DP_S'][0]:,} to {curves['DP_S'][-1]:,} "
+        + f" here: from K = {ks[0]} to K = {ks[-1]}, KA falls from {curves['KA'][0]:,} to {curves['KA'][-1]:,} tuples, "
+        f"DP_C "
+        f"from {curves['DP_C'][0]:,} to {curves['DP_C'][-1]:,}, DP_S from {curves['DP_S'][0]:,} to "
+        f"{curves['DP_S'][-1]:,} "
         "sessions.",
         "The paper prints these as drawings without numbers, so that only the shape can be compared.",
         ours=Grid.of(rows, f"ours on {bench.words}; T_gap = 30, l_s = 1, l_q = 3, l = 4, b = 1, as in Section 5.4"),
@@ -253,7 +266,8 @@ def _figure_2(bench: Workbench, points: Mapping[int, Any]) -> Exhibit:
     ahead = _ahead(points, ks)
     return Exhibit(
         "Figure 2", "Query suggestion: utility against the number of evaluated sessions",
-        verdict_of([more_with_ka, ahead is not None and bool(ahead[0])]), _statement_2(ahead, more_with_ka=more_with_ka),
+        verdict_of([more_with_ka, ahead is not None and bool(ahead[0])]),
+        _statement_2(ahead, more_with_ka=more_with_ka),
         f"The paper prints one number of these drawings: the curves cross at around {CROSSING:,} sessions of 18,475 "
         "(Section 5.4). A smaller log has fewer sessions, so the crossing is compared by its existence only.",
         ours=Grid.of(rows, f"ours on {bench.words}; no row of the paper has numbers for this figure"),
@@ -299,7 +313,9 @@ def _statement_2(ahead: tuple[int, int] | None, *, more_with_ka: bool) -> str:
         else "Unlike in the paper, KA does not evaluate more sessions than DP_S at every K."
     )
     if ahead is None:
-        return f"{first} No two runs evaluate about as many sessions, so precision cannot be compared at equal sessions."
+        return (
+            f"{first} No two runs evaluate about as many sessions, so precision cannot be compared at equal sessions."
+        )
     return (
         f"{first} The paper finds that up to a number of sessions DP runs are more precise than KA runs that answer as "
         f"many. Here DP_S is ahead in {ahead[0]} of {ahead[1]} comparisons of runs with about as many sessions."
@@ -315,7 +331,8 @@ def illustrations(bench: Workbench) -> list[Exhibit]:
             name, title, "not comparable", "An example of output, nothing measured. Ours has the same form.",
             ours=Grid.of(found[name], f"the first rows that our sessions release at (8, 2.25e-7), on {bench.words}"),
         )
-        for name, title in (both.items() if found else ())
+        for name, title in both.items()
+        if found is not None
     ]  # fmt: skip
     toy = Exhibit(
         "Table 1", "Toy example for differential privacy", "not comparable",

@@ -87,8 +87,8 @@ class Optimal(Method):
         help="Default variant: how many released pairs of a user are associated; 4 if not given."
     )
     solver: Literal["best", "floor", "spe"] | None = option(
-        help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; floor: "
-        "the linear program rounded down, as published; spe: the published heuristic, for diversity."
+        help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; "
+        "floor: the linear program rounded down, as published; spe: the published heuristic, for diversity."
     )
     variant: Variant = option("default", help="paper: as published, to compare with.")
     given: Budget = field(init=False, repr=False)

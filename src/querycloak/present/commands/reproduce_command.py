@@ -85,6 +85,8 @@ def _show(made: Reproduced, page: Path) -> None:
     for exhibit in made.exhibits:
         if exhibit.verdict != "not comparable":
             text = f"{exhibit.name}, {exhibit.verdict}: {exhibit.statement}"
-            print_line("\n".join(textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")), markup=False)
+            print_line(
+                "\n".join(textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")), markup=False
+            )
     private = " (private: true figures of the log)" if made.private else ""
     print_line(f"page{private}: {page}", markup=False, soft_wrap=True)

@@ -77,7 +77,9 @@ def solve_by_spe(rows: Packing, goal: Objective) -> Solution:
     """As published for D-UMP: drop the pair that tells most of one user until all constraints hold."""
     relaxed = relax(rows, goal, whole=True)
     counts = eliminate(rows)
-    return Solution(counts, goal.value(counts), relaxed, _floored(rows, relaxed), max(relaxed.bound, goal.value(counts)))
+    return Solution(
+        counts, goal.value(counts), relaxed, _floored(rows, relaxed), max(relaxed.bound, goal.value(counts))
+    )
 
 
 def _floored(rows: Packing, relaxed: Relaxation) -> IntArray:
