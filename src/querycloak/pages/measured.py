@@ -80,16 +80,14 @@ def _document(path: Path, what: str) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, pa.ArrowException):
         pass
-    raise InputError(
-        f"the {what} {str(path)!r} cannot be read; give the file that querycloak wrote with --out or --json"
-    )
+    raise InputError(f"the {what} {str(path)!r} cannot be read; give the file that evaluate or audit wrote")
 
 
 def _results(document: Any, what: str) -> Rows:
     rows = document.get("results") if isinstance(document, Mapping) else document
     if isinstance(rows, list) and all(isinstance(row, dict) and "release" in row for row in rows):
         return rows
-    raise InputError(f"the {what} is none that querycloak wrote; give the file that it wrote with --out or --json")
+    raise InputError(f"the {what} is none that querycloak wrote; give the file that evaluate or audit wrote")
 
 
 def _beside(rows: Rows, digest: str, what: str) -> Rows:

@@ -26,8 +26,9 @@ def registry_entry(
     """The entry as a document; refused where the registry does not fit or the owner has not said enough."""
     if release.proven.kind not in _VARIANTS or release.seeded:
         raise ParameterError(
-            "the registry lists differential privacy only, and this release has none that holds; leave --to registry "
-            "out"
+            Sentence(
+                "the registry lists differential privacy only, and this release has none that holds; leave {to} out"
+            )
         )
     missing = [name for name in _NEEDED if not getattr(about, name)]
     if missing:
@@ -126,6 +127,12 @@ def _lines(document: Mapping[str, Any], depth: int) -> Iterator[str]:
             yield from _lines(value, depth + 1)
         elif isinstance(value, list):
             yield f"{indent}{name}:"
-            yield from (f"{indent}  - {json.dumps(each, ensure_ascii=False)}" for each in value)
+            yield from (f"{indent}  - {_scalar(each)}" for each in value)
         else:
-            yield f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}"
+            yield f"{indent}{name}: {_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    """A plain value; 1e-07 becomes 1.0e-07, which YAML takes for a number and the other for a text."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("e", ".0e", 1) if isinstance(value, float) and "e" in text and "." not in text else text

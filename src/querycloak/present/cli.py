@@ -397,6 +397,35 @@ def synth(
 
 
 @app.command()
+def report(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
+    out: Annotated[Path | None, typer.Option(help="The folder for public.html and private.html.")] = None,
+    evaluation: Annotated[Path | None, typer.Option(help="What `evaluate --out` wrote about this release.")] = None,
+    audit: Annotated[
+        list[Path] | None, typer.Option(help="What `audit release --out` or `audit method --json` wrote.")
+    ] = None,
+    measured_on: Annotated[
+        Path | None, typer.Option(help="The release made from TRAIN, same options, that was evaluated and attacked.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that paid for the release.")] = None,
+    about: Annotated[Path | None, typer.Option(help="TOML file: owner, contact, purpose, approved_by ...")] = None,
+    to: Annotated[
+        Literal["registry"] | None, typer.Option(help="registry: also the entry for OpenDP's registry.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the page to sign, public and private part apart."""
+    if out is None:
+        refuse("out", "the folder to write", None, "the public and the private page go there")
+    from querycloak.present.commands.report_command import write_report
+
+    write_report(
+        release, out, evaluation=evaluation, audits=audit or [], measured_on=measured_on, ledger=ledger, about=about,
+        registry=to == "registry", quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command()
 @options.with_groups
 def reproduce(
     paper: Annotated[str, typer.Argument(help="zhang2017, zhang2016, hong2012, sanchez2018, carpineto2015, or all.")],

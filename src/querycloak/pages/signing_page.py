@@ -1,0 +1,176 @@
+"""The page to sign, for a privacy officer: public.html goes along with a release, private.html stays with its owner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from querycloak.methods.evidence import digest_of, load
+from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
+from querycloak.pages.hazards import hazards_of
+from querycloak.pages.layout import render
+from querycloak.pages.measured import Measured
+from querycloak.privacy.books.accounts import Account
+from querycloak.privacy.chance.exact import rounded_up, shown_up
+from querycloak.privacy.explanation import explain
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.releases.loading import load_card
+from querycloak.releases.release import Release
+from querycloak.utility.description import Description, describe
+
+_CITE = "How to cite it; add who published it, and where:"
+
+
+@dataclass(frozen=True)
+class Signing:
+    """All that the two pages speak of; only the first five may be published."""
+
+    release: Release
+    described: Description
+    card: Mapping[str, Any]
+    digest: str
+    about: About
+    measured: Measured
+    account: Account | None
+
+    @classmethod
+    def of(cls, folder: Path, about: About, measured: Measured, account: Account | None) -> Signing:
+        """From a release folder that is whole and whose guarantee follows from its options."""
+        release = load(folder)
+        return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account)
+
+
+def public_page(signing: Signing) -> str:
+    """What goes along: nothing in it comes from the log, but through the release's own card."""
+    return _page(signing, private=False)
+
+
+def private_page(signing: Signing) -> str:
+    """What is signed: the same, with true figures, the ledger's balance, and lines for names."""
+    return _page(signing, private=True)
+
+
+def _page(signing: Signing, *, private: bool) -> str:
+    release, about, measured = signing.release, signing.about, signing.measured
+    answered = hazards_of(release)
+    return render(
+        "signing.html",
+        title=f"{release.title}: {'to be signed' if private else 'what it is and what it promises'}",
+        private=private,
+        release=release,
+        headline=headline(release),
+        warnings=signing.card.get("warnings", []),
+        about=[(TITLES[name], getattr(about, name)) for name in PUBLIC],
+        signing=[(TITLES[name], getattr(about, name)) for name in PRIVATE],
+        digest=signing.digest,
+        published=signing.card.get("published", ""),
+        version=release.versions.get("querycloak", ""),
+        tables=list(signing.described.tables.items()),
+        promise=_promise(release, measured if private else None),
+        explained=explain(release.proven).split("\n\n"),
+        unprotected=release.proven.unprotected or ("nothing that we know of",),
+        because=release.proven.because,
+        balance=_balance(signing) if private else None,
+        accounted=_accounted(signing),
+        evaluation=_evaluation(signing) if private else None,
+        attacks=[row for row in measured.attacks if row.get("digest")],
+        stand_in=measured.stand_in,
+        hazards=answered,
+        tally=", ".join(f"{count} {answer}" for answer, count in Counter(each.answer for each in answered).items()),
+        cite_note=_CITE,
+        cite=signing.described.cite,
+    )
+
+
+def headline(release: Release) -> str:
+    """One sentence: what is promised to one person, or that nothing is."""
+    proven = release.proven
+    if release.seeded:
+        return "This release is a test: its noise can be undone."
+    if not proven.covers_release:
+        return "Nothing limits what this release tells about one person."
+    epsilon, delta = proven.numbers
+    unit = "every user" if proven.unit == "user" else "every single query"
+    exception = f", but for an exception of probability {shown_up(delta)}" if delta else ", without exception"
+    return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
+
+
+def _promise(release: Release, measured: Measured | None) -> list[tuple[str, str, str, str]]:
+    claimed, proven = release.claimed, release.proven
+    found = measured.method["measured"] if measured is not None and measured.method else None
+    rows = [
+        ("kind", _kind(claimed), _kind(proven), "runs on neighbouring logs" if found else "not measured"),
+        ("epsilon", _number(claimed, "epsilon"), _number(proven, "epsilon"), _measured(found, "epsilon")),
+        ("delta", _number(claimed, "delta"), _number(proven, "delta"), _measured(found, "delta")),
+    ]
+    if proven.k is not None:
+        rows.append(("k", _number(claimed, "k"), str(proven.k), ""))
+    rows.append(("for whom", claimed.unit if claimed else "", proven.unit, ""))
+    rows.append(("neighbouring logs", (claimed.neighbours or "") if claimed else "", proven.neighbours or "none", ""))
+    if found:
+        words = (
+            f"{found['runs']:,} runs, confidence {found['confidence']}, at most {found['ceiling']:.3g} could be shown"
+        )
+        rows.append(("how", "", "a proof note that tests cite", words))
+    return rows
+
+
+def _kind(guarantee: Guarantee | None) -> str:
+    return guarantee.kind if guarantee is not None else "nothing: the method is our own"
+
+
+def _number(guarantee: Guarantee | None, name: str) -> str:
+    value = getattr(guarantee, name, None)
+    return "" if value is None else shown_up(value) if name != "k" else str(value)
+
+
+def _measured(found: Mapping[str, Any] | None, name: str) -> str:
+    if not found or found.get(name) is None:
+        return ""
+    return f"at least {found[name]:.3g}" if name == "epsilon" else f"at {found[name]:.3g}"
+
+
+def _balance(signing: Signing) -> list[tuple[str, str]] | None:
+    """The ledger's limit, and what was spent before and with this release."""
+    account, charge = signing.account, signing.release.accounting.charge
+    if account is None or charge is None:
+        return None
+    before = [each for each in account.charges if each.id < charge]
+    with_this = [each for each in account.charges if each.id <= charge]
+    sums = [
+        tuple(sum((getattr(each, name) for each in charges), start=Fraction(0)) for name in ("epsilon", "delta"))
+        for charges in (before, with_this, account.charges)
+    ]
+    texts = [f"epsilon {rounded_up(epsilon):g}, delta {rounded_up(delta):g}" for epsilon, delta in sums]
+    return [
+        ("Population", account.population),
+        ("Limit", f"epsilon {account.epsilon_limit:g}, delta {account.delta_limit:g}"),
+        ("Spent before this release", f"{texts[0]} ({len(before)} charges)"),
+        ("Spent with this release", texts[1]),
+        ("Spent by now", f"{texts[2]} ({len(account.charges)} charges)"),
+    ]
+
+
+def _accounted(signing: Signing) -> str:
+    accounting = signing.release.accounting
+    if accounting.charge is None:
+        return "This release was not accounted: nobody has added it up with others about the same people."
+    return f"Charge {accounting.charge} of the population {accounting.population!r} in the owner's ledger pays for it."
+
+
+def _evaluation(signing: Signing) -> list[dict[str, Any]]:
+    """Of every task and measure the mean over the cases that the release answers, the original's beside it."""
+    rows = [row for row in signing.measured.evaluation if row.get("digest") and not row.get("slice")]
+    common = {(row["task"], row["measure"]): row for row in rows if row.get("reading") == "common"}
+    found = []
+    for row in rows:
+        key = row["task"], row["measure"]
+        whole = row.get("reading") == "answered" or (row.get("reading") == "all" and key not in common)
+        if whole:
+            beside = common.get(key)
+            found.append({**row, "original": beside["value"] if beside else None})
+    return found

@@ -1,0 +1,227 @@
+"""The page to sign: what goes along holds nothing of the log, what stays says everything, and nothing is mixed up."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+import querycloak as qc
+from querycloak.methods.registry import METHODS
+from querycloak.pages.about_file import About
+from querycloak.pages.hazards import DUTY, MET, NOT_MET, hazards_of
+from querycloak.pages.registry_entry import yaml_text
+from querycloak.privacy.chance.randomness import Randomness
+from tests.commands import in_process
+from tests.evaluated import Asked, write_rows
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ABOUT = """owner = "Example Library"
+purpose = "Research on query suggestion <script>"
+region = "Italy"
+approved_by = "the officer"
+"""
+# Queries that no page says by chance.
+ROWS: list[Asked] = [
+    (f"member{user:03}", minute, f"quxquery{minute} zorb", f"http://zorb{minute}.example/", 1)
+    for user in range(120)
+    for minute in range(user % 4 + 1)
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log, its two sides, a charged release of one side, an evaluation and an attack of it, and of another one."""
+    folder = tmp_path_factory.mktemp("signing")
+    log = write_rows(folder / "log.parquet", ROWS)
+    sides = qc.split(log, folder / "split", by="user", test=0.3)
+    book = qc.Ledger(folder / "ledger.sqlite")
+    book.set_limit("readers", 10, 1e-2)
+    with qc.read(sides.train) as train:
+        qc.Clicks(epsilon=1, delta=1e-4, selection="laplace").release(train, ledger=book, population="readers").save(
+            folder / "earlier"
+        )
+        qc.Clicks(epsilon=3, delta=1e-3, selection="laplace").release(train, ledger=book, population="readers").save(
+            folder / "mine"
+        )
+        qc.KAnonymity(min_users=5, keys="queries").release(train).save(folder / "rule")
+    for name in ("mine", "earlier"):
+        done = in_process(
+            "evaluate", sides.train, sides.test, folder / name, "--task", "completion", "--quiet", "--out",
+            folder / f"{name}.parquet",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        done = in_process(
+            "audit", "release", sides.train, folder / name, "--control", sides.test, "--attack", "singling-out",
+            "--attack", "leaks", "--quiet", "--out", folder / f"{name}-audit.json",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    (folder / "about.toml").write_text(ABOUT)
+    return folder
+
+
+def report(place: Path, out: Path, *words: str | Path, release: str = "mine") -> Any:
+    return in_process("report", place / release, "--out", out, *words)
+
+
+@pytest.fixture(scope="module")
+def pages(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("pages") / "report"
+    done = report(
+        place, out, "--evaluation", place / "mine.parquet", "--audit", place / "mine-audit.json", "--ledger",
+        place / "ledger.sqlite", "--about", place / "about.toml", "--to", "registry",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+def test_nothing_of_the_log_goes_along(place: Path, pages: Path, tmp_path: Path) -> None:
+    """The leak search finds no user, query or url in what goes along, and finds one that is planted there."""
+    with qc.read(place / "log.parquet") as log:
+        for name in ("public.html", "registry.yaml"):
+            shutil.copy(pages / name, tmp_path / name)
+        assert qc.find_leaks(tmp_path, log) == []
+        (tmp_path / "public.html").write_text((pages / "public.html").read_text().replace("What is", "member017 is", 1))
+        assert {leak.kind for leak in qc.find_leaks(tmp_path, log)} == {"users"}
+
+
+def test_true_figures_stay_in_the_private_page(place: Path, pages: Path) -> None:
+    public, private = ((pages / name).read_text() for name in ("public.html", "private.html"))
+    digest = qc.verify(place / "mine").digest
+    for page in (public, private):
+        assert digest in page
+        assert not re.findall(r"<script|src=[\"']http|@import|<link[^>]+http", page)
+        assert "Research on query suggestion &lt;script&gt;" in page
+        assert page.count('<tr><td class="n">') == 24
+    assert "PRIVATE" in private
+    assert "PRIVATE" not in public
+    for words in ("Success@10", "Spent before this release", "the officer", "epsilon 1, delta"):
+        assert words in private
+        assert words not in public
+    assert "singling-out" in public
+    assert "stay with the owner" in public
+    assert re.search(r"Spent with this release</dt><dd>epsilon 4, delta 0.0\d+", private)
+    assert oct((pages / "private.html").stat().st_mode)[-3:] == "600"
+
+
+def test_what_is_empty_is_seen_to_be_empty(pages: Path, place: Path, tmp_path: Path) -> None:
+    filled = (pages / "private.html").read_text()
+    assert filled.count('class="empty"') == 9  # contact, licence, audience, period, review; and four to sign
+    done = report(place, tmp_path / "bare")
+    assert done.returncode == 0
+    bare = (tmp_path / "bare" / "private.html").read_text()
+    assert bare.count('class="empty"') == 13
+    assert "not measured" in bare
+    assert "give the file of querycloak audit release" in bare
+
+
+def test_the_registry_takes_the_entry(pages: Path, place: Path) -> None:
+    schema = json.loads((FIXTURES / "registry-schema.json").read_text())
+    found = yaml.safe_load((pages / "registry.yaml").read_text())
+    jsonschema.validate(found, schema)
+    assert found["tier"] == 3
+    assert found["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 3
+    assert found["deployment"]["basic"]["data_curators"] == ["Example Library"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**found, "tier": 4}, schema)
+    odd = {"a": {"b": ["x: y", 'quote " and \\', "naïve – ü"], "c": 1e-07, "d": None, "e": True}}
+    assert yaml.safe_load(yaml_text(odd)) == odd
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--evaluation", "earlier.parquet"), "the evaluation is about another release"),
+        (("--audit", "earlier-audit.json"), "the audit is about another release"),
+        (("--evaluation", "about.toml"), "cannot be read; give the file that evaluate or audit wrote"),
+        (("--about", "mine.parquet"), "cannot be read; it must be UTF-8 text"),
+        (("--about", "log-card.toml"), "the file given with --about is not TOML"),
+        (("--about", "odd.toml"), "has a field 'ownr' that nobody asks for; it may have owner, contact"),
+        (("--to", "registry"), "the registry asks for data_curators, which --about does not give; add owner to it"),
+        (("--measured-on", "earlier"), "has another method or other options"),
+    ],
+)
+def test_what_does_not_belong_is_refused_in_one_line(
+    place: Path, tmp_path: Path, words: tuple[str, str], said: str
+) -> None:
+    (place / "log-card.toml").write_text("owner: me")
+    (place / "odd.toml").write_text('ownr = "me"')
+    given = place / words[1] if words[0] != "--to" else words[1]
+    done = report(place, tmp_path / "out", words[0], given)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_places_that_are_refused(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    for out, said in (
+        (tmp_path, "is neither; name another"),
+        (place / "mine" / "report", "not be written into a release folder"),
+    ):
+        done = report(place, out)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+    done = report(place, tmp_path / "out", "--ledger", place / "ledger.sqlite", release="rule")
+    assert "was not accounted" in done.stderr
+    done = in_process("report", tmp_path, "--out", tmp_path / "out")
+    assert "is not a release folder" in done.stderr
+
+
+def test_an_audit_of_the_method_is_measured_beside_proven(place: Path, tmp_path: Path) -> None:
+    proven = json.loads((place / "mine" / "card.json").read_text())["proven"]
+    told = {"epsilon": 1.234, "delta": 1e-3, "runs": 20000, "confidence": 0.999999, "ceiling": 7.9}
+    audit = {"method": "clicks", "claimed": None, "proven": proven, "measured": told, "pairs": [], "exact": []}
+    (tmp_path / "audit.json").write_text(json.dumps(audit))
+    assert report(place, tmp_path / "out", "--audit", tmp_path / "audit.json").returncode == 0
+    assert "at least 1.23" in (tmp_path / "out" / "private.html").read_text()
+    assert "at least 1.23" not in (tmp_path / "out" / "public.html").read_text()
+    (tmp_path / "audit.json").write_text(json.dumps({**audit, "proven": {**proven, "epsilon": 9}}))
+    done = report(place, tmp_path / "other", "--audit", tmp_path / "audit.json")
+    assert "the audit is about another method, or about other options" in done.stderr
+
+
+def test_a_release_that_was_measured_in_its_place(place: Path, tmp_path: Path) -> None:
+    with qc.read(place / "log.parquet") as log:
+        qc.Clicks(epsilon=3, delta=1e-3, selection="laplace").release(log).save(tmp_path / "whole")
+    done = in_process(
+        "report", tmp_path / "whole", "--out", tmp_path / "out", "--evaluation", place / "mine.parquet",
+        "--measured-on", place / "mine",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "that was made from TRAIN" in (tmp_path / "out" / "private.html").read_text()
+
+
+def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
+    with qc.read(place / "log.parquet") as log:
+        releases = {
+            "clicks": qc.Clicks(epsilon=0.5, delta=1e-3).release(log),
+            "rule": qc.KAnonymity(min_users=5, keys="queries").release(log),
+            "pool": qc.QueryPool(epsilon=1).release(log),
+            "optimal": qc.Optimal(epsilon=8, delta=1e-3).release(log),
+            "semantic": qc.Semantic(epsilon=1, max_queries=2).release(log),
+            "seeded": qc.Clicks(epsilon=0.5, delta=1e-3).release(log, randomness=Randomness(seed=1)),
+        }
+    answers = {name: hazards_of(release) for name, release in releases.items()}
+    for found in answers.values():
+        assert [each.number for each in found] == list(range(1, 25))
+        assert all(each.answer in (MET, NOT_MET, DUTY) and each.reason.endswith((".", "…")) for each in found)
+        assert all(each.answer != MET for each in found if each.number in (8, 20, 22, 23, 24))
+    assert answers["clicks"][0].answer == MET
+    assert answers["optimal"][0].answer == NOT_MET
+    assert answers["pool"][1].reason == "Delta is 0: there is no exception."
+    for number in (1, 2, 14, 18):
+        assert answers["rule"][number - 1].answer == answers["seeded"][number - 1].answer == NOT_MET
+    assert answers["semantic"][2].answer == NOT_MET
+    assert set(METHODS) >= {"clicks", "optimal"}
+
+
+def test_about_says_what_it_was_told() -> None:
+    assert About.read(None) == About()
