@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.query_pool.method import QueryPool
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.sessions.method import Sessions
+    from querycloak.pages.comparison_page import compare
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.releases.release import Release
@@ -47,6 +48,7 @@ _HOMES = {
     "Semantic": "querycloak.methods.semantic.method",
     "audit_method": "querycloak.audits.method_audit",
     "audit_release": "querycloak.audits.release_audit",
+    "compare": "querycloak.pages.comparison_page",
     "connect": "querycloak.engines",
     "describe": "querycloak.utility.description",
     "evaluate": "querycloak.utility.evaluation",
@@ -80,6 +82,7 @@ __all__ = [
     "Verified",
     "audit_method",
     "audit_release",
+    "compare",
     "connect",
     "describe",
     "evaluate",

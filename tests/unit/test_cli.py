@@ -82,17 +82,6 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
     assert "█" in done.stdout
 
 
-def test_demo_shows_the_main_job() -> None:
-    done = in_process("demo", "--users", "1500", COLUMNS="80")
-    assert done.returncode == 0
-    assert re.search(r"^users +1,500$", done.stdout, re.MULTILINE)
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert done.stderr == ""
-    rows = {name: rest.split() for name, rest in re.findall(r"^(\S.*?)  +(\d.*)$", done.stdout, re.MULTILINE)}
-    assert int(rows["the log itself"][4]) > 100  # secrets
-    assert rows["clicks"][3:5] == ["0", "0"]  # queries of few, secrets
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

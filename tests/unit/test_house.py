@@ -68,7 +68,7 @@ def test_public_names() -> None:
     assert querycloak.__all__ == [
         "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal", "Profile",
         "Queries", "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "Verified", "audit_method",
-        "audit_release", "connect", "describe",
+        "audit_release", "compare", "connect", "describe",
         "evaluate", "find_leaks", "load", "measures", "profile", "read", "split", "synthesize", "verify",
     ]  # fmt: skip
     for name in querycloak.__all__:

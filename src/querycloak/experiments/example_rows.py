@@ -53,16 +53,16 @@ def _spread(table: pa.Table) -> pa.Table:
 
 
 def _one_name(table: pa.Table) -> pa.Table:
-    """Rows of the name that has about as many as it takes, with as many different queries as can be."""
-    if not table.num_rows:
+    """Different queries of the name that has about twice as many as it takes, filled up with the first rows."""
+    if table.num_rows <= ROWS:
         return table
     counted = table.group_by("user").aggregate([("query", "count_distinct")])
     distance = np.abs(counted["query_count_distinct"].to_numpy() - 2 * ROWS)
     name = counted["user"][int(np.lexsort((counted["user"].to_numpy(zero_copy_only=False), distance))[0])]
-    own = table.filter(pc.equal(table["user"], name))
-    first = own.append_column("place", pa.array(np.arange(own.num_rows)))
-    places = first.group_by("query").aggregate([("place", "min")])["place_min"].sort()
-    return own.take(places.slice(0, ROWS))
+    placed = table.append_column("place", pa.array(np.arange(table.num_rows)))
+    own = placed.filter(pc.equal(table["user"], name)).group_by("query").aggregate([("place", "min")])
+    places = dict.fromkeys([*own["place_min"].sort().to_pylist(), *range(2 * ROWS)])
+    return table.take(pa.array(list(places)[:ROWS]))
 
 
 def _plain(table: pa.Table) -> list[list[Any]]:

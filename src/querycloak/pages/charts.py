@@ -16,7 +16,7 @@ from querycloak.pages import palette
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-WIDE, NARROW = 720, 330
+WIDE, NARROW = 940, 330
 """Pixels that a picture may take on a wide and on a narrow screen, axes and labels included."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 _MEASURED = "Liberation Sans"  # what text is measured with; the widths of the others are about the same

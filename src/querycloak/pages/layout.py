@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import ResourceError
 from querycloak.pages import palette
-from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time
+from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time, shown_tiny
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +35,9 @@ def environment() -> Environment:
         "text": shown_text,
         "number": shown_number,
         "share": shown_share,
+        "tiny": shown_tiny,
         "duration": shown_time,
+        "sentence_start": lambda text: text[:1].upper() + text[1:],
     }
     made.globals["interval"] = shown_interval
     return made

@@ -10,8 +10,10 @@ import math
 import unicodedata
 
 MOST_CHARACTERS = 80
+PERCENT = "\u00a0%"
 NOTHING = "\u2013"
 """What stands where there is no number."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -30,24 +32,33 @@ def shown_number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def shown_tiny(value: float) -> str:
+    """A number such as a delta: 9.94·10⁻⁷ rather than 9.94e-07."""
+    if value == 0 or abs(value) >= 0.001:
+        return shown_number(value)
+    digits, power = f"{value:.2e}".split("e")
+    return f"{float(digits):g}·10{str(int(power)).translate(_RAISED)}"
+
+
 def shown_share(value: float | None) -> str:
     """A share in per cent: whole ones from ten on, and never 0 or 100 where it is neither."""
     if value is None:
         return NOTHING
     percent = 100 * value
     if 0 < percent < 0.1:
-        return "< 0.1 %"
+        return f"< 0.1{PERCENT}"
     if 99.9 < percent < 100:
-        return "> 99.9 %"
+        return f"> 99.9{PERCENT}"
     digits = 0 if (abs(percent) >= 10 and percent < 99) or percent in (0, 100) else 1
-    return f"{percent:.{digits}f} %"
+    return f"{percent:.{digits}f}{PERCENT}"
 
 
 def shown_interval(low: float | None, high: float | None) -> str:
     """Both ends of an interval of shares."""
     if low is None or high is None:
         return ""
-    return f"{shown_share(low).removesuffix(' %')} to {shown_share(high)}"
+    first, last = shown_share(low), shown_share(high)
+    return last if first == last else f"{first.removesuffix(PERCENT)} to {last}"
 
 
 def shown_time(seconds: float) -> str:

@@ -448,12 +448,42 @@ def reproduce(
 
 
 @app.command()
-def demo(
-    users: Annotated[int | None, typer.Option(help="How many people search; 5,000 if not given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Keep the releases in this folder.")] = None,
+@options.with_groups
+def compare(
+    log: options.Logs,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The private folder to write: a new one, or one that was begun so.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="One budget, or several with commas; 8 if not given.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta of all budgets; 1e-6 if not given.")] = None,
+    releases: Annotated[
+        Path | None, typer.Option(help="TOML file with [[release]] name, method, options, in place of every method.")
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(help="What is known to be sensitive; LOG.truth if it is there.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Show the main job: release a synthetic log in every way."""
+    """Compare every method on one log, as a page (private output)."""
+    if out is None:
+        refuse("out", "the folder to write", None, "a comparison that was stopped goes on there")
+    from querycloak.present.commands.compare_command import compared, plan_of, show_comparison
+
+    plan = plan_of(epsilon, delta, releases)
+    found = compared(log, out, plan, reading, truth, quiet=quiet or as_json)
+    show_comparison(found, as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def demo(
+    users: Annotated[int | None, typer.Option(help="How many people search; 2,000 if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write, ./demo-out if not given; replaced if a demo made it.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare every method on a synthetic log, as a page."""
     from querycloak.present.commands.demo_command import show_demo
 
     show_demo(users, out, quiet=quiet)

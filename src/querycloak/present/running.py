@@ -67,6 +67,11 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def was_interrupted() -> bool:
+    """Whether somebody has asked the command to end, whatever a library made of it."""
+    return bool(_signals)
+
+
 def say(message: str) -> None:
     """A line for people, on stderr."""
     _write(f"querycloak: {message}\n")

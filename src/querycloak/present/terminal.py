@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,6 +57,40 @@ def reading_progress(total_bytes: int, what: str, *, quiet: bool) -> Iterator[Wa
     columns = (TextColumn("{task.description}"), BarColumn(_BAR), _amount_column(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield Watching(progress, progress.add_task(what, total=total_bytes))
+
+
+@contextlib.contextmanager
+def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
+    """A bar over steps of different lengths, with the time left; on a terminal only.
+
+    What was done before this process began says nothing about how fast it is.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(_BAR), TextColumn("{task.percentage:3.0f} %"), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=1.0)
+        began, first = time.monotonic(), [-1.0]
+
+        def tell(doing: str, share: float) -> None:
+            if first[0] < 0:
+                first[0] = share
+            left = time_left(time.monotonic() - began, share - first[0], 1 - share)
+            progress.update(task, completed=share, description=f"{doing}{left}")
+
+        yield tell
+
+
+def time_left(elapsed: float, done: float, left: float) -> str:
+    """In words how long it still takes if it goes on like this; nothing as long as nobody can know."""
+    if done <= 0.02 or left <= 0:
+        return ""
+    seconds = elapsed * left / done
+    return f" (about {seconds / 60:.0f} min left)" if seconds >= 90 else f" (about {seconds:.0f} s left)"
 
 
 def _amount_column() -> ProgressColumn:

@@ -13,7 +13,7 @@ from querycloak.errors import ResourceError
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, WIDE, Picture, themed
 from querycloak.pages.layout import environment, render, write_page
-from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time
+from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time, shown_tiny
 
 NASTY = "<script>alert(1)</script>\"'&"
 
@@ -102,9 +102,13 @@ def test_numbers_are_shown_as_people_read_them() -> None:
         "–", "3", "1,234,567", "0.0001235", "1,234",
     ]  # fmt: skip
     assert [shown_share(each) for each in (None, 0, 0.0004, 0.056, 0.123, 0.999, 0.9996, 1)] == [
-        "–", "0 %", "< 0.1 %", "5.6 %", "12 %", "99.9 %", "> 99.9 %", "100 %",
+        "–", *(f"{each}\u00a0%" for each in ("0", "< 0.1", "5.6", "12", "99.9", "> 99.9", "100")),
     ]  # fmt: skip
-    assert shown_interval(0.1, 0.25) == "10 to 25 %"
+    assert shown_interval(0.1, 0.25) == "10 to 25\u00a0%"
+    assert shown_interval(0.0001, 0.0002) == "< 0.1\u00a0%"
+    assert [shown_tiny(each) for each in (9.94e-7, 1e-6, 0.000977, 0.5)] == [
+        "9.94·10⁻⁷", "1·10⁻⁶", "9.77·10⁻⁴", "0.5",
+    ]  # fmt: skip
     assert shown_interval(None, 0.25) == ""
     assert [shown_time(each) for each in (0.2, 89, 600, 7200)] == ["1 s", "89 s", "10 min", "2.0 h"]
 

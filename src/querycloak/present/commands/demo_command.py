@@ -2,112 +2,115 @@
 
 from __future__ import annotations
 
-import contextlib
+import shlex
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from querycloak.experiments.demo import DELTA, EPSILON, FEW, USERS, Compared, compare
+from querycloak.experiments.comparison import Comparison
+from querycloak.experiments.comparison_folder import PAGE
+from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.experiments.demo import LOG, PUBLISHED, USERS, clear_demo, demo_plan
+from querycloak.logs.files import TRUTH_ENDING
 from querycloak.logs.searchlog import read
-from querycloak.present.commands.inspect_command import show_profile
+from querycloak.pages.comparison_page import compare_opened
+from querycloak.pages.shown_text import shown_text
+from querycloak.present.commands.compare_command import WIDTH, legend, raise_failures, short_table
 from querycloak.present.commands.synth_command import making_progress
-from querycloak.present.terminal import console
-from querycloak.privacy.chance.exact import shown_up
-from querycloak.privacy.parameters import refuse
+from querycloak.present.running import was_interrupted
+from querycloak.present.terminal import console, step_progress
 from querycloak.synthetic.log_writer import synthesize
 
 _BEFORE = """\
-A search log of {users:,} invented people (querycloak synth). Some have typed
-what gives them away: their own name, a card number, a rare disease.
-This is what the log's owner sees:
+A search log of {users:,} invented people. Some have typed what gives them away:
+their own name, a card number, a rare disease. Nine tenths of them are released
+in every way there is; the others judge what each release is good for, and are
+the strangers beside whom attackers must do better.
 """
-_BETWEEN = f"""
-Now release it, in every way there is. The first three let through what {FEW}
-users share, or something like it, and promise nothing about what that tells.
-The others add noise: at epsilon {EPSILON:g} and delta {DELTA:g} that bounds what the result
-can tell about any one person, whatever else somebody knows.
-"""
-_AFTER = """
-rows: of the release. searches: the share of the log's searches whose query
-came out. of few: queries that fewer than 5 users asked. secrets: what gives
-people away, as planted (- where other texts stand for all queries). promise:
-what is proven for any one user (of semantic: for what a user asked, not for
-who is in the log).
-
-Next:
-  querycloak inspect YOUR-LOG
-  querycloak guarantee clicks --epsilon 4 --delta 1e-6 --explain
-  querycloak release clicks YOUR-LOG --epsilon 4 --delta 1e-6 --out RELEASE"""
 
 
 def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
-    """Make a log, profile it, and release it in every way there is."""
-    if out is not None:
-        _make_folder(out)
-    number = USERS if users is None else users
-    with tempfile.TemporaryDirectory(prefix="querycloak-demo-") as folder:
-        with making_progress(number, quiet=quiet) as on_users:
-            written = synthesize(Path(folder) / "log.tsv.gz", number, on_users=on_users)
-        with read(written.log) as log:
-            if not quiet:
-                console().print(_BEFORE.format(users=number))
-            show_profile(log, gap_minutes=30, as_json=False)
-            if not quiet:
-                console().print(_BETWEEN)
-            if written.truth is not None:
-                with _status(quiet=quiet) as on_method:
-                    compared = list(compare(log, written.truth, out, on_method))
-                console().print(_table(compared))
+    """Make a log, compare every method on it, and show what comes out."""
+    target, number = out or Path("demo-out"), USERS if users is None else users
+    clear_demo(target)
     if not quiet:
-        console().print(_AFTER)
+        console().print(_BEFORE.format(users=number))
+    found = _compared(target, number, quiet=quiet)
+    if not quiet:
+        summary = summary_of(found)
+        console().print(short_table(summary))
+        console().print(f"\n{legend(summary)}\n", markup=False, soft_wrap=True)
+        for line in (*_rows(summary), *_secret(summary), *_next(target)):
+            console().print(line, markup=False, soft_wrap=True)
+    raise_failures(found)
 
 
-@contextlib.contextmanager
-def _status(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is being done, on a terminal only; the first run compiles what later ones find."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
+def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
+    """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
+    with tempfile.TemporaryDirectory(prefix="querycloak-demo-") as folder:
+        with making_progress(users, quiet=quiet) as on_users:
+            written = synthesize(Path(folder) / LOG, users, on_users=on_users)
+        with step_progress("comparing", quiet=quiet) as on_step, read(written.log) as log:
+            found = compare_opened(
+                log, target, demo_plan(), truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
+            )
+        for name in (LOG, f"{LOG}{TRUTH_ENDING}"):
+            shutil.move(Path(folder) / name, target / name)
+    return found
+
+
+def _rows(summary: Summary) -> Iterator[str]:
+    """Five released rows of each method."""
+    yield "Five released rows of each:"
+    for release in summary.made:
+        name, table = _telling(release)
+        yield f"\n{release.name}, {name}" if table["rows"] else f"\n{release.name}: no row came out"
+        for row in table["examples"]:
+            yield f"  {shown_text('   '.join(_cell(value) for value in row), WIDTH - 2)}"
+
+
+def _telling(release: ReleaseSummary) -> tuple[str, dict[str, Any]]:
+    """The table to show: the first that has rows."""
+    told = [each for each in release.tables.items() if each[1]["rows"]]
+    return (told or list(release.tables.items()))[0]
+
+
+def _cell(value: Any) -> str:
+    return " > ".join(value) if isinstance(value, list) else "-" if value is None else str(value)
+
+
+def _secret(summary: Summary) -> Iterator[str]:
+    """A planted secret that the published rule let out."""
+    told = next((each for each in summary.made if each.name == PUBLISHED.name), None)
+    secrets = told.facts["secrets"] if told is not None else None
+    yield ""
+    if not secrets or not secrets["example"]:
+        yield "affinity as its paper has it (w = 2) let out none of the planted secrets."
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status("releasing") as status:
-        yield lambda title: status.update(f"releasing: {title} (the first time, compiling takes a while)")
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir()
-        return
-    except OSError:
-        pass
-    refuse("out", "a folder that does not exist yet, in one that does", str(out), "name another")
+    example = secrets["example"]
+    asked = "one person alone" if example["users"] == 1 else f"{example['users']} people"
+    yield textwrap.fill(
+        f"A secret that a rule let out: affinity as its paper has it (w = 2) released {example['query']!r} "
+        f"({example['kind']}), which {asked} asked.",
+        WIDTH,
+    )
 
 
-def _table(rows: list[Compared]) -> object:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
-    for heading in ("rows", "queries", "searches", "of few", "secrets", "promise"):
-        table.add_column(heading, justify="left" if heading == "promise" else "right")
-    for row in rows:
-        table.add_row(
-            row.title,
-            f"{row.rows:,}",
-            f"{row.queries:,}",
-            "-" if row.searches is None else f"{row.searches:.0%}",
-            "-" if row.of_few is None else f"{row.of_few:,}",
-            "-" if row.secrets is None else f"{row.secrets:,}",
-            _promise(row),
-        )
-    return table
+def _next(target: Path) -> Iterator[str]:
+    """What can be typed next, as it stands."""
+    program, log = _program(), shlex.quote(str(target / LOG))
+    yield f"\nThe page: {target / PAGE}"
+    yield "\nNext:"
+    yield f"  {program} guarantee clicks --epsilon 8 --delta 1e-6 --explain"
+    yield f"  {program} describe {shlex.quote(str(target / 'releases' / 'clicks-e8'))}"
+    yield f"  {program} compare {log} --epsilon 1,8 --out comparison"
+    yield f"  {program} release clicks {log} --epsilon 8 --delta 1e-6 --out release"
 
 
-def _promise(row: Compared) -> str:
-    if row.method is None:
-        return ""
-    proven = row.method.proven()
-    if proven.kind == "syntactic":
-        return "none" if proven.k is None else f"k = {proven.k}"
-    return "({}, {})".format(*map(shown_up, proven.numbers))
+def _program() -> str:
+    """How this program was started, if a shell would not find it by its name."""
+    return "querycloak" if shutil.which("querycloak") else shlex.quote(sys.argv[0])

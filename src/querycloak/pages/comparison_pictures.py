@@ -1,0 +1,310 @@
+"""The pictures of a comparison: the trade-off, what is left of each task, what each attack gains, budgets as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from querycloak.experiments.comparison_summary import ATTACK_VIEWS, JUDGED, TASK_VIEWS, ReleaseSummary, Summary
+from querycloak.pages import palette
+from querycloak.pages.charts import NARROW, Picture, themed
+from querycloak.pages.label_places import Box, label_places
+from querycloak.pages.shown_text import shown_share
+
+PROMISES = {
+    "user": ("differential privacy for a user", "blue", "circle"),
+    "asked": ("differential privacy for what a user asked", "green", "diamond"),
+    "step": ("a proof for one step only", "orange", "triangle-up"),
+    "rule": ("a rule about the output", "vermilion", "square"),
+    "none": ("nothing", "grey", "cross"),
+}
+"""What is proven, with the colour and the shape that stand for it."""
+_PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.0%')"
+_ROW = 17
+
+
+def tradeoff(summary: Summary) -> Picture:
+    """Utility against risk: a point for each release, with intervals."""
+    task = summary.main_task
+    shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
+    told = "; ".join(
+        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(_risk(each))}" for each in shown
+    )
+    title = f"What is kept of {TASK_VIEWS[task].words}, against what the strongest attack gains"
+    return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, width)))
+
+
+def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
+    """The releases that cannot do the picture's task."""
+    return [each for each in summary.made if not _both(each, summary.main_task)]
+
+
+def _both(release: ReleaseSummary, task: str) -> bool:
+    return task in release.tasks and release.tasks[task].share is not None and release.worst is not None
+
+
+def _risk(release: ReleaseSummary) -> float:
+    worst = release.worst
+    return (worst.shown if worst is not None else None) or 0.0
+
+
+def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
+    import altair as alt
+
+    narrow = width <= NARROW
+    inner, height = (width - 62, 340) if narrow else (width - 70, 430)
+    top = max([1.0, *(each.tasks[task].share or 0.0 for each in shown)]) * 1.04
+    right = 1.04
+    points = [_point(each, task) for each in shown]
+    labels = [each.name if narrow else each.label for each in shown]
+    pixels = [(inner * point["risk"] / right, height * (1 - point["kept"] / top)) for point in points]
+    lines = [_cross(point, inner / right, height / top, height) for point in points]
+    places = label_places(pixels, labels, inner, height, [each for pair in lines for each in pair])
+    for point, label, place in zip(points, labels, places, strict=True):
+        point["label"], point["moved"] = label, place.moved
+        point["label_x"], point["label_y"] = place.x * right / inner, (1 - place.y / height) * top
+    data = alt.Data(values=points)
+    words = "Risk: what the strongest attack gains" if narrow else "Risk: what the strongest attack gains on a person"
+    x = alt.X("risk:Q", title=words, scale=alt.Scale(domain=[0, right], nice=False), axis=_percent_axis(alt))
+    y = alt.Y(
+        "kept:Q", title=f"{TASK_VIEWS[task].title}: share of what the log itself gives",
+        scale=alt.Scale(domain=[0, top], nice=False), axis=_percent_axis(alt),
+    )  # fmt: skip
+    base = alt.Chart(data).encode(x=x, y=y)
+    thin = {"strokeWidth": 1.5, "opacity": 0.55, "clip": True}
+    across = base.mark_rule(**thin).encode(x=alt.X("risk_low:Q"), x2="risk_high:Q", color=_colours(alt))
+    upright = base.mark_rule(**thin).encode(y=alt.Y("kept_low:Q"), y2="kept_high:Q", color=_colours(alt))
+    dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=_colours(alt), shape=_shapes(alt))
+    leading = base.transform_filter("datum.moved").mark_rule(color=palette.light("rule"), strokeWidth=1)
+    leads = leading.encode(x2="label_x:Q", y2="label_y:Q")
+    names = base.mark_text(align="left", baseline="middle", fontSize=12).encode(
+        x="label_x:Q", y="label_y:Q", text="label:N"
+    )
+    corner = alt.Chart(alt.Data(values=[{"label": "\u2196 better"}]))
+    hint = corner.mark_text(align="left", baseline="top", dx=6, dy=6, fontStyle="italic", color=palette.light("soft"))
+    better = hint.encode(x=alt.value(0), y=alt.value(0), text="label:N")
+    return (better + leads + across + upright + dots + names).properties(width=inner, height=height)
+
+
+def _point(release: ReleaseSummary, task: str) -> dict[str, Any]:
+    kept, worst = release.tasks[task], release.worst
+    share, risk = kept.share or 0.0, _risk(release)
+    return {
+        "release": release.label,
+        "promise": release.promise,
+        "kept": share,
+        "kept_low": share if kept.low is None else kept.low,
+        "kept_high": share if kept.high is None else kept.high,
+        "risk": risk,
+        "risk_low": risk if worst is None or worst.low is None else min(worst.low, risk),
+        "risk_high": risk if worst is None or worst.high is None else worst.high,
+    }
+
+
+def _cross(point: dict[str, Any], across: float, upright: float, height: float) -> tuple[Box, Box]:
+    """The two lines of a point's intervals, which no label should cover."""
+    x, y = point["risk"] * across, height - point["kept"] * upright
+    low, high = height - point["kept_low"] * upright, height - point["kept_high"] * upright
+    flat = Box(point["risk_low"] * across, y - 1, point["risk_high"] * across, y + 1)
+    return flat, Box(x - 1, min(low, high), x + 1, max(low, high))
+
+
+def _percent_axis(alt: Any, count: int = 5) -> Any:
+    return alt.Axis(labelExpr=_PERCENT, tickCount=count, domain=False)
+
+
+def _colours(alt: Any) -> Any:
+    kinds = list(PROMISES)
+    colours = [palette.light(PROMISES[kind][1]) for kind in kinds]
+    return alt.Color("promise:N", scale=alt.Scale(domain=kinds, range=colours), legend=None)
+
+
+def _shapes(alt: Any) -> Any:
+    kinds = list(PROMISES)
+    shapes = [PROMISES[kind][2] for kind in kinds]
+    return alt.Shape("promise:N", scale=alt.Scale(domain=kinds, range=shapes), legend=None)
+
+
+def tasks_picture(summary: Summary) -> Picture:
+    """What is left of every task, release by release."""
+    shown = [*summary.beside[2:], *summary.made]
+    rows = [
+        _mark(each, TASK_VIEWS[task].title, kept.share, kept.low, kept.high)
+        for task in TASK_VIEWS
+        for each in shown
+        for kept in [each.tasks.get(task)]
+        if kept is not None
+    ]
+    title = "What is left of each task, as a share of what the log itself gives"
+    panels = [view.title for view in TASK_VIEWS.values()]
+    return _multiples("tasks", title, rows, panels, [each.label for each in shown])
+
+
+def attacks_picture(summary: Summary) -> Picture:
+    """What every attack gains, release by release, the log itself on top."""
+    shown = [*summary.beside, *summary.made]
+    attacks = [name for name in ATTACK_VIEWS if any(_tells(each, name) for each in shown)]
+    rows = [
+        _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high)
+        for name in attacks
+        for each in shown
+        for gained in [each.attacks.get(name)]
+        if gained is not None and each.fits(name)
+    ]
+    panels = [ATTACK_VIEWS[name].title for name in attacks]
+    title = "What each attack gains: risk, from 0 to 100 %"
+    return _multiples("attacks", title, rows, panels, [each.label for each in shown])
+
+
+def _tells(release: ReleaseSummary, attack: str) -> bool:
+    found = release.attacks.get(attack)
+    return found is not None and found.shown is not None and release.fits(attack)
+
+
+def _mark(
+    release: ReleaseSummary, panel: str, value: float | None, low: float | None, high: float | None
+) -> dict[str, Any]:
+    return {
+        "release": release.label,
+        "promise": release.promise,
+        "panel": panel,
+        "value": value,
+        "low": value if low is None else low,
+        "high": value if high is None else high,
+    }
+
+
+def _multiples(
+    name: str, title: str, rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequence[str]
+) -> Picture:
+    told = "; ".join(f"{panel}: " + ", ".join(_words(rows, panel)) for panel in panels)
+    return Picture(name, title, told, lambda width: themed(_panels(rows, panels, order, width)))
+
+
+def _words(rows: Iterable[dict[str, Any]], panel: str) -> list[str]:
+    return [f"{row['release']} {shown_share(row['value'])}" for row in rows if row["panel"] == panel]
+
+
+def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequence[str], width: int) -> Any:
+    import altair as alt
+
+    columns = 2 if width <= NARROW else 4
+    names = 128 if width <= NARROW else 190
+    inner = (width - names - 18 * columns) / columns
+    top = max([1.0, *(row["value"] for row in rows if row["value"] is not None)])
+    y = alt.Y(
+        "release:N",
+        sort=list(order),
+        title=None,
+        axis=alt.Axis(domain=False, grid=True, labelLimit=names, labelFontSize=11),
+    )
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, top], nice=False), axis=_percent_axis(alt, 2))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(y=y)
+    told = base.transform_filter("isValid(datum.value)")
+    reach = told.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
+        x=alt.X("low:Q"), x2="high:Q", color=_colours(alt)
+    )
+    dots = told.mark_point(filled=True, size=46, opacity=1).encode(x=x, color=_colours(alt), shape=_shapes(alt))
+    none = base.transform_filter("!isValid(datum.value)").mark_text(
+        align="left", fontSize=10, color=palette.light("soft")
+    )
+    nothing = none.encode(x=alt.datum(0), text=alt.value("n/a"))
+    header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelFontWeight="bold", labelPadding=4)
+    faceted = (reach + dots + nothing).properties(width=inner, height=_ROW * len(order))
+    return faceted.facet(
+        facet=alt.Facet("panel:N", sort=list(panels), header=header), columns=columns, spacing={"row": 14, "column": 18}
+    )
+
+
+def curves(summary: Summary) -> list[Picture]:
+    """Several budgets: privacy against each task, and kept volume against risk."""
+    if len(summary.epsilons) < 2:
+        return []
+    rows = [
+        {"method": each.facts["method"], "epsilon": each.epsilon, "panel": TASK_VIEWS[task].title, "kept": kept.share,
+         "low": kept.low, "high": kept.high}
+        for each in summary.made
+        if each.epsilon is not None
+        for task in (*JUDGED, "counts", "profiles")
+        for kept in [each.tasks.get(task)]
+        if kept is not None and kept.share is not None
+    ]  # fmt: skip
+    panels = [TASK_VIEWS[task].title for task in (*JUDGED, "counts", "profiles")]
+    told = "; ".join(
+        f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
+    )
+    title = "Privacy against each task: what is kept, at each epsilon"
+    found = [Picture("budgets", title, told, lambda width: themed(_budgets(rows, panels, width)))]
+    volumes = [
+        {
+            "method": each.facts["method"],
+            "epsilon": each.epsilon,
+            "risk": _risk(each),
+            "kept": each.tasks["counts"].share,
+        }
+        for each in summary.made
+        if each.epsilon is not None and each.worst and _kept(each, "counts") is not None
+    ]
+    told = "; ".join(
+        f"{row['method']} at ε {row['epsilon']:g}: volume {shown_share(row['kept'])}, risk {shown_share(row['risk'])}"
+        for row in volumes
+    )
+    title = "Kept volume against risk, from the smallest epsilon to the largest"
+    return [*found, Picture("volumes", title, told, lambda width: themed(_volumes(volumes, width)))]
+
+
+def _kept(release: ReleaseSummary, task: str) -> float | None:
+    return release.tasks[task].share if task in release.tasks else None
+
+
+def _methods(alt: Any, rows: Sequence[dict[str, Any]], legend: Any) -> tuple[Any, Any]:
+    """A colour and a dash for each method."""
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    series = [name for name in palette.SERIES if name != "grey"]
+    colours = [palette.light(series[place % len(series)]) for place in range(len(names))]
+    dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1]]
+    scale = alt.Scale(domain=names, range=colours)
+    dashed = alt.Scale(domain=names, range=[dashes[place % len(dashes)] for place in range(len(names))])
+    return alt.Color("method:N", scale=scale, legend=legend), alt.StrokeDash("method:N", scale=dashed, legend=legend)
+
+
+def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) -> Any:
+    import altair as alt
+
+    columns = 2 if width <= NARROW else 4
+    inner = (width - 56 - 22 * columns) / columns
+    legend = alt.Legend(title=None, orient="bottom", columns=2 if width <= NARROW else 6, symbolSize=200)
+    colour, dash = _methods(alt, rows, legend)
+    ticks = sorted({row["epsilon"] for row in rows})
+    x = alt.X(
+        "epsilon:Q",
+        title="ε",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        axis=alt.Axis(values=ticks, grid=False),
+    )
+    y = alt.Y("kept:Q", title=None, scale=alt.Scale(domainMin=0), axis=_percent_axis(alt, 3))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, color=colour)
+    lines = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash)
+    reach = base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q"), y2="high:Q")
+    dots = base.mark_point(filled=True, size=40, opacity=1).encode(y=y)
+    header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold", labelPadding=4)
+    return (lines + reach + dots).properties(width=inner, height=120).facet(
+        facet=alt.Facet("panel:N", sort=list(panels), header=header), columns=columns, spacing={"row": 14, "column": 22}
+    )  # fmt: skip
+
+
+def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
+    import altair as alt
+
+    narrow = width <= NARROW
+    legend = alt.Legend(title=None, orient="bottom", columns=2 if narrow else 6, symbolSize=200)
+    colour, dash = _methods(alt, rows, legend)
+    x = alt.X("risk:Q", title="Risk: what the strongest attack gains", axis=_percent_axis(alt))
+    y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=_percent_axis(alt))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
+    lines = base.mark_line(strokeWidth=2).encode(order="epsilon:Q", strokeDash=dash)
+    dots = base.mark_point(filled=True, size=60, opacity=1)
+    names = base.mark_text(align="left", dx=8, dy=-6, fontSize=11).encode(
+        text="epsilon:Q", color=alt.value(palette.light("soft"))
+    )
+    return (lines + dots + names).properties(width=width - 70, height=240 if narrow else 280)
