@@ -1,0 +1,82 @@
+"""`python -m bench.selection [--log LOG] [--glosses DIR] [--csv FILE]`: the field beside our selections.
+
+LOG must be synthetic or public (the standard log is made if none is given): what is printed compares releases with
+the log itself. DIR holds WordNet's files (Debian's wordnet-base): its definitions are a public text collection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+import querycloak as qc
+from bench.selection.field import Row, rows
+from bench.selection.holdings import Holdings, clicks_of, glosses_of, sessions_of
+from querycloak.engines import connect
+from querycloak.experiments.selection_yields import STANDARD_BUDGETS
+from querycloak.logs.searchlog import read
+from querycloak.synthetic.presets import PRESETS
+
+COLLECTIONS = {"clicks": clicks_of, "sessions": sessions_of}
+
+
+def collections(given: argparse.Namespace) -> Iterator[tuple[str, str, Holdings]]:
+    """Name, table and holdings of everything that is compared."""
+    for log in given.log:
+        with read(log, engine=connect(threads=1, memory="4GB")) as opened:
+            for table in given.table or COLLECTIONS:
+                yield Path(log).name.split(".")[0], table, COLLECTIONS[table](opened)
+    if given.glosses is not None:
+        yield "glosses", "words", glosses_of(given.glosses)
+
+
+def show(row: Row, seconds: float) -> None:
+    """One line."""
+    print(
+        f"{row.log:10}{row.table:9}({row.epsilon:g}, {row.delta:.3g})  {row.algorithm:22}{row.keys:10,.1f} keys"
+        f" (+-{row.error:.1f})  volume {row.volume:7.3%}  {seconds:5.1f} s  {row.parameters}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Compare, show, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench.selection", description=__doc__)
+    parser.add_argument("--log", action="append", default=[])
+    parser.add_argument("--table", choices=COLLECTIONS, action="append")
+    parser.add_argument("--glosses", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--csv", type=Path)
+    given = parser.parse_args()
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        if not given.log and given.glosses is None:
+            given.log = [standard_log(Path(folder))]
+        for name, table, held in collections(given):
+            print(f"{name} {table}: {held.users:,} users, {held.keys:,} keys, {held.key.size:,} entries", flush=True)
+            last = time.perf_counter()
+            for row in rows(name, table, held, STANDARD_BUDGETS, given.runs, given.seed):
+                show(row, time.perf_counter() - last)
+                last = time.perf_counter()
+                found.append(asdict(row))
+    if given.csv is not None:
+        pyarrow.csv.write_csv(pa.Table.from_pylist(found), given.csv)
+
+
+def standard_log(folder: Path) -> str:
+    """The standard synthetic log, made anew."""
+    path = folder / "standard.parquet"
+    qc.synthesize(path, PRESETS["standard"].users, seed=PRESETS["standard"].seed)
+    return str(path)
+
+
+if __name__ == "__main__":
+    main()

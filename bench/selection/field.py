@@ -1,0 +1,103 @@
+"""Every algorithm at every budget on one collection: keys and volume, each at its best parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+
+from bench.selection import dp_ngrams, dp_sips, limit, mad, mad2r, ours, policy_gaussian, policy_laplace
+from bench.selection.accounting import purse
+from bench.selection.holdings import Holdings, Ints
+from bench.selection.our_plans import our_plan
+
+Draw = np.random.Generator
+Select = Callable[[Holdings, tuple[float, float], Draw], Ints]
+
+TUNED: Mapping[str, tuple[Callable[..., Ints], Mapping[str, Sequence[object]]]] = {
+    "policy Gaussian": (policy_gaussian.select, {"most": (100, 256), "alpha": (0.5, 1.5, 3.0)}),
+    "policy Laplace": (policy_laplace.select, {"most": (4, 16, 100), "alpha": (1.0, 3.0)}),
+    "DP-SIPS": (dp_sips.select, {"most": (100, 256), "rounds": (2, 3), "ratio": (1 / 10, 1 / 3)}),
+    "MAD": (mad.select, {"most": (100, 256), "degree": (10, 50), "beta": (0.0, 2.0)}),
+    "MAD2R": (mad2r.select, {"most": (256,), "first": (0.1, 0.3, 0.5), "beta": (0.0, 2.0), "above": (1.0, 2.0, 3.0)}),
+    "DP n-grams": (dp_ngrams.select, {"most": (100,), "shares": ((0.2, 0.6, 0.2), (0.3, 0.4, 0.3), (0.5, 0.4, 0.1))}),
+}
+"""Published algorithms and the parameters that are tried: the papers' own, and values on both sides of them."""
+OURS = ("laplace", "gaussian", "weighted", "rounds", "auto")
+LIMIT = "limit"
+KEYS_ONLY = ", keys only"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one algorithm released, on average over runs; error: the standard error of the number of keys."""
+
+    log: str
+    table: str
+    epsilon: float
+    delta: float
+    algorithm: str
+    parameters: str
+    keys: float
+    error: float
+    volume: float
+
+
+def rows(
+    log: str, table: str, held: Holdings, budgets: Sequence[tuple[float, float]], runs: int, seed: int
+) -> Iterator[Row]:
+    """The field, ours, and the limits, at each budget."""
+    for budget in budgets:
+        for algorithm, given, select in _contenders(held, table, budget, seed):
+            drawn = [select(held, budget, np.random.default_rng([seed, run])) for run in range(runs)]
+            sizes = np.array([each.size for each in drawn], float)
+            volume = np.mean([held.holders[each].sum() for each in drawn]) / max(held.key.size, 1)
+            error = float(sizes.std(ddof=1) / np.sqrt(runs)) if runs > 1 else 0.0
+            yield Row(log, table, *budget, algorithm, given, float(sizes.mean()), error, float(volume))
+
+
+def _contenders(
+    held: Holdings, table: str, budget: tuple[float, float], seed: int
+) -> Iterator[tuple[str, str, Select]]:
+    for name, (function, grid) in TUNED.items():
+        if name == "DP n-grams" and held.parts is None:
+            continue
+        given = _best(function, grid, held, budget, np.random.default_rng([seed, 1 << 30]))
+        yield name, _words(given), partial(_published, function, given)
+    for name in OURS:
+        yield name, "", partial(_ours, name, table, counts=True)
+        if name in ("weighted", "rounds"):
+            yield name + KEYS_ONLY, "", partial(_ours, name, table, counts=False)
+    yield LIMIT, "", limit.select
+
+
+def _published(
+    function: Callable[..., Ints], given: Mapping[str, object], held: Holdings, budget: tuple[float, float], draw: Draw
+) -> Ints:
+    spend = budget if function is policy_laplace.select else purse(*budget)
+    return function(held, spend, draw, **given)
+
+
+def _ours(name: str, table: str, held: Holdings, budget: tuple[float, float], draw: Draw, *, counts: bool) -> Ints:
+    plan, bounded = our_plan(name, table, held, budget, draw, counts=counts)
+    return ours.select(bounded, plan, draw)
+
+
+def _best(
+    function: Callable[..., Ints],
+    grid: Mapping[str, Sequence[object]],
+    held: Holdings,
+    budget: tuple[float, float],
+    draw: Draw,
+) -> dict[str, object]:
+    """The parameters that release most on this very log: what nobody could know, and nobody is charged for."""
+    tried = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    return max(tried, key=lambda given: _published(function, given, held, budget, draw).size)
+
+
+def _words(given: Mapping[str, object]) -> str:
+    texts = {name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in given.items()}
+    return " ".join(f"{name}={text}" for name, text in texts.items())

@@ -1,0 +1,71 @@
+"""Our selections on the same arrays: the plans are the product's own, only the engine is left out.
+
+A test holds that a simulated selection and a released one are the same where noise decides nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.selection.holdings import Holdings, Ints
+from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, WeightedPlan, interest_of
+
+BUCKETS = 1 << 24
+
+
+def select(held: Holdings, plan: TablePlan, draw: np.random.Generator) -> Ints:
+    """The keys that come out."""
+    if isinstance(plan, WeightedPlan):
+        return _weighed(held, plan, draw)
+    if not isinstance(plan, HistogramPlan):
+        raise TypeError(f"no selection is known for a {type(plan).__name__}")
+    counts = np.bincount(held.first(plan.per_user).key, minlength=held.keys)
+    return _above(counts, plan.noise, plan.threshold, draw)
+
+
+def _above(totals: Ints, noise: Noise, threshold: int, draw: np.random.Generator) -> Ints:
+    return np.flatnonzero((totals > 0) & (totals + drawn(noise, totals.size, draw) > threshold))
+
+
+def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:
+    """Integer noise of this law, good enough for a bench."""
+    if isinstance(noise, Laplace):
+        passing = -np.expm1(-1 / noise.scale)
+        return draw.geometric(passing, number) - draw.geometric(passing, number)
+    return np.rint(noise.sigma * draw.standard_normal(number)).astype(np.int64)
+
+
+def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
+    """Scouts on buckets of keys, then the decision on keys (privacy/prices/selection.md)."""
+    kept = held.first(plan.per_user)
+    if not plan.scouts:
+        return _above(_votes(kept, np.full(kept.key.size, FULL_INTEREST)), plan.noise, plan.threshold, draw)
+    _, bucket = np.unique(draw.integers(BUCKETS, size=held.keys), return_inverse=True)
+    kept = kept.kept(_first_of_bucket(kept, bucket))
+    known = np.full(bucket.max(initial=-1) + 1, FULL_INTEREST)
+    for scout in plan.scouts:
+        each = _weights(kept, known[bucket[kept.key]])
+        loads = np.bincount(bucket[kept.key], each, minlength=known.size).astype(np.int64)
+        noisy = loads + drawn(scout.noise, loads.size, draw)
+        known = interest_of(known, noisy, plan)
+        kept = kept.kept((noisy > scout.floor)[bucket[kept.key]])
+    return _above(_votes(kept, known[bucket[kept.key]]), plan.noise, plan.threshold, draw)
+
+
+def _first_of_bucket(kept: Holdings, bucket: Ints) -> np.ndarray:
+    mask = np.zeros(kept.key.size, bool)
+    mask[np.unique(kept.user * (int(bucket.max(initial=0)) + 1) + bucket[kept.key], return_index=True)[1]] = True
+    return mask
+
+
+def _weights(kept: Holdings, interest: Ints) -> Ints:
+    """Whole weights of length GRID at most."""
+    squared = np.bincount(kept.user, interest * interest, minlength=kept.users)[kept.user]
+    return np.floor(GRID * interest / np.sqrt(squared)).astype(np.int64)
+
+
+def _votes(kept: Holdings, interest: Ints) -> Ints:
+    return np.bincount(kept.key, _weights(kept, interest), minlength=kept.keys).astype(np.int64)
