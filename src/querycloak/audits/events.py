@@ -166,7 +166,7 @@ def _of_all_numbers(likely: Floats, unlikely: Floats) -> Iterator[Candidate]:
 
 
 def _points(numbers: Floats) -> Floats:
-    """Values at which to part numbers: all of them, or some between which as many numbers lie."""
+    """Values at which to part numbers: all of them, or some that have equally many numbers between them."""
     values = np.unique(numbers[~np.isnan(numbers)])
     if len(values) <= _MOST_POINTS:
         return values
@@ -174,7 +174,7 @@ def _points(numbers: Floats) -> Floats:
 
 
 def _spread(ordered: Floats, most: int) -> Floats:
-    """So many of them, as far apart in order."""
+    """Some of them, evenly spread in their order."""
     return ordered[np.linspace(0, len(ordered) - 1, min(most, len(ordered))).astype(np.int64)]
 
 

@@ -30,7 +30,7 @@ from querycloak.releases.loading import load
 from querycloak.releases.tables import batches_of
 
 LONG = 8
-"""Texts of so many characters are found wherever they stand; shorter ones as whole words only."""
+"""Texts of this number of characters or more are found wherever they stand; shorter ones as whole words only."""
 COLUMNS = {"user": "users", "query": "queries", "url": "urls"}
 NAMES = "the names in released rows"
 _WORD = re.compile(r"[^\W_]+")

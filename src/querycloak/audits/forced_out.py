@@ -59,7 +59,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Try:
-    """So many accounts ask so many texts, perhaps beside a word that many others ask."""
+    """A number of accounts asks a number of texts each, perhaps beside a word that many others ask."""
 
     accounts: int
     texts: int = 1
@@ -136,7 +136,7 @@ def _tries(rule: Rule) -> Iterator[Try]:
 
 
 def _brought_out(method: Method, tried: Try, groups: int, random: np.random.Generator) -> int:
-    """How many texts come out if in each group so many accounts ask the same texts."""
+    """How many texts come out if in each group all accounts ask the same texts."""
     accounts, texts = tried.accounts, tried.texts
     beside = f" {_FREQUENT}" * tried.beside
     chosen = pa.array([f"q{number:015x}{beside}" for number in random.integers(0, 1 << 60, groups * texts).tolist()])

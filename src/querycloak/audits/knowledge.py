@@ -57,7 +57,7 @@ class Histories:
         return self.query[order]
 
     def first(self, most: int, query: Numbers) -> tuple[Numbers, Numbers]:
-        """People with at least so many queries, and the first of them, where `query` holds all in some order."""
+        """People with at least `most` queries, and the first `most` of each, where `query` holds all in some order."""
         who = np.flatnonzero(self.lengths >= most)
         return who, query[self.starts[who][:, None] + np.arange(most)]
 
@@ -160,7 +160,7 @@ class Knowledge:
         return found
 
     def known(self, way: str, number: int, *, members: bool) -> tuple[Numbers, Numbers]:
-        """The people with so many queries, and those that an attacker knows: at random, the first, or the rarest."""
+        """People with at least this number of queries, and those that an attacker knows: at random, first, or rarest."""
         people = self.members if members else self.controls
         if (way, members) not in self._orders:
             self._orders[way, members] = self._in_order(people, way, members=members)

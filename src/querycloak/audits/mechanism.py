@@ -115,7 +115,7 @@ class Mechanism(Protocol[Data_contra]):
     """What is tested: it reads data and draws, many times."""
 
     def outcomes(self, data: Data_contra, runs: int) -> Outcomes:
-        """What so many independent runs publish; a failure is an outcome, too."""
+        """What this number of independent runs publishes; a failure is an outcome, too."""
         ...
 
 

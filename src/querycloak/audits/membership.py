@@ -215,7 +215,7 @@ def _bound(setting: str, guarantee: Guarantee, allowed: float) -> Finding:
 
 
 def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
-    """How many draws of noise decide about so many people: whoever holds a key meets the same draw.
+    """How many draws of noise decide about these people: whoever holds a key meets the same draw.
 
     A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
     evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones.

@@ -76,7 +76,7 @@ KINDS = ("own", "one-key", "threshold", "shared", "lift", "repeats", "odd-rows",
 
 
 def _crowd(users: ClickRows, key: str, number: int, name: str = "u") -> list[str]:
-    """So many users who hold a key, and no other."""
+    """This number of users, who hold a key and no other."""
     return [row for user in range(number) for row in users.rows(f"{name}{user}", [key])]
 
 

@@ -39,7 +39,7 @@ def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float
 
 
 def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTester, stated: Guarantee) -> float:
-    """The same for a plan whose published counts had half their noise, and a user with so many shared keys."""
+    """The same for a plan whose published counts had half their noise, and a user with this number of shared keys."""
     epsilon, delta = stated.numbers
     if isinstance(plan, WeightedPlan):
         events = _gaussian_events(math.sqrt(min(shared, plan.counted_per_user)) * 2 / plan.counting.sigma)
@@ -53,7 +53,7 @@ def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTeste
 
 
 def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: SamplingTester, stated: Guarantee) -> float:
-    """The same for keys that came out at the threshold already, and a user with so many of their own."""
+    """The same for keys that came out at the threshold already, and a user with this number of own keys."""
     epsilon, delta = stated.numbers
     if not isinstance(plan, HistogramPlan):
         return 0.0
@@ -62,7 +62,7 @@ def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: Sampling
 
 
 def _laplace_events(scale: float, keys: int) -> Iterable[tuple[float, float]]:
-    """At least so many of the keys are above the middle between their two centres: all that their losses tell."""
+    """At least a number of the keys is above the middle between their two centres: all that their losses tell."""
     up = 1 / (1 + math.exp(-1 / scale))
     return [
         (float(binom.sf(least - 1, keys, up)), float(binom.sf(least - 1, keys, 1 - up))) for least in range(1, keys + 1)

@@ -33,7 +33,7 @@ class Records:
 
     @classmethod
     def of(cls, rows: pa.Table, most: int, random: np.random.Generator) -> Records:
-        """From rows with user and query, and url and time if there are any; of each user at most so many, at random.
+        """From rows with user and query, and url and time if there are any; of each user at most `most`, at random.
 
         Clicks of one search are one record.
         """
@@ -65,7 +65,7 @@ class Records:
 
 
 def _some_of_each(rows: pa.Table, most: int, random: np.random.Generator) -> pa.Table:
-    """At most so many rows of each user, where rows come sorted by user."""
+    """At most `most` rows of each user, where rows come sorted by user."""
     user = _codes(rows["user"].combine_chunks())
     order = np.lexsort((random.random(len(user)), user))
     place = np.arange(len(user)) - np.searchsorted(user, user)

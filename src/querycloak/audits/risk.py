@@ -26,7 +26,7 @@ class Share:
 
     @classmethod
     def of(cls, hits: float, cases: int) -> Share:
-        """So many hits among so many cases; ties that count half make hits that are not whole."""
+        """A number of hits among a number of cases; ties that count half make hits that are not whole."""
         if cases <= 0:
             return cls(0.0, 0.5, 0.5, 0)
         squared = Z_95 * Z_95

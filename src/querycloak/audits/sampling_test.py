@@ -38,14 +38,14 @@ def level(pairs: int) -> float:
 
 
 def ceiling(judged: int, pairs: int) -> float:
-    """The largest epsilon that so many judged runs can show."""
+    """The largest epsilon that this number of judged runs can show."""
     return max(0.0, math.log(judged / -math.log(level(pairs))))
 
 
 def epsilon_low(
     happened: ArrayLike, other: ArrayLike, judged: float, delta: float, alpha: float
 ) -> NDArray[np.float64]:
-    """The epsilon proven by an event that happened so often in the judged runs of one data set, and of the other."""
+    """The epsilon proven by an event that happened this often in the judged runs of one data set, and of the other."""
     p, q = np.asarray(happened, dtype=np.float64), np.asarray(other, dtype=np.float64)
     low = np.where(p > 0, betaincinv(np.maximum(p, 1e-9), judged - p + 1, alpha), 0.0)
     up = np.where(q < judged, betaincinv(q + 1, np.maximum(judged - q, 1e-9), 1 - alpha), 1.0)
@@ -160,7 +160,7 @@ class SamplingTester:
         return chosen.event
 
     def _rough(self, candidate: Candidate, delta: float) -> float:
-        """About what `epsilon_low` gives, without its integrals: so many candidates are ranked fast."""
+        """About what `epsilon_low` gives, without its integrals, so that hundreds of candidates are ranked fast."""
         deviations = math.sqrt(-2 * math.log(level(self.pairs)))
         p = candidate.likely - deviations * math.sqrt(max(candidate.likely, 1e-9) / self.judged)
         q = candidate.unlikely + deviations * math.sqrt(candidate.unlikely / self.judged)

@@ -38,7 +38,7 @@ class ClickRows:
         return [self.row(user, key, 60 * place) for place, key in enumerate(keys)]
 
     def row(self, user: str, key: str, second: int) -> str:
-        """One search with a click, so many seconds after the log begins."""
+        """One search with a click, this number of seconds after the log begins."""
         return _row(user, self.query(key), second, f"http://{key.replace(' ', '-')}.example/")
 
     def query(self, key: str) -> str:

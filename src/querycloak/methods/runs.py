@@ -37,11 +37,11 @@ class RepeatedDraw(ABC):
 
     @abstractmethod
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
-        """Draw so many times, independently."""
+        """Draw this number of times, independently."""
 
 
 def draw_runs(counted: Counted, randomness: Randomness, runs: int) -> DrawnRuns:
-    """Draw so many times, independently; one by one if the method knows no faster way."""
+    """Draw this number of times, independently; one by one if the method knows no faster way."""
     if isinstance(counted, RepeatedDraw):
         return counted.draw_runs(randomness, runs)
     drawn = [counted.draw(randomness) for _ in range(runs)]

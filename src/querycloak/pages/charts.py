@@ -23,7 +23,7 @@ _MEASURED = "Liberation Sans"  # what text is measured with; the widths of the o
 _HEAD = re.compile(r'^<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 
 Drawn = Callable[[int], Any]
-"""A chart for so many pixels of width."""
+"""A chart for this number of pixels of width."""
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ def split(
     out: Annotated[Path | None, typer.Option(help="The private folder to write; it must not exist yet.")] = None,
     test: Annotated[float | None, typer.Option(help="The share of users in TEST; 0.1 if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Another seed deals out users differently.")] = 1,
-    folds: Annotated[int | None, typer.Option(help="So many parts that take turns as TEST.")] = None,
+    folds: Annotated[int | None, typer.Option(help="The number of parts that take turns as TEST.")] = None,
     reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

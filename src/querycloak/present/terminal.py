@@ -34,7 +34,7 @@ class Watching:
         self._progress, self._task = progress, task
 
     def read(self, size: int) -> None:
-        """So many more bytes were read."""
+        """This number of further bytes was read."""
         self._progress.advance(self._task, size)
         if self._progress.tasks[0].finished:
             self.step("counting", 0.0)

@@ -46,7 +46,7 @@ class People:
 
 
 def make_people(world: World, random: np.random.Generator, number: int) -> People:
-    """So many people."""
+    """This number of people."""
     wanted = random.lognormal(np.log(_SESSIONS_MEDIAN), _SESSIONS_SPREAD, number)
     sessions = np.clip(np.ceil(wanted), 1, _MOST_SESSIONS).astype(np.int64)
     # Who searches little does so within fewer days.

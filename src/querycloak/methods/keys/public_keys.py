@@ -93,7 +93,7 @@ def _at_ranks(counts: KeyCounts, public: PublicKeys, ranks: IntArray) -> IntArra
 
 
 def _free_keys(counts: KeyCounts, public: PublicKeys, used: int, wanted: int, randomness: Randomness) -> IntArray:
-    """So many different keys that do not occur, in the order drawn; every such set equally likely."""
+    """This number of different keys that do not occur, in the order drawn; every such set equally likely."""
     if wanted and used > _CROWDED * (public.size - used):
         taken = public.codes(counts.engine.fetch(counts.table.select(*counts.key)))
         free = np.setdiff1d(np.arange(public.size), taken)

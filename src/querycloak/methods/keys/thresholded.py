@@ -68,7 +68,7 @@ def release_keys(
 ) -> ReleasedKeys:
     """The keys whose noisy count exceeds the threshold, sorted by count and key.
 
-    runs: so many independent runs, in a first column. Counts that differ by run have that column in their key already.
+    runs: the number of independent runs; a first column tells them apart. Counts that differ by run have it already.
     """
     likely, number = least_likely_count(noise, threshold), runs or 1
     candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))

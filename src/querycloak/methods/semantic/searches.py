@@ -46,7 +46,7 @@ class Searches:
         return np.diff(self.starts)
 
     def copied(self, runs: int) -> Searches:
-        """So many copies of every user, named after the copy and the user."""
+        """This number of copies of every user, named after the copy and the user."""
         number = len(self.users)
         copies = pa.array(np.repeat(np.arange(runs), number)).cast(pa.string())
         users = self.users.take(pa.array(np.tile(np.arange(number), runs)))
