@@ -160,7 +160,7 @@ class Knowledge:
         return found
 
     def known(self, way: str, number: int, *, members: bool) -> tuple[Numbers, Numbers]:
-        """People with at least this number of queries, and those that an attacker knows: at random, first, or rarest."""
+        """People with at least this number of queries, and those that an attacker knows: at random, first or rarest."""
         people = self.members if members else self.controls
         if (way, members) not in self._orders:
             self._orders[way, members] = self._in_order(people, way, members=members)

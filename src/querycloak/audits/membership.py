@@ -182,8 +182,8 @@ def _at(allowed: float, scored: Sequence[Scores], release: Attacked) -> Iterator
     bounds = {name: each for name, each in guarantees.items() if each is not None and _bounds_members(each)}
     alarm = None
     if "proven" in bounds and _exceeds(bounds["proven"], main, control, sum(each.draws for each in scored)):
-        several = f" and {len(scored) - 1} like it let" if len(scored) > 1 else " lets"
-        alarm = f"membership: {release.name}{several} find more members at {setting} than its proven guarantee allows"
+        several = f" and {len(scored) - 1} like it" if len(scored) > 1 else ""
+        alarm = f"membership: more members are found by {release.name}{several} at {setting} than is proven"
     yield Finding.of(setting, main, control, allowed, alarm=alarm)
     for name, guarantee in bounds.items():
         yield _bound(f"{setting}, most by what is {name}", guarantee, allowed)

@@ -48,9 +48,7 @@ def test_counts_without_noise_tell_everybody(knowledge: Knowledge) -> None:
     bound = rows["FPR 0.01, most by what is proven"].main
     assert bound == caught_at_most(0.01, 1.0, 1e-6) == pytest.approx(0.0272, abs=1e-4)
     # A guarantee that is not kept is an alarm; a rule that promises nothing about people is none.
-    assert rows["FPR 0.01"].alarm == (
-        "membership: counts lets find more members at FPR 0.01 than its proven guarantee allows"
-    )
+    assert rows["FPR 0.01"].alarm == ("membership: more members are found by counts at FPR 0.01 than is proven")
     rule = Guarantee(kind="syntactic", unit="user", neighbours=None, k=5, because="five users ask it")
     unpromised = found(knowledge, counted(true_counts(), rule))
     assert unpromised["FPR 0.01"].main == 1
@@ -161,7 +159,7 @@ def test_a_promise_that_no_single_release_refutes(duckdb_engine: Engine, tmp_pat
     attack = Membership()
     assert not [row.alarm for release in releases for row in attack.run(release, known) if row.alarm]
     alarms = [row.alarm for row in attack.run_on_several(releases, known) if row.alarm]
-    assert alarms[0].startswith("membership: counts and 59 like it let find more members at FPR ")
+    assert alarms[0].startswith("membership: more members are found by counts and 59 like it at FPR ")
 
 
 def test_pooling_raises_no_false_alarm(duckdb_engine: Engine, tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ def test_a_promise_that_is_not_kept_ends_with_4(tmp_path: Path) -> None:
     sides = (tmp_path / "train.parquet", tmp_path / "release", "--control", tmp_path / "test.parquet")
     done = querycloak("audit", "release", *sides, "--attack", "membership", "--json")
     assert done.returncode == 4
-    assert done.stderr.startswith("querycloak: membership: release lets find more members at FPR 0.001 than its proven")
+    assert done.stderr.startswith(
+        "querycloak: membership: more members are found by release at FPR 0.001 than is proven"
+    )
     rows = {row["setting"]: row for row in json.loads(done.stdout)["results"] if row["release"] == "release"}
     assert (rows["FPR 0.01"]["main"], rows["FPR 0.01, most by what is proven"]["main"]) == (
         1,
