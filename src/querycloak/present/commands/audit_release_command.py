@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from querycloak.present.options import Reading
 
 PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for publication."
-_WIDTH, _NAME, _FEW = 80, 16, 5
+_WIDTH, _NAME, _FEW = 80, 13, 5
 _HEAD = f"{'':{_NAME}} {'main':>5} {'control':>7} {'baseline':>8} {'risk':>5} {'95 %':>15} setting"
 _LEGEND = (
     "main: how often the attack succeeds on people in the log; control: on people who are not in it, that is what "
     "anybody learns; baseline: without the release; risk: (main - control) / (1 - control), ! where the attack is no "
     "better than without the release and says nothing. Of many settings the one with the largest risk is shown; --json "
-    "and --out have all of them."
+    "and --out have all of them. FPR: the share of others who are named wrongly; what is proven is for that share, and "
+    "control is the share that was reached."
 )
 
 
@@ -82,31 +83,30 @@ def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for release in dict.fromkeys(row["release"] for row in rows):
         told = [row for row in rows if row["release"] == release and row["main"] is not None]
         measured = [row for row in told if row["risk"] is not None]
-        for row in told if len(measured) <= _FEW else [max(measured, key=lambda each: each["risk"])]:
-            yield from _lines(row)
+        shown = told if len(measured) <= _FEW else [max(measured, key=lambda each: each["risk"])]
+        for number, row in enumerate(shown):
+            yield from _lines(row, "" if number else release)
         if not told:
             reasons.setdefault(next(row["why"] for row in rows if row["release"] == release), []).append(release)
     for why, releases in reasons.items():
         yield from textwrap.wrap(f"  {', '.join(releases)}: {why}", _WIDTH, subsequent_indent="    ")
 
 
-def _lines(row: dict[str, Any]) -> Iterator[str]:
+def _lines(row: dict[str, Any], name: str) -> Iterator[str]:
     """A row in one line; a long name stands above it, a long setting below."""
-    invalid = "!" if row["risk"] is not None and row["why"] else " "
-    interval = "" if row["low"] is None else f"[{_number(row['low'])}, {_number(row['high'])}]"
-    values = (
-        f" {_number(row['main']):>5} {_number(row['control']):>7} {_number(row['baseline']):>8} "
-        f"{_number(row['risk']):>5}{invalid}{interval:>15}"
-    )
-    name, setting = row["release"], row["setting"] or ""
     if len(name) > _NAME:
         yield from textwrap.wrap(name, _WIDTH)
         name = ""
-    line = f"{name:{_NAME}}{values}"
+    line, setting = f"{name:{_NAME}} {_number(row['main']):>5}", row["setting"] or ""
+    if row["risk"] is not None:
+        invalid = "!" if row["why"] else " "
+        interval = f"[{_number(row['low'])}, {_number(row['high'])}]"
+        line += f" {_number(row['control']):>7} {_number(row['baseline']):>8} {_number(row['risk']):>5}"
+        line += f"{invalid}{interval:>15}"
     if len(line) + 1 + len(setting) <= _WIDTH:
         yield f"{line} {setting}".rstrip()
     else:
-        yield line.rstrip()
+        yield line
         yield from textwrap.wrap(setting, _WIDTH, initial_indent=" " * (_NAME + 3), subsequent_indent=" " * (_NAME + 3))
 
 

@@ -126,4 +126,5 @@ def _figure_lines(rows: Sequence[Row]) -> Iterator[str]:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    is_number_of_things = abs(value) >= 10 and value == int(value)
+    return f"{value:,.0f}" if is_number_of_things or abs(value) >= 1000 else f"{value:.4f}"
