@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.affinity import synthetic_log
-from bench.measuring import MEMORY, THREADS, duckdb_connection, once
+from bench.measuring import MEMORY, THREADS, Run, duckdb_connection, once
 
 EPSILON, DELTA = 8, 2.25e-7
 # Beyond this the SQL statement, which compares with everything, takes longer than anybody waits.
@@ -97,20 +97,25 @@ def main(path: Path, rows: int, folder: Path) -> None:  # noqa: ARG001  (the oth
     log = synthetic_log(folder, rows)
     made = once(prepare, log, folder)
     place = folder / f"{log.stem}-split"
-    _tell(rows, "split and release", made.seconds, made.gigabytes)
+    _tell(rows, "split and release", made)
     for task in (*TASKS, "all"):
         run = once(evaluated, place, Path(task))
-        _tell(rows, f"evaluate, {task}", run.seconds, run.gigabytes, **run.result)
+        _tell(rows, f"evaluate, {task}", run, **run.result)
     if rows <= MOST_ROWS_IN_SQL:
         ours, theirs = once(suggested, place, folder), once(in_sql, place, folder)
         if not math.isclose(ours.result, theirs.result[0][0], rel_tol=1e-3):
             raise RuntimeError(f"{ours.result} suggestions against {theirs.result[0][0]} in SQL")
-        _tell(
-            rows, "suggestions", ours.seconds, ours.gigabytes,
-            sql_seconds=round(theirs.seconds, 1), ratio=round(ours.seconds / theirs.seconds, 2),
-        )  # fmt: skip
+        ratio = round(ours.seconds / theirs.seconds, 2)
+        _tell(rows, "suggestions", ours, sql_seconds=round(theirs.seconds, 1), ratio=ratio)
 
 
-def _tell(rows: int, what: str, seconds: float, gigabytes: float, **more: Any) -> None:
-    facts = {"rows": rows, "bench": what, "seconds": round(seconds, 1), "peak_gb": round(gigabytes, 2), **more}
+def _tell(rows: int, what: str, run: Run, **more: Any) -> None:
+    facts = {
+        "rows": rows,
+        "bench": what,
+        "seconds": round(run.seconds, 1),
+        "processor_seconds": round(run.processor_seconds, 1),
+        "peak_gb": round(run.gigabytes, 2),
+        **more,
+    }
     print(json.dumps(facts), flush=True)

@@ -25,13 +25,14 @@ def main() -> None:
     """Release, attack, and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.release_audits", description=__doc__)
     parser.add_argument("--users", type=int, default=STANDARD.users)
+    parser.add_argument("--attack", action="append", help="all if not given")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     with standard_split(given.users) as sides:
         made = releases(sides.train, given.names)
         attacked = [Attacked.of(each.release, each.name, owners=each.owners) for each in made]
         began, busy = time.perf_counter(), time.process_time()
-        found = qc.audit_release(sides.train, attacked, control=sides.test, truth=sides.truth)
+        found = qc.audit_release(sides.train, attacked, control=sides.test, truth=sides.truth, attacks=given.attack)
         took, used = time.perf_counter() - began, time.process_time() - busy
     print("\n".join(map(line, found.rows)))
     print(f"{len(attacked)} releases and three baselines attacked in {took:.0f} s, {used:.0f} s of processor time")
