@@ -70,11 +70,15 @@ def key_counts(release: Attacked, knowledge: Knowledge) -> Iterator[KeyCounts]:
 def _of_names(release: Attacked, knowledge: Knowledge) -> KeyCounts:
     """Names per query, of the queries that the people attacked asked."""
     published = np.diff(knowledge.holders_in(release).starts)
+    # What is left out has no count; taken for a count of 0, it would look like noise in all others.
+    out = np.flatnonzero(published > 0)
+    place = np.full(len(published), -1)
+    place[out] = np.arange(len(out))
     sides = []
     for people in (knowledge.members, knowledge.controls):
-        told = published[people.query] > 0
-        sides.append(Contributions(people.person[told], people.query[told]))
-    return KeyCounts(published.astype(np.float64), knowledge.text_users.astype(np.float64), *sides)
+        told = place[people.query] >= 0
+        sides.append(Contributions(people.person[told], place[people.query[told]]))
+    return KeyCounts(published[out].astype(np.float64), knowledge.text_users[out].astype(np.float64), *sides)
 
 
 def _table(release: Attacked, kind: str) -> pa.Table:
