@@ -65,7 +65,7 @@ def test_commands_tell_nothing(folder: Path, tmp_path: Path, engine_name: str, s
     done = querycloak("inspect", folder, "--engine", engine_name, "--max-bad", "1", tmp=tmp)
     assert done.returncode == 0
     assert scan(done, tmp) == []
-    budget = ("--noise", "1", "--threshold", "12", "--max-bad", "1")
+    budget = ("--noise", "1", "--threshold", "12", "--max-bad", "1", "--log-format", "aol")
     done = querycloak("release", "clicks", folder, *budget, "--engine", engine_name, "--out", tmp_path / "out", tmp=tmp)
     assert done.returncode == 0
     assert scan(done, tmp) == []

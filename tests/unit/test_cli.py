@@ -18,6 +18,8 @@ from tests.commands import PATIENCE, in_process, querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
 KEYS = [
+    "format",
+    "format_certain",
     "rows_read",
     "rows_kept",
     "set_aside",
@@ -54,6 +56,8 @@ def test_inspect_as_json(log: Path, tmp: Path) -> None:
     assert [key for key in profile if key != "private"] == KEYS
     shares = {"1": 2 / 7, "2": 3 / 7, "3": 2 / 7, "4": 0, "5+": 0}
     assert profile == {
+        "format": "aol",
+        "format_certain": True,
         "private": True,
         "rows_read": 8,
         "rows_kept": 8,

@@ -137,7 +137,7 @@ class _Window:
         self._stream, self._left, self._done = stream, None if stop is None else stop - start, False
         self._ahead = b""
         if start:
-            stream.seek(start - 1)  # type: ignore[attr-defined]
+            stream.seek(start - 1)
             self._skip_to_record()
 
     def _skip_to_record(self) -> None:
@@ -174,6 +174,9 @@ class _Window:
 
     def tell(self) -> int:
         return self._stream.tell()
+
+    def seek(self, place: int, /) -> object:
+        raise OSError(f"a part of a file cannot be read from byte {place} on")
 
     def close(self) -> None:
         self._stream.close()

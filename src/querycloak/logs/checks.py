@@ -32,6 +32,7 @@ CLICK_WITHOUT_QUERY = 107
 UNREADABLE_RANK = 108
 NOT_AN_OBJECT = 109
 CLICK_OF_ANOTHER = 110
+OTHER_FORMAT = 111
 OUTSIDE_TIME_RANGE = 201
 OTHER_APPLICATION = 202
 USER_LEFT_OUT = 203
@@ -49,6 +50,7 @@ MEANINGS: dict[int, str] = {
     UNREADABLE_RANK: "unreadable rank of a click",
     NOT_AN_OBJECT: "not a JSON object of a known kind",
     CLICK_OF_ANOTHER: "click by another user than its query's",
+    OTHER_FORMAT: "written as another format has it",
     OUTSIDE_TIME_RANGE: "outside the time range chosen",
     OTHER_APPLICATION: "of an application not chosen",
     USER_LEFT_OUT: "of a user left out by choice",

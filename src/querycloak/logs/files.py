@@ -9,24 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 
 from querycloak.errors import InputError
+from querycloak.logs import compression
+from querycloak.logs.compression import Decompressed, checked_compression
+from querycloak.logs.standard_input import STANDARD_INPUT, spooled
+from querycloak.sentence import Sentence
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-_FOREIGN_MAGIC = {
-    b"PK\x03\x04": "a zip archive",
-    b"\xfd7zXZ\x00": "compressed with xz",
-    b"\x04\x22\x4d\x18": "compressed with lz4",
-    b"7z\xbc\xaf": "a 7z archive",
-}
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
-COMPRESSED_ENDINGS = (".gz", ".bz2", ".zst")
 TRUTH_ENDING = ".truth"
 """The folder with the truth about a synthetic log: never a log itself."""
 _NEVER_LOGS = ("readme", "license", "licence", "copying")
@@ -43,6 +39,10 @@ class ByteStream(Protocol):
         """How many stored bytes have been read."""
         ...
 
+    def seek(self, place: int, /) -> object:
+        """Go to a place; what is compressed cannot."""
+        ...
+
     def close(self) -> None:
         """Let go of the file."""
         ...
@@ -56,6 +56,8 @@ class LogFile:
     location: str
     size: int
     compression: str | None = None
+    doubtful: bool = False
+    """Whether its name and its first bytes say different things about its compression."""
 
     @property
     def remote(self) -> bool:
@@ -67,7 +69,7 @@ class LogFile:
         raw = self.open_raw()
         if self.compression is None:
             return raw
-        return _Decompressed(self.label, self.compression, raw)
+        return Decompressed(self.label, self.compression, raw)
 
     def open_raw(self) -> ByteStream:
         """The file's bytes as they are stored."""
@@ -91,44 +93,109 @@ class LogFile:
         finally:
             stream.close()
 
+    def tail(self, size: int) -> bytes:
+        """The last bytes as they are stored."""
+        stream = self.open_raw()
+        try:
+            stream.seek(max(self.size - size, 0))
+            return stream.read(size)
+        finally:
+            stream.close()
 
-def find_files(logs: Sequence[str | os.PathLike[str]]) -> list[LogFile]:
+
+@dataclass(frozen=True)
+class Finding:
+    """What the owner says about the files of a log."""
+
+    compression: str | None = None
+    follow_links: bool = False
+    format_named: bool = False
+    """Then no byte of a file tells how it is compressed."""
+
+    def __post_init__(self) -> None:
+        checked_compression(self.compression)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a log, and how many links in its folders were passed over."""
+
+    files: list[LogFile]
+    links: int = 0
+
+
+def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Finding()) -> Found:  # noqa: B008 (frozen)
     """The log files that paths, folders and addresses stand for, in order of name within a folder."""
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")
+    given = [os.fspath(log) for log in logs]
+    if given.count(STANDARD_INPUT) > 1:
+        raise InputError("standard input was given twice: it can be read once")
     found: list[LogFile] = []
-    for number, log in enumerate([os.fspath(log) for log in logs], start=1):
-        label = "LOG" if len(logs) == 1 else f"LOG {number}"
+    links = 0
+    for number, log in enumerate(given, start=1):
+        label = "LOG" if len(given) == 1 else f"LOG {number}"
         if any(part.lower().endswith(TRUTH_ENDING) for part in Path(log).parts):
             raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
-        if "://" in log:
-            found.append(_identify(LogFile(label, log, _remote_size(label, log))))
+        if log == STANDARD_INPUT:
+            path = spooled()
+            found.append(_identify(LogFile(label, path, _local_size(label, path)), finding))
+        elif "://" in log:
+            found.append(_identify(LogFile(label, log, _remote_size(label, log)), finding))
         elif os.path.isdir(log):
-            found.extend(_files_of_folder(label, Path(log)))
+            folder = _files_of_folder(label, Path(log), finding)
+            found.extend(folder.files)
+            links += folder.links
         else:
-            found.append(_identify(LogFile(label, log, _local_size(label, log))))
-    return found
+            found.append(_identify(LogFile(label, log, _local_size(label, log)), finding))
+    return Found(found, links)
 
 
-def _files_of_folder(label: str, folder: Path) -> list[LogFile]:
+def _files_of_folder(label: str, folder: Path, finding: Finding) -> Found:
     closed: list[OSError] = []
-    below = [Path(where) / name for where, _, names in os.walk(folder, onerror=closed.append) for name in names]
+    files, links = [], 0
+    for path in _walk(folder, closed, finding):
+        if not finding.follow_links and path.is_symlink():
+            links += path.is_dir() or _is_log(path.relative_to(folder))
+        elif path.is_file() and _is_log(path.relative_to(folder)):
+            files.append(path)
     if closed:
         raise InputError(f"a folder within {label} cannot be opened: {_reason(closed[0])}")
-    paths = sorted(path for path in below if path.is_file() and _is_log(path.relative_to(folder)))
-    if not paths:
-        endings = " ".join(LOG_ENDINGS)
-        raise InputError(f"{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst)")
-    named = (f"{label}, file {i} of {len(paths)} by name" for i in range(1, len(paths) + 1))
-    files = [LogFile(name, str(path), _local_size(name, str(path))) for name, path in zip(named, paths, strict=True)]
-    return [_identify(file) for file in files if file.size] or [_identify(files[0])]
+    if not files:
+        raise InputError(_no_logs(label, links))
+    named = [(f"{label}, file {i} of {len(files)} by name", str(path)) for i, path in enumerate(sorted(files), start=1)]
+    found = [LogFile(name, path, _local_size(name, path)) for name, path in named]
+    return Found([_identify(file, finding) for file in found if file.size] or [_identify(found[0], finding)], links)
+
+
+def _walk(folder: Path, closed: list[OSError], finding: Finding) -> Iterator[Path]:
+    """Everything below a folder that is no folder, and links to folders unless they are followed."""
+    seen: set[tuple[int, int]] = set()
+    for where, folders, names in os.walk(folder, onerror=closed.append, followlinks=finding.follow_links):
+        status = os.stat(where)
+        if (status.st_dev, status.st_ino) in seen:  # links can go round in circles
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        links = [] if finding.follow_links else [name for name in folders if (Path(where) / name).is_symlink()]
+        yield from (Path(where) / name for name in (*names, *links))
+
+
+def _no_logs(label: str, links: int) -> Sentence:
+    if links:
+        return Sentence("{label} is a folder of links: {follow_links:True} reads what they lead to", label=label)
+    return Sentence(
+        "{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst)",
+        label=label,
+        endings=" ".join(LOG_ENDINGS),
+    )
 
 
 def _is_log(path: Path) -> bool:
     if any(part.startswith((".", "_")) or part.lower().endswith(TRUTH_ENDING) for part in path.parts):
         return False
     name = path.name.lower()
-    for ending in COMPRESSED_ENDINGS:
+    for ending in compression.ENDINGS:
         name = name.removesuffix(ending)
     return name.endswith(LOG_ENDINGS) and not any(word in name for word in _NEVER_LOGS)
 
@@ -159,51 +226,31 @@ def _remote_size(label: str, address: str) -> int:
     return int(info.size)
 
 
-def _identify(file: LogFile) -> LogFile:
-    """The file with its compression, told by its first bytes."""
+def _identify(file: LogFile, finding: Finding) -> LogFile:
+    """The file with its compression."""
     if file.size == 0:
         raise InputError(f"{file.label} is empty (0 bytes)")
+    magic = _first_bytes(file)  # also tells whether it can be read at all
+    if finding.compression is not None:
+        return replace(file, compression=None if finding.compression == compression.NONE else finding.compression)
+    if finding.format_named:
+        told = compression.by_name(file.label, file.location)
+    else:
+        told = compression.by_first_bytes(file.label, file.location, magic)
+    return replace(file, compression=told.name, doubtful=told.doubtful)
+
+
+def _first_bytes(file: LogFile) -> bytes:
     stream, problem = file.open_raw(), "is empty"
     try:
-        magic = stream.read(8)
+        magic = stream.read(compression.MAGIC_BYTES)
     except OSError as error:
         magic, problem = b"", f"cannot be read: {_reason(error)}"
     finally:
         stream.close()
     if not magic:
         raise InputError(f"{file.label} {problem}")
-    for prefix, what in _FOREIGN_MAGIC.items():
-        if magic.startswith(prefix):
-            raise InputError(f"{file.label} is {what}: unpack it, or compress it with gzip, bzip2 or zstd")
-    if magic[:3] == b"BZh" and magic[4:] in (b"1AY&", b"\x17rE8"):  # three letters alone could be a user's name
-        return LogFile(file.label, file.location, file.size, "bz2")
-    for prefix, compression in _MAGIC.items():
-        if magic.startswith(prefix):
-            return LogFile(file.label, file.location, file.size, compression)
-    return file
-
-
-class _Decompressed:
-    """A compressed file's content; damage is told without the codec's own words."""
-
-    def __init__(self, label: str, compression: str, raw: ByteStream) -> None:
-        self._label, self._compression, self._raw = label, compression, raw
-        self._stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression)
-
-    def read(self, size: int) -> bytes:
-        try:
-            piece: bytes = self._stream.read(size)
-            return piece
-        except (OSError, pa.ArrowException):
-            pass
-        raise InputError(f"{self._label}: its {self._compression} data is damaged or cut short; fetch the file again")
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def close(self) -> None:
-        self._stream.close()
-        self._raw.close()
+    return magic
 
 
 def _remote(label: str, address: str) -> tuple[pa.fs.FileSystem, str]:

@@ -47,21 +47,42 @@ class Accounting:
         """Rows set aside because something is wrong with them, not by choice."""
         return sum(number for code, number in self.by_code.items() if is_bad(code))
 
+    def exceeds(self, max_bad: float) -> bool:
+        """Whether more than this share of the rows is bad."""
+        return bool(self.rows_read) and self.bad / self.rows_read > max_bad
+
     def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
         """Refuse a log of which more than this share is bad."""
-        if self.rows_read and self.bad / self.rows_read > max_bad:
-            worst = max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
+        if self.exceeds(max_bad):
             raise TooManyBadLines(
                 Sentence(
-                    "private: {bad:,} of {read:,} rows are bad ({share:.1%}; most of them {code}, {meaning}), and at "
-                    "most {most:.1%} may be: check {log_format} and {columns}, look at them with {look}, or allow more "
-                    "with {max_bad}",
-                    bad=self.bad,
-                    read=self.rows_read,
-                    share=self.bad / self.rows_read,
-                    code=code_name(worst),
-                    meaning=MEANINGS[worst],
+                    "private: {bad_rows}, and at most {most:.1%} may be: {ways_out}, or allow more with {max_bad}",
+                    bad_rows=self._bad_rows(),
                     most=max_bad,
-                    look=_LOOK,
+                    ways_out=self._ways_out(),
                 )
             )
+
+    def warning(self, max_bad: float = DEFAULT_MAX_BAD) -> Sentence | None:
+        """What the owner of such a log should know, if it is not refused."""
+        if not self.exceeds(max_bad):
+            return None
+        return Sentence("{bad_rows}: {ways_out}", bad_rows=self._bad_rows(), ways_out=self._ways_out())
+
+    def _worst(self) -> int:
+        return max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
+
+    def _bad_rows(self) -> Sentence:
+        worst = self._worst()
+        return Sentence(
+            "{bad:,} of {read:,} rows are bad ({share:.1%}; most of them {code}, {meaning})",
+            bad=self.bad,
+            read=self.rows_read,
+            share=self.bad / self.rows_read,
+            code=code_name(worst),
+            meaning=MEANINGS[worst],
+        )
+
+    def _ways_out(self) -> Sentence:
+        check = Sentence("check {log_format} and {columns}")
+        return Sentence("{check}, look at them with {look}", check=check, look=_LOOK)

@@ -13,11 +13,11 @@ import ibis.expr.types as ir
 
 from querycloak.engines import Engine, connect
 from querycloak.engines.engine import OnBytes
-from querycloak.errors import ParameterError
-from querycloak.logs.checks import KEPT
+from querycloak.errors import ParameterError, UnknownFormat
+from querycloak.logs.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.choices import Choices
-from querycloak.logs.files import find_files
-from querycloak.logs.formats import choose_reader
+from querycloak.logs.files import Finding, find_files
+from querycloak.logs.formats import Recognised, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
 from querycloak.logs.instants import pause_before
 from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
@@ -40,11 +40,25 @@ def read(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     choices: Choices | None = None,
-    max_bad: float = DEFAULT_MAX_BAD,
+    compression: str | None = None,
+    follow_links: bool = False,
+    max_bad: float | None = None,
     engine: Engine | str = "duckdb",
 ) -> SearchLog:
-    """The search log in files, folders or addresses; only the beginnings of files are looked at here."""
-    prepared = prepare(logs, log_format=log_format, columns=columns, encoding=encoding, choices=choices)
+    """The search log in files, folders or addresses; only the beginnings of files are looked at here.
+
+    A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
+    has a guarantee is then made all the same: one user could write that many bad rows.
+    """
+    prepared = prepare(
+        logs,
+        log_format=log_format,
+        columns=columns,
+        encoding=encoding,
+        choices=choices,
+        compression=compression,
+        follow_links=follow_links,
+    )
     return prepared.on(connect(engine) if isinstance(engine, str) else engine, max_bad=max_bad)
 
 
@@ -55,15 +69,20 @@ def prepare(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     choices: Choices | None = None,
+    compression: str | None = None,
+    follow_links: bool = False,
 ) -> Prepared:
     """A log whose files and format are known, before any engine is started."""
     paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
     choices = choices or Choices()
-    files = find_files(paths)
-    name, reader = choose_reader(files, log_format, columns, encoding)
-    if choices.applications and name != "ubi":
-        raise ParameterError(Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=name))
-    return Prepared(LogSource(files, reader, choices), name)
+    named = log_format is not None or columns is not None
+    found = find_files(paths, Finding(compression, follow_links, format_named=named))
+    recognised, reader = choose_reader(found.files, log_format, columns, encoding)
+    if choices.applications and recognised.name != "ubi":
+        raise ParameterError(
+            Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
+        )
+    return Prepared(LogSource(found.files, reader, choices), recognised, found.links)
 
 
 @dataclass(frozen=True)
@@ -71,18 +90,20 @@ class Prepared:
     """A log that waits for an engine."""
 
     source: LogSource
-    format: str
+    recognised: Recognised
+    links: int = 0
+    """Links in the log's folders, which were passed over."""
 
     def on(
         self,
         engine: Engine,
         *,
-        max_bad: float = DEFAULT_MAX_BAD,
+        max_bad: float | None = None,
         on_bytes: OnBytes | None = None,
         on_step: OnStep | None = None,
     ) -> SearchLog:
         """The log on an engine."""
-        return SearchLog(self.source, self.format, engine, max_bad, on_bytes, on_step)
+        return SearchLog(self, engine, max_bad, on_bytes, on_step)
 
 
 class SearchLog:
@@ -93,15 +114,16 @@ class SearchLog:
 
     def __init__(
         self,
-        source: LogSource,
-        format_name: str,
+        prepared: Prepared,
         engine: Engine,
-        max_bad: float = DEFAULT_MAX_BAD,
+        max_bad: float | None = None,
         on_bytes: OnBytes | None = None,
         on_step: OnStep | None = None,
     ) -> None:
-        self.source, self.format, self.engine = source, format_name, engine
-        self._max_bad, self._on_bytes, self._on_step = checked_share(max_bad), on_bytes, on_step
+        self._prepared, self.engine = prepared, engine
+        self.source, self.format = prepared.source, prepared.recognised.name
+        self.max_bad = None if max_bad is None else checked_share(max_bad)
+        self._on_bytes, self._on_step = on_bytes, on_step
 
     def __enter__(self) -> SearchLog:
         return self
@@ -115,7 +137,7 @@ class SearchLog:
 
     def on(self, engine: Engine) -> SearchLog:
         """The same log on another engine."""
-        return self if engine is self.engine else SearchLog(self.source, self.format, engine, self._max_bad)
+        return self if engine is self.engine else SearchLog(self._prepared, engine, self.max_bad)
 
     def progress(self, step: str, share: float) -> None:
         """Tell whoever watches how far a long step is."""
@@ -177,11 +199,50 @@ class SearchLog:
         """What became of every row read; costs nothing once the log has been read to its end."""
         return Accounting(self.engine.code_counts(self.marked_rows))
 
-    def checked(self) -> Accounting:
-        """The accounting, if not too much of the log is bad."""
+    def checked(self, *, guaranteed: bool = False) -> Accounting:
+        """The accounting, if not too much of the log is bad.
+
+        Where a guarantee is at stake only a share that the owner has named refuses, for it is one that one user can
+        exceed; and no noise would help, because bad rows may have no user.
+        """
         accounting = self.accounting()
-        accounting.require(self._max_bad)
+        if self.max_bad is not None or not guaranteed:
+            accounting.require(DEFAULT_MAX_BAD if self.max_bad is None else self.max_bad)
         return accounting
+
+    @property
+    def recognised(self) -> Recognised:
+        """The log's format, and who named it."""
+        return self._prepared.recognised
+
+    def check_format(self) -> None:
+        """Refuse a format that is only guessed: for whoever releases."""
+        if self.recognised.doubt is not None:
+            raise UnknownFormat(self.recognised.doubt)
+
+    def check_agreement(self) -> None:
+        """Refuse a format that nobody named if rows of the log are written as another has it: for whoever releases."""
+        others = self.accounting().by_code.get(OTHER_FORMAT, 0)
+        if others and not self.recognised.named:
+            raise UnknownFormat(
+                Sentence(
+                    "private: {others:,} rows are not written as {name} has it, but as another format does, and nobody "
+                    "said which it is: name it with {log_format}",
+                    others=others,
+                    name=self.format,
+                )
+            )
+
+    def describe(self) -> dict[str, object]:
+        """For cards: the format and whether it was named, and the share of bad rows that would have been refused."""
+        named = {"format": self.format, "format_named": self.recognised.named}
+        return {**named, "max_bad": self.max_bad}
+
+    def remarks(self) -> list[Sentence]:
+        """What the owner should know about the reading, and nobody else."""
+        links = self._prepared.links
+        passed = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
+        return [each for each in (passed if links else None, self.accounting().warning()) if each is not None]
 
     def write_set_aside(self, path: Log) -> int:
         """Write the rows set aside, as they stand in the log, into a private file; how many there were."""

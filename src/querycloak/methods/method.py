@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final,
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import option, options_of, options_text
+from querycloak.methods.unprotected import with_bad_rows
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
 from querycloak.privacy.guarantee import Guarantee
@@ -48,7 +49,7 @@ class Drawn:
     """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
-    remarks: Sequence[str] = ()
+    remarks: Sequence[str | Sentence] = ()
     """For whoever runs it, and nobody else."""
     reach: Mapping[str, TableReach] = field(default_factory=dict)
     """What counts are worth, of tables for which only the draw could tell."""
@@ -228,9 +229,11 @@ class Method(ABC):
         claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
         payment = self.payment(ledger, population)
         payment.check()
+        log.check_format()
         with order.counting():
             counted = self.count(log)
-            log.checked()
+            log.check_agreement()
+            log.checked(guaranteed=proven.kind != "syntactic")
         if not isinstance(counted, Counted):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
@@ -246,14 +249,14 @@ class Method(ABC):
             variant=self.variant,
             parameters=_completed(parameters, drawn.parameters),
             claimed=claimed,
-            proven=proven,
+            proven=proven if log.max_bad is None else with_bad_rows(proven),
             tables=drawn.tables,
             counts=drawn.counts,
             rows=drawn.rows,
             seeded=not drawing.private,
             accounting=paid.accounting,
-            remarks=tuple(drawn.remarks),
-            log={"format": log.format, **describe_log(log.source.choices)},
+            remarks=(*log.remarks(), *drawn.remarks),
+            log={**log.describe(), **describe_log(log.source.choices)},
             composition={} if composition is None else composition.to_json(),
             warnings=tuple(map(str, self.warnings(population_size))),
             reach={table: reach[table] for table in drawn.tables if table in reach},

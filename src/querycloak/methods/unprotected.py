@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.prices.histogram_plan import HistogramPlan
     from querycloak.privacy.prices.table_plan import TablePlan
 
 ALWAYS = (
     "the parameters of the release",
-    "that the log was read at all: its format was recognised, and no more of its rows were bad than its owner allows",
+    "that the log could be read, and in which format if its owner did not name it",
 )
+BAD_ROWS = "that no more of the log's rows were bad than its owner allows"
+WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
+"""Where no guarantee is at stake, too many bad rows are a reason to refuse."""
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TWO_RELEASES = "the difference between two releases of one log"
 SEARCHES_OF_EACH = "how many searches each person has among the released"
+
+
+def with_bad_rows(proven: Guarantee) -> Guarantee:
+    """The guarantee of a release that would have been refused for too many bad rows."""
+    if BAD_ROWS in proven.unprotected:
+        return proven
+    return replace(proven, unprotected=(*proven.unprotected, BAD_ROWS))
 
 
 def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: str = "text of their choice") -> str:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from querycloak.privacy.books.ledger import Ledger
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
-LogFormat = Annotated[str | None, typer.Option(help="aol, excite, sogou, ubi or table; told by the log if not given.")]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(help="aol, excite, sogou, ubi, csv, jsonl or parquet; told by the log if not given."),
+]
 Columns = Annotated[str | None, typer.Option(help="Of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
 Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
 Since = Annotated[str | None, typer.Option(help="Leave out what is earlier (2006-03-01, or with a time).")]
@@ -33,7 +36,9 @@ LeaveOut = Annotated[Path | None, typer.Option(help="File of users to leave out 
 KeepUrl = Annotated[Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.")]
 Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")]
 ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]
-MaxBad = Annotated[float, typer.Option(help="The share of bad rows from which a log is refused.")]
+MaxBad = Annotated[float | None, typer.Option(help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).")]  # noqa: E501  # fmt: skip
+Compression = Annotated[str | None, typer.Option(help="none, gzip, bz2 or zstd; told by the files if not given.")]
+FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Read what links in a folder lead to.")]
 SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, as they stand.")]
 ForUsers = Annotated[int | None, typer.Option(help="Solve for epsilon: keys of this many users come out (95 %).")]
 ForError = Annotated[int | None, typer.Option(help="Solve for epsilon: noise carries a count no further (95 %).")]
@@ -61,6 +66,8 @@ class Reading(OptionGroup):
     log_format: LogFormat = None
     columns: Columns = None
     encoding: Encoding = None
+    compression: Compression = None
+    follow_links: FollowLinks = False
     since: Since = None
     until: Until = None
     applications: Applications = None
@@ -68,7 +75,7 @@ class Reading(OptionGroup):
     keep_url: KeepUrl = "path"
     normalise: Normalise = True
     click_actions: ClickActions = "click"
-    max_bad: MaxBad = 0.05
+    max_bad: MaxBad = None
     engine: EngineName = "duckdb"
     threads: Threads = None
     memory: Memory = None
@@ -94,7 +101,15 @@ class Reading(OptionGroup):
 
         chosen = self.choices()
         mapping = parse_mapping(self.columns) if self.columns is not None else None
-        return prepare(logs, log_format=self.log_format, columns=mapping, encoding=self.encoding, choices=chosen)
+        return prepare(
+            logs,
+            log_format=self.log_format,
+            columns=mapping,
+            encoding=self.encoding,
+            choices=chosen,
+            compression=self.compression,
+            follow_links=self.follow_links,
+        )
 
     @contextlib.contextmanager
     def open(self, logs: list[str], *, quiet: bool) -> Iterator[SearchLog]:

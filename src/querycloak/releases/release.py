@@ -20,6 +20,7 @@ from querycloak.releases.last_look import LastLook
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
 from querycloak.releases.versions import versions
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.releases.saving import Saved
@@ -65,7 +66,7 @@ class Release:
     """For each table what its counts are worth, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
-    remarks: tuple[str, ...] = field(default=(), repr=False)
+    remarks: tuple[str | Sentence, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("method", "variant"):

@@ -35,7 +35,7 @@ def fill(folder: Path, *names: str, data: bytes = LINE) -> None:
 
 
 def found_in(folder: Path) -> list[str]:
-    return [Path(file.location).relative_to(folder).as_posix() for file in find_files([folder])]
+    return [Path(file.location).relative_to(folder).as_posix() for file in find_files([folder]).files]
 
 
 def refusal_of(*logs: str | Path) -> str:
@@ -93,17 +93,20 @@ def test_a_folder_stands_for_the_logs_in_it_in_order_of_name(tmp_path: Path) -> 
 def test_files_of_a_folder_are_labelled_by_their_place(tmp_path: Path) -> None:
     fill(tmp_path, f"1-{NAME}.tsv", f"3-{NAME}/{NAME}.tsv")
     fill(tmp_path, f"2-{NAME}.tsv", data=b"")
-    assert [file.label for file in find_files([tmp_path])] == ["LOG, file 1 of 3 by name", "LOG, file 3 of 3 by name"]
+    assert [file.label for file in find_files([tmp_path]).files] == [
+        "LOG, file 1 of 3 by name",
+        "LOG, file 3 of 3 by name",
+    ]
 
 
 def test_logs_are_labelled_by_their_place_among_those_given(tmp_path: Path) -> None:
     fill(tmp_path, "a.tsv", "folder/b.tsv")
-    files = find_files([tmp_path / "folder", str(tmp_path / "a.tsv")])
+    files = find_files([tmp_path / "folder", str(tmp_path / "a.tsv")]).files
     assert [(file.label, file.size) for file in files] == [
         ("LOG 1, file 1 of 1 by name", len(LINE)),
         ("LOG 2", len(LINE)),
     ]
-    assert [file.label for file in find_files([tmp_path / "a.tsv"])] == ["LOG"]
+    assert [file.label for file in find_files([tmp_path / "a.tsv"]).files] == ["LOG"]
 
 
 @given(st.lists(st.text("abcxyz0189", min_size=8, max_size=12), min_size=1, max_size=4, unique=True))
@@ -111,7 +114,7 @@ def test_logs_are_labelled_by_their_place_among_those_given(tmp_path: Path) -> N
 def test_no_label_holds_the_name_of_a_file(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder), *(f"{name}.tsv" for name in names))
-        labels = " ".join(file.label for file in find_files([folder, Path(folder, f"{names[0]}.tsv")]))
+        labels = " ".join(file.label for file in find_files([folder, Path(folder, f"{names[0]}.tsv")]).files)
     assert not any(name in labels for name in names)
     assert folder not in labels
 
@@ -119,7 +122,7 @@ def test_no_label_holds_the_name_of_a_file(names: list[str]) -> None:
 def test_a_named_file_is_read_whatever_its_name_is(tmp_path: Path) -> None:
     fill(tmp_path, "README", ".hidden", "no-ending")
     for name in ("README", ".hidden", "no-ending"):
-        assert find_files([tmp_path / name]) == [LogFile("LOG", str(tmp_path / name), len(LINE))]
+        assert find_files([tmp_path / name]).files == [LogFile("LOG", str(tmp_path / name), len(LINE))]
 
 
 def test_no_log_at_all() -> None:
@@ -171,7 +174,7 @@ def test_links_are_followed_and_dangling_ones_are_missing(tmp_path: Path) -> Non
     fill(tmp_path, "a.tsv")
     (tmp_path / "good").symlink_to("a.tsv")
     (tmp_path / "dangling").symlink_to("nothing")
-    assert find_files([tmp_path / "good"])[0].size == len(LINE)
+    assert find_files([tmp_path / "good"]).files[0].size == len(LINE)
     assert refusal_of(tmp_path / "dangling").startswith("LOG: no such file or folder: ")
 
 
@@ -248,14 +251,14 @@ def test_compression_is_told_by_content_not_by_name(
     tmp_path: Path, name: str, data: bytes, compression: str | None
 ) -> None:
     fill(tmp_path, name, data=data)
-    [file] = find_files([tmp_path / name])
+    [file] = find_files([tmp_path / name]).files
     assert file.compression == compression
 
 
 @pytest.mark.parametrize("line", [b"BZhang\t2006-03-01 07:17:12\tq\n", b"BZh9\t2006-03-01 07:17:12\tq\n"])
 def test_a_text_that_begins_like_bzip2_is_a_text(tmp_path: Path, line: bytes) -> None:
     fill(tmp_path, "a.tsv", data=line)
-    [file] = find_files([tmp_path / "a.tsv"])
+    [file] = find_files([tmp_path / "a.tsv"]).files
     assert file.compression is None
     assert file.head() == line
 
@@ -271,7 +274,7 @@ def test_the_head_is_the_first_bytes_of_the_content(data: bytes, size: int, comp
 
 def test_a_file_that_goes_away_is_refused_without_its_name(tmp_path: Path) -> None:
     fill(tmp_path, f"{NAME}.tsv")
-    [file] = find_files([tmp_path])
+    [file] = find_files([tmp_path]).files
     (tmp_path / f"{NAME}.tsv").unlink()
     with pytest.raises(InputError) as refusal:
         file.open()
@@ -301,7 +304,7 @@ def test_a_file_that_opens_and_cannot_be_read_is_refused(
 
 def test_an_address_of_a_file_is_read_like_its_path(tmp_path: Path) -> None:
     fill(tmp_path, "a.tsv.gz", data=gzip.compress(LINE))
-    [file] = find_files([f"file://{tmp_path}/a.tsv.gz"])
+    [file] = find_files([f"file://{tmp_path}/a.tsv.gz"]).files
     assert file.remote
     assert (file.label, file.compression, file.head()) == ("LOG", "gzip", LINE)
 

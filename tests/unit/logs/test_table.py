@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import MissingColumn, ParameterError
+from querycloak.logs.formats.signs import looks_like_names
 from querycloak.logs.formats.table import (
     JsonColumns,
     checked_mapping,
-    looks_like_names,
     parse_mapping,
     resolve,
     resolve_each,
@@ -160,7 +160,7 @@ def test_objects_without_what_a_row_needs_are_refused_without_their_keys(mapping
     with pytest.raises(MissingColumn) as refusal:
         JsonColumns(mapping).require_in([{"user": 1, "anna_smith": 2}, None, {"who": 1, "time": 1}], "LOG")
     names = "'who', 'when', 'what'" if mapping else "user, time, query"
-    assert str(refusal.value).startswith(f"none of the first objects of LOG has the columns {names}: say which")
+    assert str(refusal.value).startswith(f"no object of LOG has the columns {names}: say which")
     assert "anna" not in str(refusal.value)
     JsonColumns(mapping).require_in([{}, dict.fromkeys(["user", "time", "query", "who", "when", "what"])], "LOG")
 

@@ -22,6 +22,7 @@ from querycloak.logs.formats.marked_rows import (
     marked_batch,
     query_texts,
 )
+from querycloak.logs.formats.signs import mark_other_formats
 from querycloak.logs.schema import MARKED_ROWS
 from querycloak.logs.times import TimeParser, iso_or_epoch
 from querycloak.logs.urls import shortened
@@ -42,13 +43,25 @@ class Layout:
 
 
 class DelimitedReader:
-    """Reads one layout; lines equal to a header are not rows, wherever they stand."""
+    """Reads one layout; lines equal to a header are not rows, wherever they stand.
+
+    `own` is the layout's format, `doubted` says that its header may be none: see `signs.mark_other_formats`.
+    """
 
     schema = MARKED_ROWS
     divisible = True
 
-    def __init__(self, layout: Layout, encoding: str = "utf-8", headers: Iterable[bytes] = ()) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        encoding: str = "utf-8",
+        headers: Iterable[bytes] = (),
+        *,
+        own: str = "csv",
+        doubted: bool = False,
+    ) -> None:
         self._layout, self._encoding, self._headers = layout, encoding, tuple(headers)
+        self._own, self._doubted = own, doubted
 
     @property
     def holds_clicks(self) -> bool:
@@ -70,7 +83,8 @@ class DelimitedReader:
                 fields = fields and fields.where(~header)
         contents = contents_of(records) if origin else None
         rows = self._candidates(records, fields, choices, overlong=block.overlong)
-        return marked_batch(rows, mark(rows), block.file, lines, contents)
+        codes = mark_other_formats(mark(rows), records, self._own, all_rows=self._doubted)
+        return marked_batch(rows, codes, block.file, lines, contents)
 
     def _split(self, block: Block) -> tuple[Spans, Fields | None]:
         """The records, and their fields where both can be found in one go: plain UTF-8, as nearly always."""

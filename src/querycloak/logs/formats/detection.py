@@ -8,8 +8,7 @@ Nothing here ever quotes a line: messages say what is accepted, not what was fou
 from __future__ import annotations
 
 import codecs
-import csv
-import re
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,19 +16,31 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from querycloak.errors import InputError, ParameterError, UnknownFormat
-from querycloak.logs.blocks import Part
+from querycloak.logs.blocks import Part, read_blocks
 from querycloak.logs.choices import Choices
 from querycloak.logs.encodings import UTF8_OR_GB18030, checked_encoding
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats import aol, excite, sogou, table
 from querycloak.logs.formats.delimited import DelimitedReader, Layout
-from querycloak.logs.formats.json_lines import parse_object
+from querycloak.logs.formats.json_lines import JsonObject, objects_of, parse_object
+from querycloak.logs.formats.signs import (
+    FITTING_SHARE,
+    Head,
+    aol_share,
+    braces_share,
+    fields_of,
+    header_share,
+    lines_share,
+    our_json_share,
+    separator_of,
+    share_of,
+)
 from querycloak.logs.formats.ubi import UbiReader, is_ubi
-from querycloak.logs.schema import REQUIRED
 from querycloak.privacy.parameters import one_of
-from querycloak.sentence import Sentence
+from querycloak.sentence import Parameter, Sentence
 
-FORMATS = ("aol", "excite", "sogou", "ubi", "table")
+TABLES = ("table", "csv", "jsonl", "parquet")
+FORMATS = ("aol", "excite", "sogou", "ubi", *TABLES)
 ACCEPTED = Sentence(
     "aol (AnonID, Query, QueryTime, ItemRank, ClickURL with tabs), excite (user, yymmddHHMMSS, query with tabs), "
     "sogou (time, user, [query], rank and order, url with tabs), ubi (OpenSearch UBI as JSON lines), and any "
@@ -37,7 +48,7 @@ ACCEPTED = Sentence(
     mapping=table.mapping_of("user", "time", "query"),
 )
 _LINES_LOOKED_AT = 200
-_FITTING_SHARE = 0.8
+_PARQUET = b"PAR1"
 _NO_TEXT = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\v\x1b")
 _NO_TEXT_SHARE = 0.02
 
@@ -70,18 +81,12 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Head:
-    """The beginning of a file."""
+class Recognised:
+    """A log's format, whether its owner named it, and what speaks against it if it is only a guess."""
 
-    label: str
-    data: bytes
-    lines: list[bytes]
-    encoding: str
-
-    @property
-    def is_parquet(self) -> bool:
-        """Whether it begins as Parquet does."""
-        return self.data.startswith(b"PAR1")
+    name: str
+    named: bool
+    doubt: Sentence | None = None
 
 
 def choose_reader(
@@ -89,35 +94,61 @@ def choose_reader(
     log_format: str | None = None,
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
-) -> tuple[str, Reader]:
-    """The name of the log's format and a reader for it; all files must agree."""
+) -> tuple[Recognised, Reader]:
+    """The log's format and a reader for it; all files must agree."""
     if log_format is not None:
         one_of("log_format", log_format, FORMATS, "leave it out if the log tells it by itself")
     if columns is not None:
-        if log_format not in (None, "table"):
+        if log_format not in (None, *TABLES):
             raise ParameterError(
                 Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
             )
-        log_format, columns = "table", table.checked_mapping(columns)
-    heads = [_head(file, encoding) for file in files]
-    names = [log_format or _sniff(head) for head in heads]
+        log_format, columns = log_format or "table", table.checked_mapping(columns)
+    heads = [_head(file, encoding, log_format) for file in files]
+    told = [(log_format, None) if log_format else _sniff(head) for head in heads]
+    names = [name for name, _ in told]
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
         raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
-    used = UTF8_OR_GB18030 if names[0] == "sogou" and encoding is None else heads[0].encoding
-    if names[0] == "table":
-        return "table", _table_reader(files, heads, columns, used)
-    return names[0], _READERS[names[0]](heads, used)
+    doubts = [*(_compression_doubt(file) for file in files if file.doubtful), *(doubt for _, doubt in told if doubt)]
+    kind, named = names[0], log_format is not None
+    if kind == "table":
+        kind, doubt = _table_kind(heads)
+        doubts += [doubt] if doubt else []
+    recognised = Recognised(names[0], named, doubts[0] if doubts else None)
+    used = UTF8_OR_GB18030 if kind == "sogou" and encoding is None else heads[0].encoding
+    return recognised, _reader(kind, files, heads, columns, used, named=named)
 
 
-def _head(file: LogFile, encoding: str | None) -> Head:
+def _reader(
+    kind: str, files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, *, named: bool
+) -> Reader:
+    if kind == "parquet":
+        return _parquet_reader(files, columns)
+    if kind == "jsonl":
+        return _json_reader(files, heads, columns, encoding)
+    if kind == "csv":
+        return _csv_reader(heads, columns, encoding, named=named)
+    if kind == "ubi":
+        return UbiReader(encoding)
+    if kind == "aol":
+        spelled = {head.lines[0] for head in heads if head.has_aol_header()}
+        return DelimitedReader(aol.LAYOUT, encoding, {"\t".join(aol.HEADER).encode(), *spelled}, own="aol")
+    return DelimitedReader({"excite": excite.LAYOUT, "sogou": sogou.LAYOUT}[kind], encoding, own=kind)
+
+
+def _head(file: LogFile, encoding: str | None, log_format: str | None) -> Head:
+    """The beginning of a file; where its format is named, no byte of it is taken for a sign of another."""
+    if log_format == "parquet":
+        return Head(file.label, b"", [b""], "utf-8", is_parquet=True)
     data = file.head()
     if not data:
         raise InputError(f"{file.label} is empty")
-    if data.startswith(b"PAR1"):
-        return Head(file.label, data, [], "utf-8")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UnknownFormat(f"{file.label} is written in UTF-16: save it as UTF-8")
+    if log_format in (None, "table"):
+        if data.startswith(_PARQUET) and (file.tail(len(_PARQUET)) == _PARQUET or b"\0" in data):
+            return Head(file.label, data, [b""], "utf-8", is_parquet=True)
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UnknownFormat(f"{file.label} is written in UTF-16: save it as UTF-8")
     data = data.removeprefix(codecs.BOM_UTF8)
     lines = data.split(b"\n")
     if len(lines) > 1:
@@ -126,12 +157,23 @@ def _head(file: LogFile, encoding: str | None) -> Head:
     return Head(file.label, data, lines, checked_encoding(encoding) if encoding else "utf-8")
 
 
-def _sniff(head: Head) -> str:
+_SIGNS: dict[str, Callable[[Head], float]] = {
+    "aol": aol_share,
+    "excite": lines_share("excite"),
+    "sogou": lines_share("sogou"),
+    "ubi": lambda head: share_of(head.filled, lambda line: is_ubi(parse_object(line))),
+    "table": lambda head: max(header_share(head), our_json_share(head)),
+}
+
+
+def _sniff(head: Head) -> tuple[str, Sentence | None]:
+    """The one format that the first lines fit, and what speaks against it if some do not."""
     if head.is_parquet:
-        return "table"
-    fitting = [name for name, fits in _SIGNS.items() if fits(head)]
+        return "table", None
+    shares = {name: share(head) for name, share in _SIGNS.items()}
+    fitting = [name for name, share in shares.items() if share >= FITTING_SHARE]
     if len(fitting) == 1:
-        return fitting[0]
+        return fitting[0], None if shares[fitting[0]] == 1 else _lines_doubt(head, fitting[0])
     if fitting:
         several = " or ".join(fitting)
         raise UnknownFormat(
@@ -150,86 +192,66 @@ def _sniff(head: Head) -> str:
     )
 
 
-def _share(lines: list[bytes], fits: Callable[[bytes], object]) -> bool:
-    filled = [line for line in lines if line.strip()]
-    return bool(filled) and sum(bool(fits(line)) for line in filled) >= _FITTING_SHARE * len(filled)
+def _lines_doubt(head: Head, name: str) -> Sentence:
+    return Sentence(
+        "{label} seems to be {name}, but not all of its first lines are written so: if it is, say {format}",
+        label=head.label,
+        name=name,
+        format=Parameter("log_format", name),
+    )
 
 
-_TIME = rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
-_AOL_LINE = re.compile(rb"[^\t]*\t[^\t]*\t" + _TIME + rb"[^\t]*(\t\d*\t[^\t]*)?")
-_EXCITE_LINE = re.compile(rb"[^\t]*\t\d{12}\t[^\t]*")
-_SOGOU_LINE = re.compile(rb"\d\d:\d\d:\d\d\t[^\t]*\t\[[^\t]*\]\t\d+ \d+\t[^\t]*")
-_AOL_HEADER = "\t".join(aol.HEADER).encode().lower()
+def _compression_doubt(file: LogFile) -> Sentence:
+    return Sentence(
+        "the name of {label} and its first bytes do not agree on how it is compressed: say {compression:none}, or "
+        "{compression:gzip}, {compression:bz2} or {compression:zstd}",
+        label=file.label,
+    )
 
 
-def _is_aol(head: Head) -> bool:
-    if head.lines[0].strip().lower() == _AOL_HEADER:
-        return True
-    return _share(head.lines, _AOL_LINE.fullmatch)
-
-
-def _is_table(head: Head) -> bool:
-    """A header with our own column names."""
-    names = _first_fields(head, _separator(head))
-    return table.looks_like_names(names) and set(REQUIRED) <= {name.lower() for name in names}
-
-
-_SIGNS: dict[str, Callable[[Head], bool]] = {
-    "aol": _is_aol,
-    "excite": lambda head: _share(head.lines, _EXCITE_LINE.fullmatch),
-    "sogou": lambda head: _share(head.lines, _SOGOU_LINE.fullmatch),
-    "ubi": lambda head: _share(head.lines, lambda line: is_ubi(parse_object(line))),
-    "table": lambda head: _is_table(head) or _is_our_json(head),
-}
-
-
-def _is_our_json(head: Head) -> bool:
-    """Objects with our own column names."""
-    ours = table.JsonColumns()
-    return _share(head.lines, lambda line: all(ours.has(parse_object(line), name) for name in REQUIRED))
-
-
-def _aol_reader(heads: list[Head], encoding: str) -> Reader:
-    spelled = {head.lines[0] for head in heads if head.lines[0].strip().lower() == _AOL_HEADER}
-    return DelimitedReader(aol.LAYOUT, encoding, {"\t".join(aol.HEADER).encode(), *spelled})
-
-
-def _ubi_reader(_: list[Head], encoding: str) -> Reader:
-    return UbiReader(encoding)
-
-
-_READERS: dict[str, Callable[[list[Head], str], Reader]] = {
-    "aol": _aol_reader,
-    "excite": lambda _, encoding: DelimitedReader(excite.LAYOUT, encoding),
-    "sogou": lambda _, encoding: DelimitedReader(sogou.LAYOUT, encoding),
-    "ubi": _ubi_reader,
-}
-
-
-def _table_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
-    kinds = {(head.is_parquet, _is_json(head)) for head in heads}
+def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
+    """Parquet, JSON lines or a CSV, and what speaks against it."""
+    shares = {head.label: braces_share(head) for head in heads if not head.is_parquet}
+    kinds = {"parquet" if head.is_parquet else _text_kind(shares[head.label]) for head in heads}
     if len(kinds) > 1:
         raise UnknownFormat("the log's files are of several formats: read Parquet, JSON lines and other text apart")
-    is_parquet, is_json = kinds.pop()
-    if is_parquet:
-        names = [table.open_parquet(file).schema_arrow.names for file in files]
-        return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]))
-    if is_json:
-        found = table.JsonColumns(columns)
-        label = heads[0].label if len(heads) == 1 else "the log's files"
-        found.require_in((parse_object(line) for head in heads for line in head.lines), label)
-        return table.JsonLinesReader(found, encoding)
-    return _csv_reader(heads, columns, encoding)
+    mixed = [label for label, share in shares.items() if share not in (0, 1)]
+    doubt = Sentence(
+        "some of the first lines of {label} begin as JSON objects do and others do not: say {log_format:jsonl} or "
+        "{log_format:csv}",
+        label=mixed[0] if mixed else "",
+    )
+    return kinds.pop(), doubt if mixed else None
 
 
-def _is_json(head: Head) -> bool:
-    return _share(head.lines, lambda line: line.startswith(b"{"))
+def _text_kind(braces: float) -> str:
+    return "jsonl" if braces >= FITTING_SHARE else "csv"
 
 
-def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
+def _parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None) -> Reader:
+    names = [table.open_parquet(file).schema_arrow.names for file in files]
+    return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]))
+
+
+def _json_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
+    found = table.JsonColumns(columns)
+    label = heads[0].label if len(heads) == 1 else "the log's files"
+    first = (parse_object(line) for head in heads for line in head.lines)
+    # All first lines may be those of one user, who must not decide whether a log can be read: then one looks further.
+    found.require_in(itertools.chain(first, _objects_of(files, encoding)), label)
+    return table.JsonLinesReader(found, encoding)
+
+
+def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
+    for number, file in enumerate(files):
+        for block in read_blocks(file, Part(number), numbered=False):
+            yield from objects_of(block.records(), encoding)[0]
+
+
+def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str, *, named: bool) -> Reader:
     head = heads[0]
-    separator = _separator(head)
-    names = _first_fields(head, separator)
+    separator = separator_of(head)
+    names = fields_of(head.lines[0], separator, head.encoding)
     mapping = table.resolve(columns, names, head.label)
     for other in heads[1:]:
         if other.lines[0] != head.lines[0]:
@@ -240,18 +262,5 @@ def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: 
         separator=separator,
         quotes=separator != b"\t",
     )
-    return DelimitedReader(layout, encoding, {head.lines[0]})
-
-
-def _separator(head: Head) -> bytes:
-    """The separator that cuts the first line into most fields."""
-    return max(table.SEPARATORS, key=head.lines[0].count)
-
-
-def _first_fields(head: Head, separator: bytes) -> list[str]:
-    """The fields of the first line: column names, unless there is no header."""
-    text = head.lines[0].decode(head.encoding, "replace")
-    try:
-        return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]
-    except csv.Error:  # nothing that could be a header
-        return []
+    # What was taken for a header may be a row that somebody wrote in front of a log without one.
+    return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from querycloak.errors import InputError, MissingColumn, ParameterError
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
-from querycloak.logs.checks import Candidates, mark
+from querycloak.logs.checks import WRONG_FIELDS, Candidates, mark
 from querycloak.logs.choices import Choices
 from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import integers
@@ -29,6 +28,8 @@ from querycloak.logs.formats.json_lines import (
     spans_of,
 )
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
+from querycloak.logs.formats.signs import looks_like_names, mark_other_formats, mark_other_objects
+from querycloak.logs.formats.ubi import is_ubi
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
 from querycloak.logs.times import in_range, iso_or_epoch
 from querycloak.logs.urls import shortened
@@ -36,8 +37,6 @@ from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Action, Sentence
 from querycloak.words.spans import Mask, Spans
 
-SEPARATORS = (b"\t", b",", b";", b"|")
-_NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
 _BATCH_ROWS = 1 << 16
 
 
@@ -73,11 +72,6 @@ def mapping_of(*ours: str) -> Action:
     """How to say which columns are ours."""
     python = ", ".join(f'"{name}": ...' for name in ours)
     return Action(f"columns={{{python}}}", ("--columns", ",".join(f"{name}=..." for name in ours)))
-
-
-def looks_like_names(names: Sequence[str]) -> bool:
-    """Whether these can be column names; if not they may be somebody's data, and are never shown."""
-    return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
 
 def resolve(mapping: Mapping[str, str] | None, names: Sequence[str], label: str) -> dict[str, str]:
@@ -191,13 +185,13 @@ class JsonColumns:
         return self.values([held], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
-        """Refuse a log none of whose first objects has all that a row needs; its keys are somebody's, and not told."""
+        """Refuse a log none of whose objects has all that a row needs; its keys are somebody's, and not told."""
         if any(all(self.has(held, ours) for ours in REQUIRED) for held in objects):
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
         raise MissingColumn(
             Sentence(
-                "none of the first objects of {label} has the columns {names}: say which they are with {mapping} "
+                "no object of {label} has the columns {names}: say which they are with {mapping} "
                 "(dotted paths such as event.query)",
                 label=label,
                 names=", ".join(names),
@@ -243,7 +237,9 @@ class JsonLinesReader:
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
         rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query)
         contents = contents_of(records) if origin else None
-        return marked_batch(rows, mark(rows), block.file, line_numbers(block, records), contents)
+        codes = mark_other_formats(mark(rows), records, "json")
+        codes = mark_other_objects(codes, objects, WRONG_FIELDS, is_ubi)
+        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents)
 
 
 @dataclass(frozen=True)

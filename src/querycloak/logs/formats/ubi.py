@@ -26,6 +26,7 @@ from querycloak.logs.checks import (
     CLICK_WITHOUT_QUERY,
     KEPT,
     MISSING_USER,
+    NOT_AN_OBJECT,
     REPEATED_QUERY_ID,
     USER_LEFT_OUT,
     Candidates,
@@ -36,6 +37,7 @@ from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import JsonObject, as_text, member, no_rows, objects_of, spans_of
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
+from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.times import iso_or_epoch
 from querycloak.logs.urls import shortened
@@ -111,9 +113,11 @@ class UbiReader:
             objects = list(itertools.compress(objects, documents))
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
         batch, fields = _batch([_document(value) for value in objects], undecodable, too_long, choices)
+        codes = mark_other_formats(batch.column("code").to_numpy(), records, "json")
+        codes = mark_other_objects(codes, objects, NOT_AN_OBJECT, has_our_columns)
+        batch = batch.set_column(batch.num_columns - 1, "code", pa.array(codes))
         if not origin:
             return batch
-        codes = batch.column("code").to_numpy()
         return with_origin(batch, codes, block.file, lines, fields, contents_of(records))
 
 

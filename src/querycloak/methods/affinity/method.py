@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Counted, Drawn, Method, Variant
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import AGREED_ACCOUNTS, ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES
+from querycloak.methods.unprotected import AGREED_ACCOUNTS, SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, refuse, whole
@@ -29,7 +29,7 @@ MOST_MIN_USERS = 1_000_000
 PAPER_WORD_USERS = 2
 _MILLION = 1_000_000
 _UNPROTECTED = (
-    *ALWAYS,
+    *WITHOUT_GUARANTEE,
     "which queries belong to one person: together they can name somebody, though each passed by itself",
     "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
     "all else that its user asked",

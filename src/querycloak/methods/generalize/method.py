@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import ALWAYS, SEARCHES_OF_EACH, TWO_RELEASES, accounts_of_a_rule
+from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE, accounts_of_a_rule
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
-    *ALWAYS,
+    *WITHOUT_GUARANTEE,
     "which concepts belong to one person: together they can name somebody, though each is shared by k users",
     "who asked for a concept: whoever knows all its users but one learns about that one",
     SEARCHES_OF_EACH,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import ALWAYS, TWO_RELEASES, accounts_of_a_rule
+from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE, accounts_of_a_rule
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 from querycloak.sentence import Parameter, Sentence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
-    *ALWAYS,
+    *WITHOUT_GUARANTEE,
     "exact numbers of users: whoever knows all users of a key but one learns about that one",
     TWO_RELEASES,
 )

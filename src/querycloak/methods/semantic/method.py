@@ -240,7 +240,7 @@ class Semantic(Method):
 
         replacement = Replacement.of(self, self.read_taxonomy())
         searches = staged_searches(log)
-        log.checked()
+        log.checked(guaranteed=True)
         if self.criterion == "hbdp":
             from querycloak.methods.semantic.hbdp import check_size
 

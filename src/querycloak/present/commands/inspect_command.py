@@ -20,12 +20,13 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
     """Print the profile of a log."""
     found = profile(log, gap_minutes)
     if as_json:
-        json.dump({"private": True, **found.to_json()}, sys.stdout)
+        certain = log.recognised.doubt is None
+        json.dump({"private": True, "format": log.format, "format_certain": certain, **found.to_json()}, sys.stdout)
         sys.stdout.write("\n")
         return
     out = console()
     out.print(PRIVATE, style="bold red")
-    out.print(_figures(found, log.format))
+    out.print(_figures(found, _format_of(log)))
     if found.searches:
         out.print("\nwords per query, share of searches", style="bold")
         for line in bars(list(found.words_per_query.shares.items())):
@@ -34,6 +35,13 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
         out.print("\nset aside", style="bold")
         for code, rows in found.set_aside.items():
             out.print(f"{rows:>14,}  {code}  {MEANINGS[int(code[1:])]}")
+
+
+def _format_of(log: SearchLog) -> str:
+    """The format, and how one knows."""
+    if log.recognised.doubt is not None:
+        return f"{log.format} (guessed: not all of its first lines fit)"
+    return log.format if log.recognised.named else f"{log.format} (told by its lines)"
 
 
 def _figures(found: Profile, format_name: str) -> object:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
 from querycloak.present.commands.guarantee_command import guarantee_lines, reach_lines, reach_of
+from querycloak.present.error_line import as_typed
 from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.parameters import refuse
 
@@ -154,7 +155,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         ]
         sys.stdout.write("\n".join(lines) + "\n")
     for remark in made["remarks"] if not quiet else ():
-        sys.stderr.write(f"querycloak: private, not for publication: {remark}\n")
+        sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
     if made["dropped"] and not quiet:
         what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
         sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")

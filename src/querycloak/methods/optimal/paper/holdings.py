@@ -79,7 +79,7 @@ def of_log(log: SearchLog) -> Holdings:
     """The holdings of a log: its clicks counted by user, query and url, where at least two users share the pair."""
     clicks = clicks_of(log)
     counts = log.engine.stage(clicks.group_by(["user", *KEY]).agg(n=clicks.count()))
-    log.checked()  # before anything is said about what there is
+    log.checked(guaranteed=True)  # before anything is said about what there is
     holders = counts.group_by(list(KEY)).agg(holders=counts.count())
     shared = counts.semi_join(holders.filter(holders.holders > 1), list(KEY))
     table = log.engine.fetch(shared.order_by([*KEY, "user"]))

@@ -1,0 +1,153 @@
+"""By what a format is recognised: lines, headers and keys that it has and others do not.
+
+Which format a log is in must not be one user's choice. So a release whose owner has not named the format is made only
+if all first lines fit it, and if no row of the whole log is written as another format has it (L111).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.logs.checks import NOT_AN_OBJECT, OTHER_FORMAT, UNREADABLE_TIME, WRONG_FIELDS, Codes
+from querycloak.logs.formats.json_lines import JsonObject, member_in_any_case, parse_object
+from querycloak.logs.schema import REQUIRED
+from querycloak.words.spans import Mask, Spans
+
+SEPARATORS = (b"\t", b",", b";", b"|")
+AOL_HEADER = b"anonid\tquery\tquerytime\titemrank\tclickurl"
+FITTING_SHARE = 0.8
+_NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
+_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
+# For Python's expressions and for Arrow's alike.
+_LINES = {
+    "aol": rf"[^\t]*\t[^\t]*\t{_TIME}[^\t]*(\t\d*\t[^\t]*)?",
+    "excite": r"[^\t]*\t\d{12}\t[^\t]*",
+    "sogou": r"\d\d:\d\d:\d\d\t[^\t]*\t\[[^\t]*\]\t\d+ \d+\t[^\t]*",
+    "json": r"\s*\{.*\}\s*",
+}
+_PATTERNS = {name: re.compile(pattern.encode(), re.DOTALL) for name, pattern in _LINES.items()}
+_UNREAD = (WRONG_FIELDS, UNREADABLE_TIME, NOT_AN_OBJECT)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file."""
+
+    label: str
+    data: bytes
+    lines: list[bytes]
+    encoding: str
+    is_parquet: bool = False
+
+    @property
+    def filled(self) -> list[bytes]:
+        """The lines that hold anything."""
+        return [line for line in self.lines if line.strip()]
+
+    def has_aol_header(self) -> bool:
+        """Whether it begins with AOL's header."""
+        return self.lines[0].strip().lower() == AOL_HEADER
+
+
+def looks_like_names(names: Sequence[str]) -> bool:
+    """Whether these can be column names; if not they may be somebody's data."""
+    return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+def separator_of(head: Head) -> bytes:
+    """The separator that cuts the first line into most fields."""
+    return max(SEPARATORS, key=head.lines[0].count)
+
+
+def fields_of(line: bytes, separator: bytes, encoding: str) -> list[str]:
+    """The fields of a line: column names, if it is a header."""
+    text = line.decode(encoding, "replace")
+    try:
+        return [name.strip() for name in next(csv.reader([text], delimiter=separator.decode()), [])]
+    except csv.Error:  # nothing that could be a header
+        return []
+
+
+def has_our_columns(value: JsonObject | None) -> bool:
+    """Whether an object has all that a row needs, under our own names."""
+    return all(member_in_any_case(value, name, _PATTERNS) is not _PATTERNS for name in REQUIRED)
+
+
+def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
+    """Which part of the lines fits; none of none."""
+    return sum(bool(fits(line)) for line in lines) / len(lines) if lines else 0.0
+
+
+def lines_share(name: str) -> Callable[[Head], float]:
+    """Which part of the first lines is written as this format has it."""
+    return lambda head: share_of(head.filled, _PATTERNS[name].fullmatch)
+
+
+def aol_share(head: Head) -> float:
+    """The same for AOL, whose header is a sign by itself."""
+    rows = [line for line in head.filled if line.strip().lower() != AOL_HEADER]
+    share = share_of(rows, _PATTERNS["aol"].fullmatch)
+    if not head.has_aol_header():
+        return share
+    return max(share, FITTING_SHARE) if rows else 1.0
+
+
+def header_share(head: Head) -> float:
+    """The same for a table whose header has our own column names."""
+    separator = separator_of(head)
+    names = fields_of(head.lines[0], separator, head.encoding)
+    if not looks_like_names(names) or not set(REQUIRED) <= {name.lower() for name in names}:
+        return 0.0
+    rows = head.filled[1:]
+    fitting = share_of(rows, lambda line: len(fields_of(line, separator, head.encoding)) == len(names))
+    return max(fitting, FITTING_SHARE) if rows else 1.0
+
+
+def our_json_share(head: Head) -> float:
+    """The same for JSON lines with our own names."""
+    return share_of(head.filled, lambda line: has_our_columns(parse_object(line)))
+
+
+def braces_share(head: Head) -> float:
+    """Which part of the first lines begins as JSON objects do."""
+    return share_of(head.filled, lambda line: line.startswith(b"{"))
+
+
+def mark_other_formats(codes: Codes, records: Spans, own: str, *, all_rows: bool = False) -> Codes:
+    """L111: rows that could not be read and are written as another format has it; with `all_rows`, any such row."""
+    asked = np.ones(len(codes), np.bool_) if all_rows else np.isin(codes, _UNREAD)
+    if not asked.any():
+        return codes
+    marked = codes.copy()
+    marked[np.flatnonzero(asked)[_of_other_formats(records.where(asked), own)]] = OTHER_FORMAT
+    return marked
+
+
+def mark_other_objects(
+    codes: Codes, objects: Sequence[JsonObject | None], unread: int, is_other: Callable[[JsonObject | None], bool]
+) -> Codes:
+    """L111: objects that could not be read, by this code, and are such as another format has."""
+    others = [index for index in np.flatnonzero(codes == unread).tolist() if is_other(objects[index])]
+    if not others:
+        return codes
+    marked = codes.copy()
+    marked[others] = OTHER_FORMAT
+    return marked
+
+
+def _of_other_formats(records: Spans, own: str) -> Mask:
+    texts = records.strings()
+    lines = pa.Array.from_buffers(pa.binary(), len(texts), texts.buffers())
+    found = np.zeros(len(records), np.bool_)
+    for name, pattern in _LINES.items():
+        if name != own:
+            fits = pc.match_substring_regex(lines, rf"(?s)\A(?:{pattern})\z")
+            found |= fits.to_numpy(zero_copy_only=False)
+    return found
