@@ -194,6 +194,6 @@ def test_missing_columns_list_those_that_are_there(tmp_path: Path) -> None:
     with pytest.raises(MissingColumn, match="no column 'wann'; existing columns: when, who, what, target, position"):
         read(path, columns={"user": "who", "time": "wann", "query": "what"})
     headless = write(tmp_path / "headless.csv", "4711,numb fingers,1970-01-01\n4711,dogs,1970-01-02\n")
-    with pytest.raises(MissingColumn, match="its first line is no header") as raised:
+    with pytest.raises(MissingColumn, match="its first line has none of the names given") as raised:
         read(headless, columns={"user": "who", "time": "when", "query": "what"})
     assert "numb" not in str(raised.value)

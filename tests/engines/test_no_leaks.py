@@ -77,7 +77,7 @@ FAILURES: dict[str, tuple[list[str], str]] = {
     "zip": (["{zip}"], "is a zip archive"),
     "unknown format": (["{prose}"], "format of LOG is not known"),
     "several formats": (["{folder}", "{excite}"], "several formats"),
-    "no header": (["{headless}", "--columns", "user=a,time=b,query=c"], "its first line is no header"),
+    "no header": (["{headless}", "--columns", "user=a,time=b,query=c"], "its first line has none of the names given"),
     "missing column": (["{json}", "--columns", "user=a,time=b,query=c"], "has the columns 'a', 'b', 'c'"),
     "wrong query": (["{wrong}", "--columns", "user=u,time=t,query=q"], "most of them L103"),
     "no memory": (["{big}", "--memory", "1MB", "--threads", "1"], "memory ran out"),

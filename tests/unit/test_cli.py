@@ -109,7 +109,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "--since", "spring"], "--since must be a date such as 2006-03-01"),
         (["inspect", "{log}", "--since", "2007-01-01", "--until", "2006-01-01"], "--since must be before --until"),
         (["inspect", "{log}", "--max-bad", "2"], "--max-bad must be a share between 0 and 1, got 2.0"),
-        (["inspect", "{log}", "--gap-minutes", "0"], "--gap-minutes must be above 0"),
+        (["inspect", "{log}", "--gap-minutes", "0"], "--gap-minutes must be a finite number above 0"),
         (["inspect", "{log}", "--leave-out", "nobody.txt"], "the file given with --leave-out cannot be read"),
         (["inspect", "{log}", "--encoding", "klingon"], "--encoding must be an encoding that Python knows"),
         (["inspect", "{log}", "--encoding", "utf-16"], "in which ASCII bytes stand for ASCII alone"),

@@ -310,7 +310,7 @@ def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
 
 
 def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None:
-    tune = ("tune", "clicks", "--log", str(log), "--epsilon", "8", "--delta", "1e-3", "--two-draws")
+    tune = ("tune", "clicks", str(log), "--epsilon", "8", "--delta", "1e-3", "--two-draws")
     private = in_process(*tune)
     assert private.returncode == 0
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
@@ -393,9 +393,9 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "--at-delta must be a number"),
         (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
         (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
-        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "--log must be given"),
-        (["tune", "clicks", *BUDGET, "--log", "{log}"], "tune tries every bound: leave --per-user out"),
-        (["tune", "k-anonymity", "--min-users", "5", "--log", "{log}"], "has no bound to tune"),
+        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "Missing argument 'LOG...'"),
+        (["tune", "clicks", *BUDGET, "{log}"], "tune tries every bound: leave --per-user out"),
+        (["tune", "k-anonymity", "--min-users", "5", "{log}"], "has no bound to tune"),
         (["guarantee", "semantic"], "--epsilon must be given, a finite number above 0; give the most"),
         (["guarantee", "affinity"], "--min-users must be given, a whole number; say how many users must"),
         (["guarantee", "generalize"], "--min-users must be given, a whole number; say how many users must"),

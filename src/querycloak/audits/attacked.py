@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from querycloak.audits.holders import in_pieces
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import path_of
 from querycloak.releases.card import CARD
 from querycloak.releases.loading import load
 from querycloak.releases.release import Release
@@ -65,7 +66,7 @@ class Attacked:
     @classmethod
     def in_folder(cls, folder: str | os.PathLike[str]) -> Attacked:
         """A release folder, compared with its card first."""
-        place = Path(folder)
+        place = path_of("release", folder, "name the folder of a release")
         release = load(place)
         digest = hashlib.sha256((place / CARD).read_bytes()).hexdigest()
         made = cls.of(release, place.resolve().name)

@@ -25,7 +25,8 @@ from querycloak.audits.leaks import Leak
 from querycloak.audits.passages import Passage, passages, public_text, released_files
 from querycloak.audits.risk import Share
 from querycloak.errors import InputError, QuerycloakError
-from querycloak.logs.searchlog import SearchLog
+from querycloak.logs.searchlog import SearchLog, check_log
+from querycloak.privacy.parameters import path_of
 from querycloak.releases.loading import load
 from querycloak.releases.tables import batches_of
 
@@ -67,7 +68,8 @@ def find_leaks(folder: str | os.PathLike[str], log: SearchLog) -> list[Leak]:
 
     The folder may be any; of a release the queries and urls in its tables are left out. What is found is private.
     """
-    place = Path(folder)
+    check_log(log)
+    place = path_of("folder", folder, "name the folder to search")
     if not place.is_dir():
         raise InputError(f"{str(place)!r} is not a folder; name the one to search")
     return Search.of(place).leaks(log)

@@ -19,7 +19,7 @@ from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import natural
+from querycloak.privacy.parameters import natural, of_kind
 from querycloak.sentence import Action, Sentence
 
 __all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
@@ -107,6 +107,7 @@ def audit_method(
     runs: how often each log is drawn; half of them choose an event, half judge it. seed: repeatable draws.
     neighbours: kinds of neighbouring logs, all that fit if not given.
     """
+    of_kind("method", method, Method, "a method", "such as querycloak.Clicks(epsilon=1, delta=1e-6)")
     natural("runs", runs, "say how often to draw from each log, such as 20,000")
     stated = _stated(method)
     pairs = NeighbourLogs(method, neighbours).pairs()

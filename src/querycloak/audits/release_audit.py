@@ -17,8 +17,8 @@ from querycloak.audits.attacks import LEARNING, NEEDS, attacks_named
 from querycloak.audits.knowledge import TARGETS, Knowledge
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
-from querycloak.logs.searchlog import OnStep, SearchLog
-from querycloak.privacy.parameters import refuse
+from querycloak.logs.searchlog import OnStep, SearchLog, check_log
+from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
 from querycloak.utility.repeated_releases import different_names, repeats
 
@@ -64,9 +64,15 @@ def audit_release(
 
     attacks: names, or attacks of your own; all built-in ones if not given.
     """
+    check_log(train, "train")
+    check_log(control, "control")
+    if other_period is not None:
+        check_log(other_period, "other_period")
+    given = [releases] if isinstance(releases, str | os.PathLike | Attacked) else releases
+    of_kind("release", given, Sequence, "folders of releases", "name at least one")
     chosen = check_attacks(attacks, truth=truth, other_period=other_period)
     attacked = _under_one_name_each(
-        [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in releases]
+        [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in given]
     )
     train.stage()
     knowledge = Knowledge(
@@ -141,8 +147,11 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
     if attacks is None:
         return attacks_named()
     found: list[Attack] = []
+    of_kind("attack", attacks, Sequence, "names of attacks", "leave it out for all")
     for each in attacks:
         if not isinstance(each, str):
+            if not hasattr(each, "run"):
+                of_kind("attack", each, str, "the name of an attack", "leave it out for all")
             found.append(each)
             continue
         found += attacks_named([each])

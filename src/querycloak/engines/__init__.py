@@ -1,6 +1,6 @@
 """The only code that knows DuckDB or Spark; everybody else speaks Ibis."""
 
-from querycloak.engines.engine import BatchSource, Engine, connect
+from querycloak.engines.engine import BatchSource, Engine, connect, engine_of
 from querycloak.engines.private_folder import PrivateFolder
 
-__all__ = ["BatchSource", "Engine", "PrivateFolder", "connect"]
+__all__ = ["BatchSource", "Engine", "PrivateFolder", "connect", "engine_of"]

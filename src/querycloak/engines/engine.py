@@ -10,10 +10,11 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.errors import EngineError, QuerycloakError, ResourceError
-from querycloak.privacy.parameters import refusal, refuse
+from querycloak.privacy.parameters import natural, of_kind, refusal, refuse
 from querycloak.sentence import Sentence
 
 Result = TypeVar("Result")
+ENGINES = "duckdb, spark, spark://host:port or sc://host:port"
 CLOSED = "the log is closed already: compute and save what you need of it before its `with` block ends"
 OnBytes = Callable[[int], None]
 
@@ -79,8 +80,12 @@ class Engine(Protocol):
 
 def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str | None = None) -> Engine:
     """`duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`."""
-    if threads is not None and threads < 1:
-        refuse("threads", "at least 1", threads, "leave it out to use all cores")
+    if threads is not None:
+        natural("threads", threads, "leave it out to use all cores")
+    if memory is not None:
+        of_kind("memory", memory, str, "an amount", "such as 3GB")
+    if not isinstance(engine, str):
+        refuse("engine", ENGINES, engine and type(engine).__name__, "leave it out for duckdb, which needs nothing else")
     if engine == "duckdb":
         from querycloak.engines.duckdb import DuckDBEngine
 
@@ -89,8 +94,12 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
         from querycloak.engines.spark import SparkEngine
 
         return SparkEngine("local" if engine == "spark" else engine, threads=threads, memory=memory)
-    accepted = "duckdb, spark, spark://host:port or sc://host:port"
-    raise refusal("engine", accepted, engine, "leave it out for duckdb, which needs nothing else")
+    raise refusal("engine", ENGINES, engine, "leave it out for duckdb, which needs nothing else")
+
+
+def engine_of(engine: Engine | str) -> Engine:
+    """The engine of this name, or the one given."""
+    return connect(engine) if isinstance(engine, str) or not hasattr(engine, "code_counts") else engine
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.privacy.parameters import refusal
+from querycloak.privacy.parameters import of_kind, refusal
 from querycloak.words.spans import Bytes, Mask, Spans
 
 UTF8_OR_GB18030 = "utf-8 or gb18030"
@@ -23,6 +23,7 @@ _ASCII = bytes(range(128))
 def checked_encoding(name: str) -> str:
     """The codec's own name; it must keep ASCII as it is, so that lines and fields can be found in bytes."""
     rule, way_out = "an encoding that Python knows", "try utf-8, gb18030, latin-1 or cp1252"
+    of_kind("encoding", name, str, rule, way_out)
     try:
         codec = codecs.lookup(name)
         if codec.name == "utf-8-sig":

@@ -9,8 +9,8 @@ from typing import Any
 import ibis.expr.types as ir
 
 from querycloak.logs.instants import pause_before
-from querycloak.logs.searchlog import MINUTE, SearchLog
-from querycloak.privacy.parameters import refuse
+from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
+from querycloak.privacy.parameters import number_above_zero
 
 MOST_WORDS = 5
 GAP_MINUTES = 30
@@ -62,8 +62,8 @@ class Profile:
 
 def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
     """Profile a log in one reading of it and four passes over what was kept."""
-    if not gap_minutes > 0:
-        refuse("gap_minutes", "above 0", gap_minutes, "give the pause that ends a session, such as 30")
+    check_log(log)
+    number_above_zero("gap_minutes", gap_minutes, "give the pause that ends a session, such as 30")
     rows = log.engine.stage(log.rows.select("user", "time", "query", "url"))
     accounting = log.checked()
     fetch = log.engine.fetch

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 from querycloak.errors import TooManyBadLines
-from querycloak.logs.checks import KEPT, MEANINGS, code_name, is_bad
+from querycloak.logs.checks import KEPT, MEANINGS, UNREADABLE_TIME, code_name, is_bad
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Action, Sentence
 
@@ -16,7 +17,7 @@ _LOOK = Action("log.write_set_aside(FILE)", ("querycloak", "inspect", "LOG", "--
 
 def checked_share(max_bad: float) -> float:
     """The share of bad rows allowed, if it is one."""
-    if not 0 <= max_bad <= 1:
+    if isinstance(max_bad, bool) or not isinstance(max_bad, Real) or not 0 <= max_bad <= 1:
         refuse("max_bad", "a share between 0 and 1", max_bad, "say how many of all rows may be bad, such as 0.05")
     return max_bad
 
@@ -26,6 +27,8 @@ class Accounting:
     """Rows by code; 0 is kept."""
 
     by_code: Mapping[int, int]
+    times: Sentence | None = None
+    """How times of this log must be written, if that is known."""
 
     @property
     def rows_read(self) -> int:
@@ -84,5 +87,6 @@ class Accounting:
         )
 
     def _ways_out(self) -> Sentence:
-        check = Sentence("check {log_format} and {columns}")
-        return Sentence("{check}, look at them with {look}", check=check, look=_LOOK)
+        if self._worst() == UNREADABLE_TIME and self.times is not None:
+            return Sentence("{times}; look at them with {look}", times=self.times, look=_LOOK)
+        return Sentence("check {log_format} and {columns}, look at them with {look}", look=_LOOK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import ibis
 import ibis.expr.types as ir
 
-from querycloak.engines import Engine, connect
+from querycloak.engines import Engine, engine_of
 from querycloak.engines.engine import OnBytes
 from querycloak.errors import ParameterError, UnknownFormat
 from querycloak.logs.checks import KEPT, OTHER_FORMAT
@@ -24,7 +24,8 @@ from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource
-from querycloak.privacy.parameters import refuse
+from querycloak.logs.time_formats import accepted_times
+from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
 
 MINUTE = 60_000_000
@@ -40,6 +41,7 @@ def read(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     choices: Choices | None = None,
+    time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
     max_bad: float | None = None,
@@ -56,10 +58,11 @@ def read(
         columns=columns,
         encoding=encoding,
         choices=choices,
+        time_format=time_format,
         compression=compression,
         follow_links=follow_links,
     )
-    return prepared.on(connect(engine) if isinstance(engine, str) else engine, max_bad=max_bad)
+    return prepared.on(engine_of(engine), max_bad=max_bad)
 
 
 def prepare(
@@ -69,20 +72,34 @@ def prepare(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     choices: Choices | None = None,
+    time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
 ) -> Prepared:
     """A log whose files and format are known, before any engine is started."""
-    paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
-    choices = choices or Choices()
+    paths = _paths(logs)
+    choices = Choices() if choices is None else choices
+    of_kind("choices", choices, Choices, "querycloak.Choices(...)", "leave it out for the default ones")
     named = log_format is not None or columns is not None
     found = find_files(paths, Finding(compression, follow_links, format_named=named))
-    recognised, reader = choose_reader(found.files, log_format, columns, encoding)
+    recognised, reader = choose_reader(found.files, log_format, columns, encoding, time_format)
     if choices.applications and recognised.name != "ubi":
         raise ParameterError(
             Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
         )
-    return Prepared(LogSource(found.files, reader, choices), recognised, found.links)
+    return Prepared(LogSource(found.files, reader, choices), recognised, found.links, time_format)
+
+
+def _paths(logs: Log | Sequence[Log]) -> list[Log]:
+    """The paths given, if they are paths."""
+    if isinstance(logs, str | os.PathLike):
+        return [logs]
+    rule, way_out = "a path, or a list of paths", "a path is a text or a pathlib.Path"
+    of_kind("logs", logs, Iterable, rule, way_out)
+    given = list(logs)
+    for each in given:
+        of_kind("logs", each, (str, os.PathLike), rule, way_out)
+    return given
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,7 @@ class Prepared:
     recognised: Recognised
     links: int = 0
     """Links in the log's folders, which were passed over."""
+    time_format: str | None = None
 
     def on(
         self,
@@ -104,6 +122,11 @@ class Prepared:
     ) -> SearchLog:
         """The log on an engine."""
         return SearchLog(self, engine, max_bad, on_bytes, on_step)
+
+
+def check_log(log: object, name: str = "log") -> None:
+    """Refuse what is no log that was opened."""
+    of_kind(name, log, SearchLog, "a search log", "querycloak.read(PATH) opens one")
 
 
 class SearchLog:
@@ -187,8 +210,7 @@ class SearchLog:
 
         A session ends where its user pauses for longer than the gap.
         """
-        if not gap_minutes > 0:
-            refuse("gap_minutes", "above 0", gap_minutes, "give the pause that ends a session, such as 30")
+        number_above_zero("gap_minutes", gap_minutes, "give the pause that ends a session, such as 30")
         searches = self.searches
         pause = pause_before(searches, [searches.number])
         begins = searches.mutate(begins=(pause > gap_minutes * MINUTE).fill_null(True).cast("int64"))
@@ -197,7 +219,7 @@ class SearchLog:
 
     def accounting(self) -> Accounting:
         """What became of every row read; costs nothing once the log has been read to its end."""
-        return Accounting(self.engine.code_counts(self.marked_rows))
+        return Accounting(self.engine.code_counts(self.marked_rows), accepted_times(self.format))
 
     def checked(self, *, guaranteed: bool = False) -> Accounting:
         """The accounting, if not too much of the log is bad.
@@ -236,7 +258,7 @@ class SearchLog:
     def describe(self) -> dict[str, object]:
         """For cards: the format and whether it was named, and the share of bad rows that would have been refused."""
         named = {"format": self.format, "format_named": self.recognised.named}
-        return {**named, "max_bad": self.max_bad}
+        return {**named, "time_format": self._prepared.time_format, "max_bad": self.max_bad}
 
     def remarks(self) -> list[Sentence]:
         """What the owner should know about the reading, and nobody else."""

@@ -19,11 +19,25 @@ SECOND = 1_000_000
 _NO_PAIR = 1_000
 _EARLIEST = -2_208_988_800 * SECOND
 _LATEST = 7_258_118_400 * SECOND
+_AS_WRITTEN, _DAY_FIRST, _MONTH_FIRST = 0, 1, 2
 
 
 def iso_or_epoch(texts: Spans) -> tuple[Microseconds, Mask]:
-    """`2006-03-01 07:17:12`, ISO 8601 with T, fraction and offset, or epoch seconds, milli- or microseconds."""
-    return _parse(_iso_or_epoch, texts)
+    """`2006-03-01 07:17:12`, ISO 8601 with T, fraction and offset, `01.03.2006 07:17`, or an epoch's seconds.
+
+    Each row tells by itself: were a form guessed from other rows, one user could turn how all of them are read.
+    """
+    return _parse(_dated_or_epoch, texts, _AS_WRITTEN)
+
+
+def day_first(texts: Spans) -> tuple[Microseconds, Mask]:
+    """The same, and `01/03/2006 07:17` is in March."""
+    return _parse(_dated_or_epoch, texts, _DAY_FIRST)
+
+
+def month_first(texts: Spans) -> tuple[Microseconds, Mask]:
+    """The same, and `01/03/2006 07:17` is in January."""
+    return _parse(_dated_or_epoch, texts, _MONTH_FIRST)
 
 
 def compact(texts: Spans) -> tuple[Microseconds, Mask]:
@@ -42,11 +56,17 @@ def in_range(times: Microseconds) -> Mask:
     return within
 
 
-def _parse(kernel: Callable[..., None], texts: Spans) -> tuple[Microseconds, Mask]:
+def _parse(kernel: Callable[..., None], texts: Spans, *more: object) -> tuple[Microseconds, Mask]:
     times = np.zeros(len(texts), np.int64)
     readable = np.zeros(len(texts), np.bool_)
-    kernel(texts.data, texts.starts, texts.ends, times, readable)
+    kernel(texts.data, texts.starts, texts.ends, times, readable, *more)
     return times, readable
+
+
+@njit(cache=True, nogil=True)
+def within_range(time):  # type: ignore[no-untyped-def]
+    """Whether a time lies in 1900 to 2199."""
+    return _EARLIEST <= time < _LATEST
 
 
 @njit(cache=True, nogil=True)
@@ -62,7 +82,7 @@ def _number(data, start, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _instant(year, month, day, hour, minute, second):  # type: ignore[no-untyped-def]
+def instant_of(year, month, day, hour, minute, second):  # type: ignore[no-untyped-def]
     """Seconds since 1970 of a civil time, or -2^62 if there is no such time."""
     none = -(np.int64(1) << 62)
     if year < 1900 or year > 2199 or month < 1 or month > 12 or day < 1:
@@ -85,7 +105,7 @@ def _instant(year, month, day, hour, minute, second):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def _offset(data, start, end):  # type: ignore[no-untyped-def]
+def offset_at(data, start, end):  # type: ignore[no-untyped-def]
     """Seconds east of UTC of `Z`, `+02`, `+0200` or `+02:00`; -1 if it is none of these."""
     length = end - start
     if length == 1 and (data[start] == 90 or data[start] == 122):
@@ -104,14 +124,12 @@ def _offset(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _iso(data, start, end):  # type: ignore[no-untyped-def]  # noqa: C901
-    """Microseconds of an ISO time and whether it is one."""
-    length = end - start
-    if length < 16 or data[start + 4] != 45 or data[start + 7] != 45 or data[start + 13] != 58:
+def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
+    """Microseconds of `07:17`, `07:17:12` or `07:17:12.5`, with an offset or without, and whether it is one."""
+    if end - at < 5 or data[at + 2] != 58:
         return np.int64(0), False
-    if data[start + 10] != 32 and data[start + 10] != 84 and data[start + 10] != 116:
-        return np.int64(0), False
-    at, second, fraction = start + 16, np.int64(0), np.int64(0)
+    hour, minute = _number(data, at, 2), _number(data, at + 3, 2)
+    at, second, fraction = at + 5, np.int64(0), np.int64(0)
     if at < end and data[at] == 58:
         if at + 3 > end:
             return np.int64(0), False
@@ -125,25 +143,76 @@ def _iso(data, start, end):  # type: ignore[no-untyped-def]  # noqa: C901
                 at += 1
             if at == first:
                 return np.int64(0), False
-    instant = _instant(
-        _number(data, start, 4),
-        _number(data, start + 5, 2),
-        _number(data, start + 8, 2),
-        _number(data, start + 11, 2),
-        _number(data, start + 14, 2),
-        second,
-    )
-    if instant < -(np.int64(1) << 61):
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return np.int64(0), False
+    seconds = (hour * 60 + minute) * 60 + second
     if at < end:
         if data[at] == 32:
             at += 1
-        east = _offset(data, at, end)
+        east = offset_at(data, at, end)
         if east == -1:
             return np.int64(0), False
-        instant -= east if east >= 0 else east + 1
-    time = instant * SECOND + fraction
-    return time, _EARLIEST <= time < _LATEST
+        seconds -= east if east >= 0 else east + 1
+    return seconds * SECOND + fraction, True
+
+
+@njit(cache=True, nogil=True)
+def digits_at(data, at, end, most):  # type: ignore[no-untyped-def]
+    """The number that begins here, of at most so many digits, and where it ends; itself where there is none."""
+    value = np.int64(0)
+    while at < end and most > 0 and 48 <= data[at] <= 57:
+        value = value * 10 + np.int64(data[at]) - 48
+        at, most = at + 1, most - 1
+    return value, at
+
+
+@njit(cache=True, nogil=True)
+def _date(data, start, end, order):  # type: ignore[no-untyped-def]
+    """Seconds at which a date begins and where its text ends, which is its start if it is none.
+
+    Dots mean day first. Slashes and dashes after a day or a month say nothing about which it is: `order` must.
+    """
+    first, at = digits_at(data, start, end, 4)
+    width = at - start
+    if at >= end or width not in (1, 2, 4):
+        return np.int64(0), start
+    separator = data[at]
+    second, after_second = digits_at(data, at + 1, end, 2)
+    if after_second >= end or data[after_second] != separator:
+        return np.int64(0), start
+    third, after = digits_at(data, after_second + 1, end, 2 if width == 4 else 4)
+    if width == 4:
+        if separator == 45 and (after_second - at != 3 or after - after_second != 3):
+            return np.int64(0), start  # ISO 8601 has two digits
+        year, month, day = first, second, third
+    else:
+        year, month, day = third, second, first
+        if after - after_second != 5:
+            return np.int64(0), start
+        if separator != 46:
+            if order == _MONTH_FIRST:
+                month, day = first, second
+            elif order != _DAY_FIRST:
+                return np.int64(0), start
+    if separator not in (45, 46, 47):
+        return np.int64(0), start
+    instant = instant_of(year, month, day, 0, 0, 0)
+    return instant, after if instant > -(np.int64(1) << 61) else start
+
+
+@njit(cache=True, nogil=True)
+def _dated(data, start, end, order):  # type: ignore[no-untyped-def]
+    """Microseconds of a date, a blank or T, and a time of day, and whether it is one."""
+    instant, at = _date(data, start, end, order)
+    if at == start:
+        return np.int64(0), False
+    if at + 1 < end and data[at] == 44 and data[at + 1] == 32:  # `01.03.2006, 07:17`
+        at += 1
+    if at >= end or (data[at] != 32 and data[at] != 84 and data[at] != 116):
+        return np.int64(0), False
+    clock, found = _clock(data, at + 1, end)
+    time = instant * SECOND + clock
+    return time, found and within_range(time)
 
 
 @njit(cache=True, nogil=True)
@@ -186,7 +255,7 @@ def _plain(data, start, end):  # type: ignore[no-untyped-def]
     hour, minute, second = _pair(data, start + 11), _pair(data, start + 14), _pair(data, start + 17)
     if century + year + month + day + hour + minute + second >= _NO_PAIR:
         return np.int64(0), False
-    instant = _instant(century * 100 + year, month, day, hour, minute, second)
+    instant = instant_of(century * 100 + year, month, day, hour, minute, second)
     return instant * SECOND, instant > -(np.int64(1) << 61)
 
 
@@ -199,11 +268,11 @@ def _pair(data, start):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _iso_or_epoch(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
+def _dated_or_epoch(data, starts, ends, times, readable, order):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         time, found = _plain(data, starts[row], ends[row])
         if not found:
-            time, found = _iso(data, starts[row], ends[row])
+            time, found = _dated(data, starts[row], ends[row], order)
         if not found:
             time, found = _epoch(data, starts[row], ends[row])
         times[row], readable[row] = time, found
@@ -223,7 +292,7 @@ def _compact(data, starts, ends, times, readable):  # type: ignore[no-untyped-de
             start += 4
         else:
             continue
-        instant = _instant(
+        instant = instant_of(
             year,
             _number(data, start, 2),
             _number(data, start + 2, 2),
@@ -241,7 +310,7 @@ def _time_of_day(data, starts, ends, times, readable):  # type: ignore[no-untype
         start = starts[row]
         if ends[row] - start != 8 or data[start + 2] != 58 or data[start + 5] != 58:
             continue
-        instant = _instant(
+        instant = instant_of(
             1970,
             1,
             1,

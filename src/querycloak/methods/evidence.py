@@ -17,6 +17,7 @@ from typing import Any
 from querycloak.errors import CheckFailed, InputError, QuerycloakError, ResourceError
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.parameters import path_of
 from querycloak.releases import loading
 from querycloak.releases.card import CARD
 from querycloak.releases.release import Release
@@ -91,7 +92,10 @@ def verify(
     signers: Path | None = None,
 ) -> Verified:
     """Check all that can be checked with what is given."""
-    place = Path(folder)
+    place = path_of("folder", folder, "name the folder of a release")
+    for name, file in (("ledger", ledger), ("signature", signature), ("signers", signers)):
+        if file is not None:
+            path_of(name, file)
     loading.load_card(place)  # refuses what is no release folder
     found = digest_of(place)
     checks = [("every file is as the card says", _files(place)), _guarantee(place)]

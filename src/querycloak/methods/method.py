@@ -19,7 +19,7 @@ from querycloak.methods.unprotected import with_bad_rows
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import one_of
+from querycloak.privacy.parameters import of_kind, one_of
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
@@ -222,11 +222,19 @@ class Method(ABC):
         population_size: int | None = None,
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw."""
+        from querycloak.logs.searchlog import check_log
         from querycloak.privacy.chance.randomness import Randomness
+        from querycloak.privacy.composing.composition import Composed
         from querycloak.releases.release import Release, describe_log
 
+        check_log(log)
+        drawing = Randomness() if randomness is None else randomness
+        if composition is not None:
+            of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
+        of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
         # Everything that is promised and billed is settled before the log is read.
         claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
+        warnings = tuple(map(str, self.warnings(population_size)))
         payment = self.payment(ledger, population)
         payment.check()
         log.check_format()
@@ -238,7 +246,6 @@ class Method(ABC):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
             paid = payment.pay(counted)
-        drawing = randomness or Randomness()
         with order.drawing():
             drawn = paid.counted.draw(drawing)
         if not isinstance(drawn, Drawn):
@@ -258,7 +265,7 @@ class Method(ABC):
             remarks=(*log.remarks(), *drawn.remarks),
             log={**log.describe(), **describe_log(log.source.choices)},
             composition={} if composition is None else composition.to_json(),
-            warnings=tuple(map(str, self.warnings(population_size))),
+            warnings=warnings,
             reach={table: reach[table] for table in drawn.tables if table in reach},
             population_size=population_size,
             options=self.options(),

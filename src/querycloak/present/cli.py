@@ -138,10 +138,8 @@ def release(
 
 def tune(
     method: Method,
+    log: options.Logs,
     *,
-    log: Annotated[
-        list[str] | None, typer.Option("--log", help="A public or synthetic log; more than once for several files.")
-    ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The log is public or made up: its figures may be seen.")
     ] = False,
@@ -151,8 +149,6 @@ def tune(
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Show how much comes out at each bound, on a public log."""
-    if not log:
-        refuse("log", "a public or synthetic log", None, "bounds are tried on it")
     from querycloak.experiments.bound_yields import tunable
     from querycloak.present.commands.tune_command import show_yields
 

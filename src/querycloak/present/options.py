@@ -37,6 +37,7 @@ KeepUrl = Annotated[Literal["full", "path", "host"], typer.Option(help="How much
 Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")]
 ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]
 MaxBad = Annotated[float | None, typer.Option(help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).")]  # noqa: E501  # fmt: skip
+TimeFormat = Annotated[str | None, typer.Option(help="Of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.")]  # noqa: E501  # fmt: skip
 Compression = Annotated[str | None, typer.Option(help="none, gzip, bz2 or zstd; told by the files if not given.")]
 FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Read what links in a folder lead to.")]
 SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, as they stand.")]
@@ -66,6 +67,7 @@ class Reading(OptionGroup):
     log_format: LogFormat = None
     columns: Columns = None
     encoding: Encoding = None
+    time_format: TimeFormat = None
     compression: Compression = None
     follow_links: FollowLinks = False
     since: Since = None
@@ -107,6 +109,7 @@ class Reading(OptionGroup):
             columns=mapping,
             encoding=self.encoding,
             choices=chosen,
+            time_format=self.time_format,
             compression=self.compression,
             follow_links=self.follow_links,
         )

@@ -1,14 +1,27 @@
 """Checks of single parameters; each error names the parameter, the rule, the value and the way out."""
 
 import math
+import os
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
 from querycloak.sentence import Parameter, Sentence
 
-__all__ = ["checked_bound", "natural", "number_above_zero", "one_of", "refusal", "refuse", "share", "whole"]
+__all__ = [
+    "checked_bound",
+    "natural",
+    "number_above_zero",
+    "of_kind",
+    "one_of",
+    "path_of",
+    "refusal",
+    "refuse",
+    "share",
+    "whole",
+]
 
 LARGEST_BOUND = 1_000_000
 
@@ -25,6 +38,27 @@ def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sente
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
     """Raise what a bad parameter gets."""
     raise refusal(name, rule, value, way_out)
+
+
+def of_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str, way_out: str | Sentence) -> None:
+    """Refuse a value of another kind; what it holds is not said, for it may be somebody's."""
+    if not isinstance(value, kind):
+        raise _of_another_kind(name, value, rule, way_out)
+
+
+def path_of(name: str, value: object, way_out: str | Sentence = "a path is a text or a pathlib.Path") -> Path:
+    """Return value as a path if it is one."""
+    if isinstance(value, str | os.PathLike):
+        return Path(value)
+    raise _of_another_kind(name, value, "a path", way_out)
+
+
+def _of_another_kind(name: str, value: object, rule: str, way_out: str | Sentence) -> ParameterError:
+    if value is None:
+        return refusal(name, rule, None, way_out)
+    parts = {"name": Parameter(name), "rule": rule, "got": type(value).__name__, "way_out": way_out}
+    said = Sentence("{name} must be {rule}, got a value of type {got}; {way_out}", **parts)
+    return ParameterError(said, parameter=name, rule=rule, value=type(value).__name__, way_out=way_out)
 
 
 def one_of(name: str, value: object, accepted: Iterable[str], way_out: str | Sentence = "choose one of these") -> None:

@@ -20,6 +20,7 @@ from typing import BinaryIO
 from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.locked_folder import make_locked, remove_stale
+from querycloak.privacy.parameters import path_of
 
 PREFIX = ".querycloak-unfinished-"
 RELEASE, NOTHING = "release", "nothing was written"
@@ -27,7 +28,7 @@ RELEASE, NOTHING = "release", "nothing was written"
 
 def check_target(folder: str | os.PathLike[str]) -> Path:
     """The folder to write, if nothing is there and it can be made; call it before anything is charged or drawn."""
-    target = Path(folder)
+    target = path_of("out", folder, "name the folder to write; it must not exist yet")
     parent = target.absolute().parent
     if os.path.lexists(target):
         raise ParameterError(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.privacy.books.payment import Accounting
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import path_of
 from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases import parquet, tsv
 from querycloak.releases.card import CARD, VERSION
@@ -48,7 +49,7 @@ class StoredTable:
 
 def load(folder: str | os.PathLike[str]) -> Release:
     """The release in a folder; its tables stay on the disk until somebody reads them."""
-    place = Path(folder)
+    place = path_of("folder", folder, "name the folder of a release")
     card = load_card(place)
     try:
         tables = {str(kind): str(entry["file"]) for kind, entry in card["tables"].items()}
@@ -61,7 +62,7 @@ def load(folder: str | os.PathLike[str]) -> Release:
 
 def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
     """The card of a release folder, of a version that we know."""
-    place = Path(folder)
+    place = path_of("folder", folder, "name the folder of a release")
     try:
         card = json.loads((place / CARD).read_bytes())
     except FileNotFoundError:

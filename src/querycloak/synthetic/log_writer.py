@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from querycloak.errors import ResourceError
 from querycloak.locked_folder import make_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
-from querycloak.privacy.parameters import refuse
+from querycloak.privacy.parameters import path_of, refuse
 from querycloak.synthetic.block import PEOPLE, Block, make_block
 from querycloak.synthetic.row_encoding import Encoding
 from querycloak.synthetic.world import world
@@ -56,7 +56,7 @@ def synthesize(
 
     The same users and seed give the same bytes, however many workers there are.
     """
-    target = Path(out)
+    target = path_of("out", out, "name the file to write; its ending says the format")
     encoding = Encoding.of(target)
     _check_numbers(users, seed, workers)
     folder = Path(f"{target}{TRUTH_ENDING}") if truth else None

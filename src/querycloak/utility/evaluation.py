@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
+from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.release import Release
 from querycloak.sentence import Action, Sentence
 from querycloak.utility.evaluation_rows import Row, table_of
@@ -67,6 +68,8 @@ def evaluate(
     on_step: OnStep | None = None,
 ) -> Evaluation:
     """Evaluate releases made from TRAIN by TEST, in the tasks named or given; in all tasks by default."""
+    if tasks is not None:
+        of_kind("task", tasks, Sequence, "names of tasks", "leave it out for all")
     chosen = tasks_named() if tasks is None else [_task(each) for each in tasks]
     released = [_released(name, given) for name, given in _named(releases)]
     with ExitStack() as stack:
@@ -77,13 +80,16 @@ def evaluate(
 
 
 def _task(given: str | Task) -> Task:
+    if not hasattr(given, "measures"):
+        of_kind("task", given, str, "the name of a task", "leave it out for all")
     return tasks_named([given])[0] if isinstance(given, str) else given
 
 
 def _named(releases: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str | None, Given]]:
+    of_kind("release", releases, (Mapping, Sequence, os.PathLike, Release), "folders of releases", "name at least one")
     if isinstance(releases, Mapping):
         return [(str(name), given) for name, given in releases.items()]
-    return [(None, given) for given in ([releases] if isinstance(releases, (str, os.PathLike)) else releases)]
+    return [(None, given) for given in ([releases] if isinstance(releases, (str, os.PathLike, Release)) else releases)]
 
 
 def _released(name: str | None, given: Given) -> Released:
@@ -91,7 +97,7 @@ def _released(name: str | None, given: Given) -> Released:
         return given
     if isinstance(given, Release):
         return Released(name or given.method, given)
-    return Released.from_folder(Path(given), name)
+    return Released.from_folder(path_of("release", given, "name the folder of a release"), name)
 
 
 def _under_one_name_each(released: Sequence[Released]) -> list[Released]:

@@ -173,16 +173,36 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
 
 def test_a_required_column_that_is_not_there_is_told_with_the_way_out() -> None:
     with pytest.raises(MissingColumn) as refusal:
-        resolve(None, ["who", "when", "what"], "LOG")
+        resolve(None, ["who", "when", "what"], "LOG", schema=True)
     assert str(refusal.value) == f'LOG has no column user: say which it is with columns={{"user": ...}}; {HEADER}'
 
 
-@pytest.mark.parametrize("names", [["4417", "2006-03-01", "new york"], ["anna", "anna"], []])
+@pytest.mark.parametrize(
+    "names", [["4417", "2006-03-01", "new york"], ["anna", "anna"], ["jane.doe", "Mar-01-2006", "chlamydia"], []]
+)
 @pytest.mark.parametrize("mapping", [None, USUAL])
 def test_a_first_line_that_is_no_header_is_somebodys_data_and_never_shown(
     names: list[str], mapping: dict[str, str] | None
 ) -> None:
     with pytest.raises(MissingColumn) as refusal:
         resolve(mapping, names, "LOG")
-    assert str(refusal.value).endswith("; its first line is no header")
+    assert str(refusal.value).endswith(
+        "; its first line has none of the names given, and is not shown: it may be somebody's row"
+    )
     assert not any(name in str(refusal.value) for name in names)
+
+
+def test_a_header_is_certain_where_a_name_that_the_owner_typed_stands_in_it() -> None:
+    typed = {"user": "Mail", "time": "Datum", "query": "Suchbegriff"}
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(typed, ["Mail", "Such Begriff", "Datum"], "LOG")
+    assert str(refusal.value) == "LOG has no column 'Suchbegriff'; existing columns: Mail, Such Begriff, Datum"
+
+
+@pytest.mark.parametrize(
+    "field", ["jane@mail.example", "Mar-01-2006", "10:15", "http://a.example", "5551234", "", "x" * 65]
+)
+def test_fields_as_rows_have_them_are_not_shown_even_beside_a_name_that_was_typed(field: str) -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(USUAL, ["who", field, "chlamydia"], "LOG")
+    assert str(refusal.value) == "LOG has no column 'when'; of these its first line has 'who'"

@@ -2,6 +2,7 @@
 
 Meant, beyond strict ISO 8601: a blank for the T, small t and z, a comma before the fraction, no seconds, one
 blank before the offset, an offset without colon or minutes. Digits beyond microseconds are cut, not rounded.
+Dates may also be `2006/3/1`, `2006.03.01`, and with dots day first: `1.3.2006`; a comma may stand before a blank.
 """
 
 from __future__ import annotations
@@ -14,12 +15,21 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.times import TimeParser, compact, in_range, iso_or_epoch, time_of_day
+from querycloak.errors import ParameterError
+from querycloak.logs.time_formats import time_parser
+from querycloak.logs.times import TimeParser, compact, day_first, in_range, iso_or_epoch, month_first, time_of_day
 from tests.unit.words.columns import spans_of
 
 EPOCH = datetime(1970, 1, 1)
 EARLIEST, LATEST = datetime(1900, 1, 1), datetime(2200, 1, 1)
-ISO = re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ Tt](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?: ?([Zz]|[+-]\d\d(?::?\d\d)?))?")
+CLOCK = rb"(?:,? |[Tt])(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?: ?([Zz]|[+-]\d\d(?::?\d\d)?))?"
+ISO = re.compile(rb"(\d{4})-(\d\d)-(\d\d)" + CLOCK)
+DATES: dict[bytes, tuple[int, ...]] = {
+    rb"(\d{4})-(\d\d)-(\d\d)": (0, 1, 2),
+    rb"(\d{4})/(\d\d?)/(\d\d?)": (0, 1, 2),
+    rb"(\d{4})\.(\d\d?)\.(\d\d?)": (0, 1, 2),
+    rb"(\d\d?)\.(\d\d?)\.(\d{4})": (2, 1, 0),
+}
 EPOCHS = re.compile(rb"(\d{10})(?:\.(\d+))?|(\d{13})|(\d{16})")
 MOMENTS = st.datetimes(EARLIEST, LATEST - timedelta(microseconds=1))
 OFFSETS = st.integers(-18 * 60 - 59, 18 * 60 + 59).filter(lambda minutes: abs(minutes) < 19 * 60)
@@ -44,11 +54,25 @@ def slow_iso_or_epoch(text: bytes) -> int | None:
             else (milliseconds + b"000" if milliseconds else microseconds)
         )
         return int(digits) if int(digits) < since_epoch(LATEST) else None
-    if not (found := ISO.fullmatch(text)):
+    if not (pieces := dated(text, DATES)):
         return None
-    *civil, second, fraction, offset = found.groups(b"")
+    (year, month, day), (hour, minute, second, fraction, offset) = pieces
+    return slow_time(year, month, day, int(hour), int(minute), second, fraction, offset)
+
+
+def dated(text: bytes, dates: dict[bytes, tuple[int, ...]]) -> tuple[list[int], list[bytes]] | None:
+    """Year, month and day of a text, and the pieces of its clock."""
+    for date, order in dates.items():
+        if found := re.fullmatch(date + CLOCK, text):
+            parts = found.groups(b"")
+            return [int(parts[place]) for place in order], list(parts[3:])
+    return None
+
+
+def slow_time(
+    year: int, month: int, day: int, hour: int, minute: int, second: bytes, fraction: bytes, offset: bytes
+) -> int | None:
     try:
-        year, month, day, hour, minute = map(int, civil)
         moment = datetime(year, month, day, hour, minute, int(second or 0), int(fraction[:6].ljust(6, b"0")))
         if offset not in (b"", b"Z", b"z"):
             hours, minutes = int(offset[1:3]), int(offset[-2:]) if len(offset) > 3 else 0
@@ -62,8 +86,8 @@ def slow_iso_or_epoch(text: bytes) -> int | None:
 
 def civil_year_is_read(text: bytes) -> bool:
     """Whether the year as written lies in the range, where an offset could carry the time into it."""
-    found = ISO.fullmatch(text)
-    return found is None or 1900 <= int(found[1]) <= 2199
+    found = dated(text, DATES)
+    return found is None or 1900 <= found[0][0] <= 2199
 
 
 @given(
@@ -117,6 +141,13 @@ def test_times_with_an_offset_are_read_in_utc(moment: datetime, east: int, blank
         (b"1141197432250", datetime(2006, 3, 1, 7, 17, 12, 250_000)),
         (b"1141197432250001", datetime(2006, 3, 1, 7, 17, 12, 250_001)),
         (b"0000000000", datetime(1970, 1, 1)),
+        (b"01.03.2024 00:04:13", datetime(2024, 3, 1, 0, 4, 13)),
+        (b"1.3.2024 00:04", datetime(2024, 3, 1, 0, 4)),
+        (b"31.12.2024, 23:59", datetime(2024, 12, 31, 23, 59)),
+        (b"12.11.2024T23:59:01.5+01:00", datetime(2024, 11, 12, 22, 59, 1, 500_000)),
+        (b"2024/03/01 00:04:13", datetime(2024, 3, 1, 0, 4, 13)),
+        (b"2024/3/1 00:04", datetime(2024, 3, 1, 0, 4)),
+        (b"2024.03.01 00:04", datetime(2024, 3, 1, 0, 4)),
         (b"7258118399", datetime(2199, 12, 31, 23, 59, 59)),
     ],
 )
@@ -139,7 +170,7 @@ def test_epoch_seconds_milliseconds_and_microseconds_agree(moment: datetime, bey
     [
         b"", b" ", b"2006", b"2006-03-01", b"2006-03-01 07", b"2006-03-01 07:1", b"2006-03-01 07:17:1",
         b"2006-03-01 07:17:", b"2006-03-01 07:17:12.", b"2006-03-01 07:17:12 ", b"2006-03-01  07:17:12",
-        b"2006/03/01 07:17:12", b"01-03-2006 07:17:12", b"2006-03-01_07:17:12", b"2006-3-1 07:17:12",
+        b"01/03/2006 07:17:12", b"01-03-2006 07:17:12", b"2006-03-01_07:17:12", b"2006-3-1 07:17:12",
         b"2006-02-29 00:00:00", b"2006-02-30 00:00:00", b"1900-02-29 00:00:00", b"2100-02-29 00:00:00",
         b"2006-04-31 00:00:00", b"2006-13-01 00:00:00", b"2006-00-01 00:00:00", b"2006-01-00 00:00:00",
         b"2006-01-01 24:00:00", b"2006-01-01 23:60:00", b"2006-12-31 23:59:60", b"-006-01-01 00:00:00",
@@ -255,3 +286,73 @@ def test_each_text_is_read_by_itself(parser: TimeParser) -> None:
     alone = [read(parser, text) for text in texts]
     assert [int(time) if good else None for time, good in zip(times, readable, strict=True)] == alone
     assert any(time is not None for time in alone)
+
+
+@given(
+    st.from_regex(
+        rb"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{2,4})(,? |T)\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?",
+        fullmatch=True,
+    )
+)
+@settings(deadline=None, max_examples=500)
+def test_dates_are_read_row_by_row_and_slashes_never_guessed(text: bytes) -> None:
+    assume(civil_year_is_read(text))
+    assert read(iso_or_epoch, text) == slow_iso_or_epoch(text)
+
+
+@given(MOMENTS, st.sampled_from("/-"))
+@example(datetime(2024, 3, 1), "/")
+@example(datetime(2024, 12, 13), "/")  # no 13th month: still not guessed
+@settings(deadline=None)
+def test_slashes_mean_what_the_owner_says_and_nothing_otherwise(moment: datetime, between: str) -> None:
+    exact = moment.replace(second=0, microsecond=0)
+    first = f"{moment.day}{between}{moment.month:02}{between}{moment.year} {moment:%H:%M}".encode()
+    second = f"{moment.month}{between}{moment.day:02}{between}{moment.year} {moment:%H:%M}".encode()
+    assert read(iso_or_epoch, first) is read(iso_or_epoch, second) is None
+    assert read(day_first, first) == read(month_first, second) == since_epoch(exact)
+    dotted = f"{moment.day}.{moment.month}.{moment.year} {moment:%H:%M}".encode()
+    assert read(day_first, dotted) == read(month_first, dotted) == read(iso_or_epoch, dotted) == since_epoch(exact)
+
+
+PATTERNS = [
+    "%d/%b/%Y:%H:%M:%S %z", "%m/%d/%Y %I:%M:%S %p", "%d.%m.%y %H:%M", "%Y%m%dT%H%M%S.%f", "%B %d, %Y %H:%M",
+    "%H:%M %% %d-%m-%Y",
+]  # fmt: skip
+
+
+@given(MOMENTS, st.sampled_from(PATTERNS), st.sampled_from([0, -330, 60]))
+@settings(deadline=None, max_examples=300)
+def test_a_pattern_reads_what_strftime_writes_by_it(moment: datetime, pattern: str, east: int) -> None:
+    assume("%y" not in pattern or 1969 <= moment.year <= 2068)
+    zoned = moment.replace(tzinfo=timezone(timedelta(minutes=east)))
+    text = zoned.strftime(pattern)
+    exact = datetime.strptime(text, pattern)
+    if exact.tzinfo is not None:
+        exact = exact.astimezone(UTC).replace(tzinfo=None)
+        assume(EARLIEST <= exact < LATEST)
+    assert read(time_parser(pattern), text.encode()) == since_epoch(exact)
+
+
+@given(st.sampled_from(PATTERNS), st.binary(max_size=24) | st.from_regex(r"[0-9/:. APMZ+-]{8,24}").map(str.encode))
+@settings(deadline=None, max_examples=500)
+def test_what_a_pattern_reads_strptime_reads_too(pattern: str, text: bytes) -> None:
+    if read(time_parser(pattern), text) is not None:
+        assert datetime.strptime(text.decode(), pattern)
+
+
+@pytest.mark.parametrize(
+    "text", [b"30.02.2024 10:00", b"1/3/24 10:00", b"01.03.24 10:00", b"01.03.2024", b"1.3/2024 10:00"]
+)
+def test_other_dates_are_unreadable(text: bytes) -> None:
+    assert read(iso_or_epoch, text) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", ["dd/mm/yyyy", "%d/%m/%Y", "%d/%m/%Y %I:%M", "%d/%d/%Y %H", "%Q%Y%m%d%H", "", "%d/%m/%Y %H:%M %"]
+)
+def test_a_pattern_without_a_date_and_an_hour_is_refused_with_what_may_stand_in_one(pattern: str) -> None:
+    if pattern.endswith("%"):
+        assert read(time_parser(pattern), b"01/03/2024 10:00 %") is not None  # a sign like any other
+        return
+    with pytest.raises(ParameterError, match=r"time_format must be a pattern of year, month, day and hour.*day-first"):
+        time_parser(pattern)

@@ -36,6 +36,8 @@ from querycloak.logs.formats.signs import (
     share_of,
 )
 from querycloak.logs.formats.ubi import UbiReader, is_ubi
+from querycloak.logs.time_formats import time_parser
+from querycloak.logs.times import TimeParser
 from querycloak.privacy.parameters import one_of
 from querycloak.sentence import Parameter, Sentence
 
@@ -94,8 +96,10 @@ def choose_reader(
     log_format: str | None = None,
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
+    time_format: str | None = None,
 ) -> tuple[Recognised, Reader]:
     """The log's format and a reader for it; all files must agree."""
+    times = time_parser(time_format)
     if log_format is not None:
         one_of("log_format", log_format, FORMATS, "leave it out if the log tells it by itself")
     if columns is not None:
@@ -115,20 +119,35 @@ def choose_reader(
     if kind == "table":
         kind, doubt = _table_kind(heads)
         doubts += [doubt] if doubt else []
+    if time_format is not None and names[0] not in TABLES:
+        raise ParameterError(
+            Sentence("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
+        )
     recognised = Recognised(names[0], named, doubts[0] if doubts else None)
     used = UTF8_OR_GB18030 if kind == "sogou" and encoding is None else heads[0].encoding
-    return recognised, _reader(kind, files, heads, columns, used, named=named)
+    if kind in TABLES:
+        return recognised, _table_reader(kind, files, heads, columns, used, times, named=named)
+    return recognised, _reader(kind, heads, used)
 
 
-def _reader(
-    kind: str, files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, *, named: bool
+def _table_reader(
+    kind: str,
+    files: list[LogFile],
+    heads: list[Head],
+    columns: Mapping[str, str] | None,
+    encoding: str,
+    times: TimeParser,
+    *,
+    named: bool,
 ) -> Reader:
     if kind == "parquet":
-        return _parquet_reader(files, columns)
+        return _parquet_reader(files, columns, times)
     if kind == "jsonl":
-        return _json_reader(files, heads, columns, encoding)
-    if kind == "csv":
-        return _csv_reader(heads, columns, encoding, named=named)
+        return _json_reader(files, heads, columns, encoding, times)
+    return _csv_reader(heads, columns, encoding, times, named=named)
+
+
+def _reader(kind: str, heads: list[Head], encoding: str) -> Reader:
     if kind == "ubi":
         return UbiReader(encoding)
     if kind == "aol":
@@ -228,18 +247,20 @@ def _text_kind(braces: float) -> str:
     return "jsonl" if braces >= FITTING_SHARE else "csv"
 
 
-def _parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None) -> Reader:
+def _parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser) -> Reader:
     names = [table.open_parquet(file).schema_arrow.names for file in files]
-    return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]))
+    return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]), times)
 
 
-def _json_reader(files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str) -> Reader:
+def _json_reader(
+    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser
+) -> Reader:
     found = table.JsonColumns(columns)
     label = heads[0].label if len(heads) == 1 else "the log's files"
     first = (parse_object(line) for head in heads for line in head.lines)
     # All first lines may be those of one user, who must not decide whether a log can be read: then one looks further.
     found.require_in(itertools.chain(first, _objects_of(files, encoding)), label)
-    return table.JsonLinesReader(found, encoding)
+    return table.JsonLinesReader(found, encoding, times)
 
 
 def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
@@ -248,7 +269,9 @@ def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | No
             yield from objects_of(block.records(), encoding)[0]
 
 
-def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: str, *, named: bool) -> Reader:
+def _csv_reader(
+    heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser, *, named: bool
+) -> Reader:
     head = heads[0]
     separator = separator_of(head)
     names = fields_of(head.lines[0], separator, head.encoding)
@@ -261,6 +284,7 @@ def _csv_reader(heads: list[Head], columns: Mapping[str, str] | None, encoding: 
         field_counts=(len(names),),
         separator=separator,
         quotes=separator != b"\t",
+        times=times,
     )
     # What was taken for a header may be a row that somebody wrote in front of a log without one.
     return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named)

@@ -24,6 +24,7 @@ SEPARATORS = (b"\t", b",", b";", b"|")
 AOL_HEADER = b"anonid\tquery\tquerytime\titemrank\tclickurl"
 FITTING_SHARE = 0.8
 _NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
+_NO_NAME = re.compile(r"\d{3}|\d[.:/\-]\d|@|://|\bwww\.")
 _TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
 # For Python's expressions and for Arrow's alike.
 _LINES = {
@@ -59,6 +60,11 @@ class Head:
 def looks_like_names(names: Sequence[str]) -> bool:
     """Whether these can be column names; if not they may be somebody's data."""
     return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+def could_be_names(names: Sequence[str]) -> bool:
+    """Whether none of these is a number, a time, an address or a long text, as fields of a row are."""
+    return len(set(names)) == len(names) and all(0 < len(name) <= 64 and not _NO_NAME.search(name) for name in names)
 
 
 def separator_of(head: Head) -> bytes:

@@ -28,12 +28,12 @@ from querycloak.logs.formats.json_lines import (
     spans_of,
 )
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
-from querycloak.logs.formats.signs import looks_like_names, mark_other_formats, mark_other_objects
+from querycloak.logs.formats.signs import could_be_names, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi import is_ubi
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
-from querycloak.logs.times import in_range, iso_or_epoch
+from querycloak.logs.times import TimeParser, in_range, iso_or_epoch
 from querycloak.logs.urls import shortened
-from querycloak.privacy.parameters import refuse
+from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Action, Sentence
 from querycloak.words.spans import Mask, Spans
 
@@ -55,6 +55,15 @@ def parse_mapping(text: str) -> dict[str, str]:
 
 def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
     """The mapping, if it names our columns and all that a log needs."""
+    of_kind(
+        "columns",
+        mapping,
+        Mapping,
+        "a mapping from our columns to the table's",
+        Sentence("such as {usual}", usual=mapping_of(*REQUIRED)),
+    )
+    for theirs in mapping.values():
+        of_kind("columns", theirs, str, "names of columns", "a name is a text")
     unknown = [name for name in mapping if name not in COLUMNS]
     if unknown:
         known = ", ".join(COLUMNS)
@@ -74,12 +83,17 @@ def mapping_of(*ours: str) -> Action:
     return Action(f"columns={{{python}}}", ("--columns", ",".join(f"{name}=..." for name in ours)))
 
 
-def resolve(mapping: Mapping[str, str] | None, names: Sequence[str], label: str) -> dict[str, str]:
-    """The mapping, checked against the names that are there; without one, our own names are looked for."""
+def resolve(
+    mapping: Mapping[str, str] | None, names: Sequence[str], label: str, *, schema: bool = False
+) -> dict[str, str]:
+    """The mapping, checked against the names that are there; without one, our own names are looked for.
+
+    Names of a `schema` are names; those of a first line may be somebody's row.
+    """
     if mapping is None:
         by_lower = {name.lower(): name for name in names} | {name: name for name in names}
         mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
-    shown = f"existing columns: {', '.join(names)}" if looks_like_names(names) else "its first line is no header"
+    shown = _existing(mapping, names, schema=schema)
     for ours in REQUIRED:
         if ours not in mapping:
             raise MissingColumn(
@@ -97,6 +111,16 @@ def resolve(mapping: Mapping[str, str] | None, names: Sequence[str], label: str)
     return dict(mapping)
 
 
+def _existing(mapping: Mapping[str, str], names: Sequence[str], *, schema: bool) -> str:
+    """What may be said about a table's columns: they are named only where they are certain to be names."""
+    typed = [theirs for theirs in mapping.values() if theirs in names]
+    if schema or (typed and could_be_names(names)):
+        return f"existing columns: {', '.join(names)}"
+    if typed:
+        return f"of these its first line has {', '.join(map(repr, typed))}"
+    return "its first line has none of the names given, and is not shown: it may be somebody's row"
+
+
 def resolve_each(
     mapping: Mapping[str, str] | None, names_of_files: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> list[dict[str, str]]:
@@ -105,15 +129,15 @@ def resolve_each(
     A file may lack rank and url, which are empty there; a column named in the mapping must be somewhere.
     """
     if mapping is None:
-        return [resolve(None, names, label) for names, label in zip(names_of_files, labels, strict=True)]
+        return [resolve(None, names, label, schema=True) for names, label in zip(names_of_files, labels, strict=True)]
     somewhere = {name for names in names_of_files for name in names}
     for ours, theirs in mapping.items():
         if ours not in REQUIRED and theirs not in somewhere:
-            resolve(mapping, names_of_files[0], labels[0])
+            resolve(mapping, names_of_files[0], labels[0], schema=True)
     resolved = []
     for names, label in zip(names_of_files, labels, strict=True):
         there = {ours: theirs for ours, theirs in mapping.items() if ours in REQUIRED or theirs in names}
-        resolved.append(resolve(there, names, label))
+        resolved.append(resolve(there, names, label, schema=True))
     return resolved
 
 
@@ -206,8 +230,8 @@ class JsonLinesReader:
     schema = MARKED_ROWS
     divisible = True
 
-    def __init__(self, columns: JsonColumns, encoding: str = "utf-8") -> None:
-        self._columns, self._encoding = columns, encoding
+    def __init__(self, columns: JsonColumns, encoding: str = "utf-8", times: TimeParser = iso_or_epoch) -> None:
+        self._columns, self._encoding, self._read_times = columns, encoding, times
 
     @property
     def holds_clicks(self) -> bool:
@@ -226,7 +250,7 @@ class JsonLinesReader:
         texts = {name: spans_of([as_text(value) for value in column]) for name, column in values.items()}
         columns = RawColumns(
             user=texts["user"],
-            time=iso_or_epoch(texts["time"].trimmed()),
+            time=self._read_times(texts["time"].trimmed()),
             query=texts["query"],
             rank=texts["rank"],
             url=texts["url"],
@@ -258,8 +282,8 @@ class ParquetReader:
     schema = MARKED_ROWS
     divisible = False
 
-    def __init__(self, mappings: Sequence[Mapping[str, str]]) -> None:
-        self._mappings = [dict(mapping) for mapping in mappings]
+    def __init__(self, mappings: Sequence[Mapping[str, str]], times: TimeParser = iso_or_epoch) -> None:
+        self._mappings, self._read_times = [dict(mapping) for mapping in mappings], times
 
     @property
     def holds_clicks(self) -> bool:
@@ -307,7 +331,7 @@ class ParquetReader:
     def _times(self, block: ParquetBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]:
         column = block.columns.column(self._mappings[block.file]["time"])
         if not pa.types.is_timestamp(column.type) and not pa.types.is_date(column.type):
-            return iso_or_epoch(self._texts(block, "time")[0].trimmed())
+            return self._read_times(self._texts(block, "time")[0].trimmed())
         moments = pc.cast(
             pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64()
         )

@@ -12,7 +12,7 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import number_above_zero, refuse, whole
+from querycloak.privacy.parameters import number_above_zero, of_kind, refuse, whole
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -187,8 +187,11 @@ class Affinity(Method):
 
     def explain(self, log: SearchLog, query: str) -> Explained:
         """What protects a query: private output."""
+        from querycloak.logs.searchlog import check_log
         from querycloak.methods.affinity.neighbourhood import explain
 
+        check_log(log)
+        of_kind("query", query, str, "the text of a query", "as it was asked")
         return explain(self, log, query)
 
 

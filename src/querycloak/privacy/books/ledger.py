@@ -17,7 +17,7 @@ from querycloak.privacy.books import journal
 from querycloak.privacy.books.accounts import Account, Charge
 from querycloak.privacy.books.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import number_above_zero, refuse, share
+from querycloak.privacy.parameters import number_above_zero, path_of, refuse, share
 from querycloak.sentence import Action, Sentence
 
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
@@ -58,7 +58,7 @@ class Ledger:
     """The file that all runs share; every method opens it, does one thing and closes it."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, wait_seconds: float = 30.0) -> None:
-        self.path = Path(path) if path is not None else default_path()
+        self.path = path_of("ledger", path) if path is not None else default_path()
         self._named = path is not None
         wait = number_above_zero("wait_seconds", wait_seconds, "say how long to wait for other runs")
         self._file = SqliteFile(self.path, KIND, wait_seconds=wait)

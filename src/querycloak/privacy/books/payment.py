@@ -14,7 +14,7 @@ from querycloak.errors import OrderError, ParameterError, QuerycloakError
 from querycloak.privacy import order
 from querycloak.privacy.books.ledger import Account, Ledger
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import natural
+from querycloak.privacy.parameters import natural, of_kind
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -218,6 +218,8 @@ def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Pay
         raise ParameterError(
             Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
         )
+    of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
+    of_kind("population", population, str, "a name", "say who is behind the log")
     if bill.campaign is None:
         return ChargePayment(ledger, population, bill)
     return CampaignPayment(ledger, population, bill, bill.campaign)
