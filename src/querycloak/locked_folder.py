@@ -1,17 +1,34 @@
-"""Folders that are locked as long as their process lives, however it ends; what the dead left behind is removed."""
+"""Folders that are locked as long as their process lives, however it ends; what the dead left behind is removed.
+
+Whoever is killed leaves its folder where it was writing, which may be anywhere. So the parents of such folders are
+noted in one place, and the next command of any kind (`clean_up`) looks there.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+PRIVATE = ".querycloak-private-"
+"""Folders for what spills, below the temporary folder."""
+UNFINISHED = ".querycloak-unfinished-"
+"""Folders for what grows, beside the place where it will be."""
+_NOTES = ".querycloak-places-"
+
+
+def temporary_folder() -> Path:
+    """The system's folder for temporary files, or $QUERYCLOAK_TMP."""
+    return Path(os.environ.get("QUERYCLOAK_TMP") or tempfile.gettempdir())
+
 
 def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new 0700 folder and the lock that says its process lives."""
+    _note(parent, prefix)
     # Between its making and its locking another process may take it for stale and remove it: then once more.
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -23,6 +40,7 @@ def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
+            _note(parent, prefix)  # whoever cleaned up meanwhile saw no folder yet, and took the note away
             return path, lock
         os.close(lock)
 
@@ -43,3 +61,54 @@ def remove_stale(parent: Path, prefix: str) -> None:
             pass  # its process lives
         finally:
             os.close(lock)
+
+
+def clean_up() -> None:
+    """Remove what killed processes of this user left behind, wherever they wrote."""
+    remove_stale(temporary_folder(), PRIVATE)
+    for note in _notes():
+        with suppress(OSError, ValueError):
+            prefix, place = os.fsdecode(note.read_bytes()).split("\n", 1)
+            if prefix not in (PRIVATE, UNFINISHED):
+                continue
+            remove_stale(Path(place), prefix)
+            if not any(Path(place).glob(f"{prefix}*")):
+                note.unlink()
+
+
+def _note(parent: Path, prefix: str) -> None:
+    """Note where a folder is made; only this user can read that. Best effort: without notes writers still clean up."""
+    place = parent.absolute()
+    if prefix == PRIVATE and place == temporary_folder().absolute():
+        return  # looked at anyway
+    folder = _notes_folder()
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if _is_own(folder):
+            said = os.fsencode(f"{prefix}\n{place}")
+            note = folder / hashlib.sha256(said).hexdigest()[:32]
+            if not note.exists():
+                opened = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                try:
+                    os.write(opened, said)
+                finally:
+                    os.close(opened)
+
+
+def _notes() -> list[Path]:
+    folder = _notes_folder()
+    with suppress(OSError):
+        return list(folder.iterdir()) if _is_own(folder) else []
+    return []
+
+
+def _notes_folder() -> Path:
+    return temporary_folder() / f"{_NOTES}{os.getuid()}"
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether nobody else can have put something there."""
+    with suppress(OSError):
+        status = folder.lstat()
+        return status.st_uid == os.getuid() and status.st_mode & 0o170077 == 0o040000
+    return False

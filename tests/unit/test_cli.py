@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import EngineError
+from querycloak.interruption import interrupt
 from tests.commands import PATIENCE, in_process, querycloak
 from tests.logs import ROWS, WRITERS, aol, write
 
@@ -211,7 +212,7 @@ def test_an_interrupt_that_a_library_made_an_error_of_its_own(capsys: pytest.Cap
 
     def broken() -> None:
         with pytest.raises(KeyboardInterrupt):
-            running._interrupt(signal.SIGINT, None)
+            interrupt(signal.SIGINT, None)
         raise EngineError("the engine failed while staging a table (RuntimeError)")
 
     assert running.run(broken) == 130

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -99,7 +99,9 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
 
 def engine_of(engine: Engine | str) -> Engine:
     """The engine of this name, or the one given."""
-    return connect(engine) if isinstance(engine, str) or not hasattr(engine, "code_counts") else engine
+    if not isinstance(engine, str) and hasattr(engine, "code_counts"):
+        return engine
+    return connect(cast(str, engine))
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from querycloak.errors import ResourceError
-from querycloak.locked_folder import make_locked, remove_stale
-
-_PREFIX = ".querycloak-private-"
+from querycloak.interruption import uninterrupted
+from querycloak.locked_folder import PRIVATE, clean_up, make_locked, temporary_folder
 
 
 class PrivateFolder:
@@ -24,11 +21,11 @@ class PrivateFolder:
     """
 
     def __init__(self) -> None:
-        parent = Path(os.environ.get("QUERYCLOAK_TMP") or tempfile.gettempdir())
-        remove_stale(parent, _PREFIX)
+        parent = temporary_folder()
+        clean_up()
         problem = ""
         try:
-            self.path, self._lock = make_locked(parent, _PREFIX)
+            self.path, self._lock = make_locked(parent, PRIVATE)
         except OSError as error:
             problem = os.strerror(error.errno or 0).lower()
         if problem:
@@ -37,6 +34,12 @@ class PrivateFolder:
             )
         self._process = os.getpid()
         atexit.register(self.remove)
+
+    def __enter__(self) -> PrivateFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
@@ -51,7 +54,8 @@ class PrivateFolder:
         """Remove the folder and all in it; a forked child leaves it to its parent."""
         if os.getpid() != self._process or self._lock < 0:
             return
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
-        self._lock = -1
+        with uninterrupted():
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
         atexit.unregister(self.remove)

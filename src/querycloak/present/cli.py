@@ -15,6 +15,7 @@ from querycloak.present import method_options, options
 from querycloak.present.error_line import as_typed
 from querycloak.present.running import run_and_exit, say_all
 from querycloak.privacy.parameters import refuse
+from querycloak.private_file import check_new
 
 app = typer.Typer(
     name="querycloak",
@@ -57,7 +58,9 @@ def inspect_log(
     """Profile a log: rows, users, searches, clicks (private output)."""
     from querycloak.present.commands.inspect_command import show_profile
 
-    with reading.open(log, quiet=quiet or as_json) as opened:
+    if set_aside is not None:
+        check_new(set_aside, "the file for rows set aside")
+    with reading.open(log, quiet=quiet or as_json, out=set_aside) as opened:
         if set_aside is not None:
             opened.write_set_aside(set_aside)
         show_profile(opened, gap_minutes, as_json=as_json)
@@ -128,7 +131,7 @@ def release(
         return
     folder = releasing.check_first(method, out, book, charging.population)
     look = releasing.last_look(never_release)
-    with reading.open(log, quiet=quiet or as_json) as opened:
+    with reading.open(log, quiet=quiet or as_json, out=folder) as opened:
         made = releasing.make_and_save(
             method, opened, folder, table_format, look, book, charging.population, together, population_size
         )
@@ -306,7 +309,7 @@ def split(
     from querycloak.utility.split_folder import write_split
 
     how, target = Split(by=by, test=test, seed=seed, folds=folds), check_target(out)
-    with reading.open(log, quiet=quiet or as_json) as opened:
+    with reading.open(log, quiet=quiet or as_json, out=target) as opened:
         written = write_split(opened, target, how)
     if as_json or not quiet:
         show_split(written, as_json=as_json)

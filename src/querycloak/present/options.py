@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -115,11 +115,12 @@ class Reading(OptionGroup):
         )
 
     @contextlib.contextmanager
-    def open(self, logs: list[str], *, quiet: bool) -> Iterator[SearchLog]:
-        """The log, with a progress bar while it is read."""
+    def open(self, logs: list[str], *, quiet: bool, out: Path | None = None) -> Iterator[SearchLog]:
+        """The log, with a progress bar while it is read; `out` is what will be written."""
         from querycloak.engines import connect
         from querycloak.present.terminal import reading_progress
 
+        check_apart(out, logs)
         prepared = self.prepared(logs)
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
             running = connect(self.engine, threads=self.threads, memory=self.memory)
@@ -189,6 +190,17 @@ class Charging(OptionGroup):
         from querycloak.privacy.books.ledger import Ledger
 
         return Ledger(self.ledger)
+
+
+def check_apart(out: Path | None, logs: Iterable[str]) -> None:
+    """Refuse to write into a folder that is read as a log: what is written there would be a part of it."""
+    if out is None:
+        return
+    folders = [Path(log).resolve() for log in logs if "://" not in log and Path(log).is_dir()]
+    if any(out.resolve().is_relative_to(folder) for folder in folders):
+        raise ParameterError(
+            f"{str(out)!r} lies in the folder of a log, and would be read as a part of it; name another"
+        )
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

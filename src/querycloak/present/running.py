@@ -12,25 +12,34 @@ import sys
 from collections.abc import Callable, Iterable
 
 from querycloak.errors import QuerycloakError
+from querycloak.interruption import ENDING, interrupt, received
+from querycloak.locked_folder import clean_up
 
 INTERRUPTED = 130
-_signals: list[int] = []
 
 
 def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive Ctrl-C
-            signal.signal(number, _interrupt)
-    code = run(command)
-    # Whatever happens from here on is tear-down of libraries, which has no business on the terminal.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive it
+            signal.signal(number, interrupt)
+    code = run(lambda: _after_clean_up(command))
+    # Whatever happens from here on is tear-down of libraries, which has no business on the terminal and changes nothing
+    # of what was done.
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _after_clean_up(command: Callable[[], object]) -> object:
+    """Remove what killed commands left behind, of whatever kind they were, and run."""
+    clean_up()
+    return command()
 
 
 def run(command: Callable[[], object]) -> int:
     """The exit code of a command; every failure is one line."""
-    _signals.clear()
+    received.clear()
     try:
         result = command()
         sys.stdout.flush()
@@ -48,7 +57,7 @@ def _ended_by(error: BaseException) -> int:
 
     if isinstance(error, BrokenPipeError) and _nobody_reads():
         return 0
-    if _signals:  # libraries turn an interrupt into errors of their own
+    if received:  # libraries turn an interrupt into errors of their own
         return interrupted()
     if isinstance(error, QuerycloakError):
         say(error_line(error))
@@ -64,6 +73,10 @@ def _ended_by(error: BaseException) -> int:
 def interrupted() -> int:
     """Say so; the exit code of whoever was."""
     say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
+    try:
+        sys.stdout.flush()
+    except OSError:  # the terminal is gone, and with it whoever would read on
+        _close(1)
     return INTERRUPTED
 
 
@@ -87,7 +100,7 @@ def _write(text: str) -> None:
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:  # a closed pipe, or a terminal that is gone
         _close(2)
 
 
@@ -111,8 +124,3 @@ def _place(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace else "an unknown place"
-
-
-def _interrupt(number: int, _: object) -> None:
-    _signals.append(number)
-    raise KeyboardInterrupt

@@ -19,10 +19,10 @@ from typing import BinaryIO
 
 from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
-from querycloak.locked_folder import make_locked, remove_stale
+from querycloak.interruption import uninterrupted
+from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
 from querycloak.privacy.parameters import path_of
 
-PREFIX = ".querycloak-unfinished-"
 RELEASE, NOTHING = "release", "nothing was written"
 
 
@@ -121,9 +121,9 @@ class Unfinished:
 
     def __init__(self, target: Path, *, what: str = RELEASE, private: bool = False) -> None:
         self.target, self._parent, self._what = target, target.absolute().parent, what
-        remove_stale(self._parent, PREFIX)
+        remove_stale(self._parent, UNFINISHED)
         with self._errors():
-            self._outer, self._lock = make_locked(self._parent, PREFIX)
+            self._outer, self._lock = make_locked(self._parent, UNFINISHED)
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
             self.inner.mkdir(mode=0o700 if private else 0o777)
@@ -167,9 +167,10 @@ class Unfinished:
     def remove(self) -> None:
         """Remove what did not get into its place."""
         if self._lock >= 0:
-            shutil.rmtree(self._outer, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+            with uninterrupted():
+                shutil.rmtree(self._outer, ignore_errors=True)
+                os.close(self._lock)
+                self._lock = -1
 
     def _errors(self, left: str = NOTHING) -> AbstractContextManager[None]:
         return _disk_errors(self._parent, left, self._what)

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import ResourceError
-from querycloak.locked_folder import make_locked, remove_stale
+from querycloak.interruption import uninterrupted
+from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.synthetic.block import PEOPLE, Block, make_block
 from querycloak.synthetic.row_encoding import Encoding
 from querycloak.synthetic.world import world
 
-PREFIX = ".querycloak-synth-"
 TRUTH_TABLES = ("sensitive", "interests", "sessions")
 MOST_USERS = 100_000_000
 # Blocks beyond those being written; each holds some tens of megabytes.
@@ -62,8 +62,8 @@ def synthesize(
     folder = Path(f"{target}{TRUTH_ENDING}") if truth else None
     parent = _check_places(target, folder)
     with _disk_errors(parent):
-        remove_stale(parent, PREFIX)
-        growing, lock = make_locked(parent, PREFIX)
+        remove_stale(parent, UNFINISHED)
+        growing, lock = make_locked(parent, UNFINISHED)
     try:
         with _disk_errors(parent):
             rows = _write_blocks(growing, encoding, users, seed, workers, on_users, truth=truth)
@@ -72,8 +72,9 @@ def synthesize(
                 os.rename(growing / "truth", folder)
             os.rename(growing / "log", target)
     finally:
-        shutil.rmtree(growing, ignore_errors=True)
-        os.close(lock)
+        with uninterrupted():
+            shutil.rmtree(growing, ignore_errors=True)
+            os.close(lock)
     return Written(target, folder, users, rows)
 
 

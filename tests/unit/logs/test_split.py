@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
+from querycloak.locked_folder import UNFINISHED
 from querycloak.logs.split import Split, moment_before
-from querycloak.releases.folder import PREFIX
 from querycloak.utility.split_folder import SPLIT, WrittenSplit
 from tests.evaluated import Asked, open_rows, some_rows, write_rows
 
@@ -66,7 +66,7 @@ def test_by_user_nothing_is_lost_and_nobody_is_in_both(
 def test_only_the_owner_may_enter(duckdb_engine: Engine, tmp_path: Path, rows: list[Asked]) -> None:
     made = qc.split(open_rows(duckdb_engine, tmp_path / "log.parquet", rows), tmp_path / "out", by="user", test=0.3)
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(PREFIX)] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(UNFINISHED)] == []
 
 
 @pytest.mark.parametrize("by", ["user", "time"])

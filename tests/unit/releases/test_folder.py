@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from querycloak.errors import EngineError, InputError, ParameterError, ResourceError
-from querycloak.locked_folder import remove_stale
+from querycloak.locked_folder import UNFINISHED, remove_stale
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.books.payment import Accounting, Bill, payment_of
 from querycloak.releases import folder as folder_module
@@ -222,7 +222,7 @@ def test_a_sibling_taken_for_stale_is_made_again(tmp_path: Path, monkeypatch: py
         if how == fcntl.LOCK_EX and not times:
             times.append(1)
             monkeypatch.setattr(fcntl, "flock", lock)
-            remove_stale(tmp_path, folder_module.PREFIX)
+            remove_stale(tmp_path, UNFINISHED)
         lock(opened, how)
 
     monkeypatch.setattr(fcntl, "flock", slow_lock)

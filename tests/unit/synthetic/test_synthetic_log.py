@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError, ResourceError
+from querycloak.locked_folder import UNFINISHED
 from querycloak.releases import patterns
 from querycloak.synthetic import block
 from querycloak.synthetic import log_writer as writing
@@ -223,7 +224,7 @@ def test_every_mistake_is_one_line(tmp_path: Path, arguments: list[str], message
 def test_interrupted_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "querycloak", "synth", "--users", "400000", "--out", str(tmp_path / "x.tsv")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob(f"{writing.PREFIX}*/log")) and process.poll() is None:
+    while not list(tmp_path.glob(f"{UNFINISHED}*/log")) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=120)
@@ -235,7 +236,7 @@ def test_interrupted_leaves_nothing(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_what_the_next_removes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "querycloak", "synth", "--users", "400000", "--out", str(tmp_path / "x.tsv")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list(tmp_path.glob(f"{writing.PREFIX}*/log")) and process.poll() is None:
+    while not list(tmp_path.glob(f"{UNFINISHED}*/log")) and process.poll() is None:
         time.sleep(0.05)
     process.kill()
     process.wait(timeout=60)

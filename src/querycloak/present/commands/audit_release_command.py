@@ -50,7 +50,7 @@ def audited(
     target = None if out is None else check_evaluation_file(out)
     attacked = [Attacked.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
     beside, other = reading.prepared([control]), None if other_period is None else reading.prepared([other_period])
-    with reading.open([train], quiet=quiet) as ours:
+    with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = beside.on(ours.engine, max_bad=reading.max_bad)
         earlier = None if other is None else other.on(ours.engine, max_bad=reading.max_bad)
         found = audit_release(

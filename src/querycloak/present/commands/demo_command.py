@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from querycloak.engines import PrivateFolder
 from querycloak.experiments.comparison import Comparison
 from querycloak.experiments.comparison_folder import PAGE
 from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
@@ -51,15 +51,15 @@ def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
 
 def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
     """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
-    with tempfile.TemporaryDirectory(prefix="querycloak-demo-") as folder:
+    with PrivateFolder() as folder:
         with making_progress(users, quiet=quiet) as on_users:
-            written = synthesize(Path(folder) / LOG, users, on_users=on_users)
+            written = synthesize(folder.path / LOG, users, on_users=on_users)
         with step_progress("comparing", quiet=quiet) as on_step, read(written.log) as log:
             found = compare_opened(
                 log, target, demo_plan(), truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
             )
         for name in (LOG, f"{LOG}{TRUTH_ENDING}"):
-            shutil.move(Path(folder) / name, target / name)
+            shutil.move(folder.path / name, target / name)
     return found
 
 

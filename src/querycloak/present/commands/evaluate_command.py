@@ -47,7 +47,7 @@ def evaluated(
     target = None if out is None else check_evaluation_file(out)
     loaded = [Released.from_folder(folder) for folder in releases]  # what is wrong with them is said at once
     other = reading.prepared([test])
-    with reading.open([train], quiet=quiet) as ours:
+    with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = other.on(ours.engine, max_bad=reading.max_bad)
         found = evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
     if target is not None:

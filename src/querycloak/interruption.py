@@ -1,0 +1,35 @@
+"""Signals that end a command: they interrupt its work, but not its clean-up.
+
+A command line lets `interrupt` handle them; whoever uses querycloak from Python has handlers of its own.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+received: list[int] = []
+"""The signals that have come since the command began."""
+_cleaning: list[bool] = []
+
+
+def interrupt(number: int, _: object) -> None:
+    """What a signal does: it interrupts, unless a clean-up is under way, which is finished first."""
+    received.append(number)
+    if not _cleaning:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """A clean-up that no further signal cuts short; one that comes meanwhile interrupts afterwards."""
+    before = len(received)
+    _cleaning.append(True)
+    try:
+        yield
+    finally:
+        _cleaning.pop()
+    if len(received) > before and not _cleaning:
+        raise KeyboardInterrupt

@@ -1,0 +1,87 @@
+"""A file that only its owner may read: written whole or not at all, and never over another.
+
+It grows in a locked folder beside its place, so that whatever ends the writer leaves nothing that stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from querycloak import fault
+from querycloak.errors import ParameterError, ResourceError
+from querycloak.interruption import uninterrupted
+from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
+
+
+def check_new(path: Path, what: str) -> None:
+    """Refuse a name that is taken, be it by a link that leads nowhere: what is there may be somebody's log."""
+    if os.path.lexists(path):
+        raise ParameterError(f"{what} must not exist yet, {str(path)!r} does; name another, or remove it first")
+
+
+@contextmanager
+def private_file(path: Path, what: str) -> Iterator[BinaryIO]:
+    """A file to write into, in its place and on the disk when the block ends; `what` is what messages call it."""
+    check_new(path, what)
+    problem: Exception
+    try:
+        with _growing(path) as file:
+            yield file
+        return
+    except FileExistsError:
+        problem = ParameterError(f"{what} appeared while it was written; nothing was changed; name another")
+    except OSError as error:
+        reason = os.strerror(error.errno or errno.EIO).lower()
+        problem = ResourceError(f"{what} cannot be written: {reason}; name another place")
+    raise problem
+
+
+@contextmanager
+def _growing(path: Path) -> Iterator[BinaryIO]:
+    parent = path.absolute().parent
+    remove_stale(parent, UNFINISHED)
+    folder, lock = make_locked(parent, UNFINISHED)
+    try:
+        inner = folder / "file"
+        with open(os.open(inner, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with fault.around("put"):
+            _put(inner, path)
+        _sync(parent)
+    finally:
+        with uninterrupted():
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _put(file: Path, place: Path) -> None:
+    """Give a file its name, if nobody has taken it: a link fails where a renaming would replace."""
+    try:
+        os.link(file, place)
+        return
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        pass
+    if os.path.lexists(place):
+        raise FileExistsError(errno.EEXIST, "")
+    os.rename(file, place)
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that syncs no folders
+            raise
+    finally:
+        os.close(opened)
