@@ -45,6 +45,40 @@ def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         os.close(lock)
 
 
+def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
+    """The 0700 folder of this name, new and locked; nothing if a living process has it."""
+    _note(parent, UNFINISHED)
+    path = parent / name
+    while True:
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except OSError:
+            pass  # a file system without locks
+        if _is_at(path, lock):  # else its owner has ended and removed it meanwhile
+            for each in path.iterdir():  # what a killed process left there
+                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
+            _note(parent, UNFINISHED)
+            return path, lock
+        os.close(lock)
+
+
+def _is_at(path: Path, opened: int) -> bool:
+    try:
+        there, held = path.lstat(), os.fstat(opened)
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino, there.st_uid) == (held.st_dev, held.st_ino, os.getuid())
+
+
 def remove_stale(parent: Path, prefix: str) -> None:
     """Remove what killed processes of this user left behind."""
     for folder in parent.glob(f"{prefix}*"):

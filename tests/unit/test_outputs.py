@@ -34,8 +34,15 @@ WRITING = {
     ("verify", "--ledger"): ("verify", "RELEASE", "--ledger", "OUT"),
 }  # fmt: skip
 ENDINGS = {"evaluate": ".json", "audit release": ".json", "synth": ".tsv"}
+
+
+def moved(log: Path, out: Path) -> None:
+    log.rename(out)
+    log.symlink_to(out)
+
+
 TAKEN: dict[str, Callable[[Path, Path], object]] = {
-    "the log itself": lambda log, out: log.rename(out) and log.symlink_to(out),
+    "the log itself": moved,
     "a link to the log": lambda log, out: out.symlink_to(log),
     "the log by another name": lambda log, out: out.hardlink_to(log),
     "a file of somebody's": lambda log, out: write(out, "mine"),

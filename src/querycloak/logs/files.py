@@ -56,6 +56,8 @@ class LogFile:
     location: str
     size: int
     compression: str | None = None
+    stamp: tuple[int, ...] = ()
+    """When it was last changed, as far as its place tells."""
     doubtful: bool = False
     """Whether its name and its first bytes say different things about its compression."""
 
@@ -63,6 +65,11 @@ class LogFile:
     def remote(self) -> bool:
         """Whether it is an address (s3://, hdfs://) rather than a path."""
         return "://" in self.location
+
+    def has_changed(self) -> bool:
+        """Whether it is no longer what was found: another size or time, or another file of the same name."""
+        now = _remote_state(self.label, self.location) if self.remote else _local_state(self.label, self.location)
+        return now != (self.size, self.stamp)
 
     def open(self) -> ByteStream:
         """The file's bytes, decompressed."""
@@ -139,15 +146,15 @@ def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Findin
             raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
         if log == STANDARD_INPUT:
             path = spooled()
-            found.append(_identify(LogFile(label, path, _local_size(label, path)), finding))
+            found.append(_identify(_local_file(label, path), finding))
         elif "://" in log:
-            found.append(_identify(LogFile(label, log, _remote_size(label, log)), finding))
+            found.append(_identify(_remote_file(label, log), finding))
         elif os.path.isdir(log):
             folder = _files_of_folder(label, Path(log), finding)
             found.extend(folder.files)
             links += folder.links
         else:
-            found.append(_identify(LogFile(label, log, _local_size(label, log)), finding))
+            found.append(_identify(_local_file(label, log), finding))
     return Found(found, links)
 
 
@@ -164,7 +171,7 @@ def _files_of_folder(label: str, folder: Path, finding: Finding) -> Found:
     if not files:
         raise InputError(_no_logs(label, links))
     named = [(f"{label}, file {i} of {len(files)} by name", str(path)) for i, path in enumerate(sorted(files), start=1)]
-    found = [LogFile(name, path, _local_size(name, path)) for name, path in named]
+    found = [_local_file(name, path) for name, path in named]
     return Found([_identify(file, finding) for file in found if file.size] or [_identify(found[0], finding)], links)
 
 
@@ -200,7 +207,17 @@ def _is_log(path: Path) -> bool:
     return name.endswith(LOG_ENDINGS) and not any(word in name for word in _NEVER_LOGS)
 
 
-def _local_size(label: str, path: str) -> int:
+def _local_file(label: str, path: str) -> LogFile:
+    size, stamp = _local_state(label, path)
+    return LogFile(label, path, size, stamp=stamp)
+
+
+def _remote_file(label: str, address: str) -> LogFile:
+    size, stamp = _remote_state(label, address)
+    return LogFile(label, address, size, stamp=stamp)
+
+
+def _local_state(label: str, path: str) -> tuple[int, tuple[int, ...]]:
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -210,12 +227,12 @@ def _local_size(label: str, path: str) -> int:
         message = f"{label} cannot be opened: {_reason(error)}"
     else:
         if stat.S_ISREG(status.st_mode):
-            return status.st_size
+            return status.st_size, (status.st_mtime_ns, status.st_dev, status.st_ino)
         message = f"{label} is not a file that can be read more than once (a pipe or a device): save it first"
     raise InputError(message)
 
 
-def _remote_size(label: str, address: str) -> int:
+def _remote_state(label: str, address: str) -> tuple[int, tuple[int, ...]]:
     filesystem, path = _remote(label, address)
     try:
         info = filesystem.get_file_info(path)
@@ -223,7 +240,7 @@ def _remote_size(label: str, address: str) -> int:
         info = None
     if info is None or not info.is_file:
         raise InputError(f"{label}: nothing can be opened at the address given; it must be one file")
-    return int(info.size)
+    return int(info.size), (int(info.mtime_ns or 0),)
 
 
 def _identify(file: LogFile, finding: Finding) -> LogFile:

@@ -13,7 +13,7 @@ import ibis.expr.types as ir
 
 from querycloak.engines import Engine, engine_of
 from querycloak.engines.engine import OnBytes
-from querycloak.errors import ParameterError, UnknownFormat
+from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.choices import Choices
 from querycloak.logs.files import Finding, find_files
@@ -228,6 +228,7 @@ class SearchLog:
         exceed; and no noise would help, because bad rows may have no user.
         """
         accounting = self.accounting()
+        self.check_unchanged()
         if self.max_bad is not None or not guaranteed:
             accounting.require(DEFAULT_MAX_BAD if self.max_bad is None else self.max_bad)
         return accounting
@@ -236,6 +237,14 @@ class SearchLog:
     def recognised(self) -> Recognised:
         """The log's format, and who named it."""
         return self._prepared.recognised
+
+    def check_unchanged(self) -> None:
+        """Refuse a log that is no longer what was opened: what was counted, and checked, may be another."""
+        for file in self.source.files:
+            if file.has_changed():
+                raise InputError(
+                    f"{file.label} has changed since it was opened; read it again when nobody writes to it"
+                )
 
     def check_format(self) -> None:
         """Refuse a format that is only guessed: for whoever releases."""

@@ -6,8 +6,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.logs.choices import KeepUrl
+from querycloak.logs.choices import Choices, KeepUrl
+from querycloak.words.normalisation import without_hidden
 from querycloak.words.spans import Positions, Spans
+
+
+def url_texts(urls: Spans, choices: Choices, *, with_scheme_only: bool = False) -> Spans:
+    """The addresses as the log will show them; normalised they hold nothing that a terminal would obey."""
+    kept = shortened(urls.trimmed(), choices.keep_url, with_scheme_only=with_scheme_only)
+    return without_hidden(kept) if choices.normalise else kept
 
 
 def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:

@@ -234,9 +234,9 @@ class Method(ABC):
         of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
         # Everything that is promised and billed is settled before the log is read.
         claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
-        warnings = tuple(map(str, self.warnings(population_size)))
         payment = self.payment(ledger, population)
         payment.check()
+        warnings = tuple(map(str, self.warnings(population_size)))
         log.check_format()
         with order.counting():
             counted = self.count(log)
@@ -269,6 +269,7 @@ class Method(ABC):
             reach={table: reach[table] for table in drawn.tables if table in reach},
             population_size=population_size,
             options=self.options(),
+            check=log.check_unchanged,
         )
 
     def _recorded(self) -> list[dict[str, Any]]:

@@ -129,9 +129,11 @@ def release(
         releasing.show_dry_run(method, log, book, charging.population, as_json=as_json, solved=wishing.said)
         say_all(cautions)
         return
-    folder = releasing.check_first(method, out, book, charging.population)
     look = releasing.last_look(never_release)
-    with reading.open(log, quiet=quiet or as_json, out=folder) as opened:
+    with (
+        releasing.check_first(method, out, book, charging.population) as folder,
+        reading.open(log, quiet=quiet or as_json, out=out) as opened,
+    ):
         made = releasing.make_and_save(
             method, opened, folder, table_format, look, book, charging.population, together, population_size
         )

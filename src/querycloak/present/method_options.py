@@ -30,7 +30,7 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
     try:
         with path.open("rb") as file:
             given = {name.replace("-", "_"): value for name, value in tomllib.load(file).items()}
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError):
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, RecursionError):
         given = None
     if given is None:
         raise InputError(f"the plan {str(path)!r} cannot be read; it must be TOML, an option a line: epsilon = 8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from querycloak.privacy.chance.exact import shown_up
@@ -66,7 +67,8 @@ def _tables(contents: Contents) -> str:
 
 _TSV = (
     "The first line names the columns, the text is UTF-8. In columns of text a backslash, tab, newline and carriage "
-    "return are written `\\\\`, `\\t`, `\\n` and `\\r`. A missing value is an empty field; in a column that may miss "
+    "return are written `\\\\`, `\\t`, `\\n` and `\\r`; a text that begins with `=`, `+`, `-` or `@` has a backslash "
+    "before it, for spreadsheets would compute it. A missing value is an empty field; in a column that may miss "
     "values an empty text is written `\\e`. Lists are JSON arrays. Quotation marks mean nothing but themselves."
 )
 
@@ -168,7 +170,16 @@ def _listed(title: str, values: Any) -> list[str]:
     if not values:
         return []
     said = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
-    return [f"{title}: " + ", ".join(f"`{one}`" for one in said) + ".", ""]
+    return [f"{title}: " + ", ".join(map(_code, said)) + ".", ""]
+
+
+def _code(text: str) -> str:
+    """A text as Markdown shows it letter by letter, whatever it holds: between more backticks than stand in it."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    runs = [len(run) for run in re.findall("`+", shown)]
+    fence = "`" * (max(runs, default=0) + 1)
+    blank = " " if runs else ""
+    return f"{fence}{blank}{shown}{blank}{fence}"
 
 
 def _citing(contents: Contents) -> str:

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.interruption import uninterrupted
-from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
+from querycloak.locked_folder import UNFINISHED, remove_stale, take_locked
 from querycloak.privacy.parameters import path_of
 
 RELEASE, NOTHING = "release", "nothing was written"
@@ -42,6 +42,11 @@ def check_target(folder: str | os.PathLike[str]) -> Path:
         )
     Unfinished(target).remove()
     return target
+
+
+def reserve(folder: str | os.PathLike[str]) -> Unfinished:
+    """The folder to write, kept from every other run until it is in its place or given up."""
+    return Unfinished(check_target(folder))
 
 
 class WrittenFile:
@@ -116,6 +121,8 @@ class WrittenFile:
 class Unfinished:
     """A folder that grows; in a `with` block it disappears unless `finish` has put it in its place.
 
+    Nobody else can write to the same place meanwhile: whoever tries is refused.
+
     What is private stays closed to everybody else where it is put.
     """
 
@@ -123,7 +130,13 @@ class Unfinished:
         self.target, self._parent, self._what = target, target.absolute().parent, what
         remove_stale(self._parent, UNFINISHED)
         with self._errors():
-            self._outer, self._lock = make_locked(self._parent, UNFINISHED)
+            taken = take_locked(
+                self._parent, f"{UNFINISHED}{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}"
+            )
+        if taken is None:
+            raise ParameterError(f"another run is about to write {str(target)!r}; {NOTHING}; name another folder")
+        self._outer, self._lock = taken
+        with self._errors():
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
             self.inner.mkdir(mode=0o700 if private else 0o777)

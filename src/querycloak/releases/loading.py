@@ -70,7 +70,7 @@ def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise InputError(f"{CARD} of {str(place)!r} cannot be read: {reason}") from None
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested beyond all that a card is
         raise _damaged(place) from None
     version = card.get("card_version") if isinstance(card, dict) else None
     if not isinstance(version, int) or version < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from querycloak.releases.versions import versions
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
+    from querycloak.releases.folder import Unfinished
     from querycloak.releases.saving import Saved
 
 COUNTS: Mapping[str, str] = MappingProxyType(
@@ -67,6 +68,8 @@ class Release:
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
     remarks: tuple[str | Sentence, ...] = field(default=(), repr=False)
+    check: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """Raises if rows that are still to come cannot be trusted; asked before the folder gets its name."""
 
     def __post_init__(self) -> None:
         for name in ("method", "variant"):
@@ -102,7 +105,7 @@ class Release:
 
     def save(
         self,
-        folder: str | os.PathLike[str],
+        folder: str | os.PathLike[str] | Unfinished,
         format: str = "parquet",  # noqa: A002 (the name of the option)
         *,
         last_look: LastLook | None = LastLook(),  # noqa: B008 (frozen)

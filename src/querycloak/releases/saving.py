@@ -20,7 +20,7 @@ from querycloak.releases import parquet, tsv
 from querycloak.releases.card import CARD, Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
 from querycloak.releases.datasheet import DATASHEET, datasheet_of
-from querycloak.releases.folder import Unfinished, WrittenFile, check_target
+from querycloak.releases.folder import Unfinished, WrittenFile, reserve
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
@@ -37,12 +37,14 @@ class Saved:
     dropped: Mapping[str, int] = field(repr=False)
 
 
-def save(release: Release, folder: str | os.PathLike[str], format_name: str, last_look: LastLook | None) -> Saved:
+def save(
+    release: Release, folder: str | os.PathLike[str] | Unfinished, format_name: str, last_look: LastLook | None
+) -> Saved:
     """Write everything beside the target, bring it to the disk, rename it, and tell the ledger."""
     one_of("format", format_name, FORMATS)
-    target = check_target(folder)
     dropped: Counter[str] = Counter()
-    with Unfinished(target) as unfinished:
+    with folder if isinstance(folder, Unfinished) else reserve(folder) as unfinished:
+        target = unfinished.target
         files = []
         for kind, table in release.tables.items():
             with unfinished.file(f"{kind}.{format_name}") as file:
@@ -54,6 +56,8 @@ def save(release: Release, folder: str | os.PathLike[str], format_name: str, las
         for name, text in texts.items():
             checksums[name] = _write_text(unfinished, name, text)
         digest = _write_text(unfinished, CARD, _json(card_of(contents, checksums)))
+        if release.check is not None and not all(isinstance(table, pa.Table) for table in release.tables.values()):
+            release.check()
         release.accounting.announce(digest, target.absolute())
         unfinished.finish()
     release.accounting.complete(digest)

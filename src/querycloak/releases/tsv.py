@@ -1,9 +1,10 @@
 r"""Tables as tab-separated text in UTF-8, that any tool can read and that comes back exactly.
 
 The first line names the columns; every line ends with a newline. In columns of text a backslash, tab, newline and
-carriage return are written \\, \t, \n and \r. A missing value is an empty field; in a column that may miss values an
-empty text is written \e. Lists are JSON arrays, which escape all of these by themselves. Times are written as in
-2006-03-01 09:30:00.000000.
+carriage return are written \\, \t, \n and \r. A text that begins with =, +, - or @ has a backslash before it: a
+spreadsheet would compute it, and what people typed must not be computed. A missing value is an empty field; in a column
+that may miss values an empty text is written \e. Lists are JSON arrays, which escape all of these by themselves. Times
+are written as in 2006-03-01 09:30:00.000000.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ ENDING = "tsv"
 MEDIA_TYPE = "text/tab-separated-values"
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _MEANT = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r", "\\e": ""}
+_FORMULA = re.compile(r"^\\([=+\-@])")
 _ESCAPED = re.compile(r"\\[\\tnre]")
 _JSON_ESCAPES = {"\\": "\\\\", '"': '\\"'} | {chr(code): f"\\u{code:04x}" for code in range(32)}
 
@@ -46,6 +48,7 @@ def _fields(column: pa.Array, field: pa.Field) -> pa.Array:
         return texts.fill_null("")
     for plain, escaped in _ESCAPES.items():
         texts = pc.replace_substring(texts, plain, escaped)
+    texts = pc.replace_substring_regex(texts, pattern=r"^([=+\-@])", replacement=r"\\\1")
     if field.nullable:
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar("\\e", pa.large_string()), texts)
     return texts.fill_null("")
@@ -103,5 +106,9 @@ def _values(fields: pa.Array, field: pa.Field) -> pa.Array:
     if not pc.any(escaped).as_py():
         return fields
     # Few rows have a backslash: only these are looked at one by one.
-    meant = [_ESCAPED.sub(lambda found: _MEANT[found[0]], text) for text in fields.filter(escaped).to_pylist()]
+    meant = [_meant(text) for text in fields.filter(escaped).to_pylist()]
     return pc.replace_with_mask(fields, escaped.fill_null(False), pa.array(meant, pa.string()))
+
+
+def _meant(text: str) -> str:
+    return _ESCAPED.sub(lambda found: _MEANT[found[0]], _FORMULA.sub(r"\1", text))

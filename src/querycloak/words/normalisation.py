@@ -1,7 +1,7 @@
 """What makes two ways of typing one query the same text, by one function for every engine and format.
 
-NFKC, lower case, white space and control characters to single blanks, none at the ends. The ASCII part,
-nearly all of most logs, is done in one compiled pass; only the other texts go through Unicode's tables.
+NFKC, lower case, white space and control characters to single blanks, none at the ends; direction marks go.
+The ASCII part, nearly all of most logs, is done in one compiled pass; only the other texts go through Unicode's tables.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from numba import njit
 
 from querycloak.words.spans import Spans, string_array
 
-DESCRIPTION = "NFKC, lower case, white space and control characters to single blanks"
+DESCRIPTION = "NFKC, lower case, white space and control characters to single blanks, direction marks dropped"
 _BLANKS = r"[\pZ\p{Cc}]+"
+# What turns the direction of text, or is shown as nothing at all: a terminal or a page would show another text.
+_MARKS = r"[\x{061C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{206F}\x{FFF9}-\x{FFFB}]"
+_HIDDEN = rf"(?:\p{{Cc}}|{_MARKS})+"
 
 
 def normalise(texts: Spans) -> pa.StringArray:
@@ -31,10 +34,20 @@ def normalise(texts: Spans) -> pa.StringArray:
 
 
 def _normalise_unicode(texts: pa.StringArray) -> pa.StringArray:
-    composed = pc.utf8_normalize(texts, form="NFKC")
+    composed = pc.utf8_normalize(pc.replace_substring_regex(texts, pattern=_MARKS, replacement=""), form="NFKC")
     # Lower case can undo the composed form (a capital whose small letter decomposes): compose once more.
     lower = pc.utf8_normalize(pc.utf8_lower(composed), form="NFKC")
     return pc.utf8_trim(pc.replace_substring_regex(lower, pattern=_BLANKS, replacement=" "), characters=" ")
+
+
+def without_hidden(texts: Spans) -> Spans:
+    """The texts without control characters and direction marks; the bytes must be UTF-8."""
+    suspects = np.zeros(len(texts), np.bool_)
+    _find_suspects(texts.data, texts.starts, texts.ends, suspects)
+    if not suspects.any():
+        return texts
+    shown = pc.replace_substring_regex(texts.where(suspects).strings(), pattern=_HIDDEN, replacement="")
+    return Spans.of(pc.replace_with_mask(texts.strings(), pa.array(suspects), shown))
 
 
 # Per byte: what it becomes (lower case, blanks and control characters to a blank), and whether it is a blank.
@@ -42,6 +55,17 @@ _BECOMES = np.arange(256, dtype=np.uint8)
 _BECOMES[:33] = _BECOMES[127] = 32
 _BECOMES[65:91] += 32
 _IS_BLANK = (_BECOMES == 32).astype(np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def _find_suspects(data, starts, ends, suspects):  # type: ignore[no-untyped-def]
+    """Texts with a control character, or a byte with which such a character or a direction mark may begin."""
+    for row in range(starts.size):
+        for i in range(starts[row], ends[row]):
+            byte = data[i]
+            if byte < 32 or byte == 127 or byte in (0xC2, 0xD8, 0xE2, 0xEF):
+                suspects[row] = True
+                break
 
 
 @njit(cache=True, nogil=True)

@@ -25,7 +25,7 @@ from querycloak.logs.formats.marked_rows import (
 from querycloak.logs.formats.signs import mark_other_formats
 from querycloak.logs.schema import MARKED_ROWS
 from querycloak.logs.times import TimeParser, iso_or_epoch
-from querycloak.logs.urls import shortened
+from querycloak.logs.urls import url_texts
 from querycloak.words.spans import Mask, Spans
 
 
@@ -111,7 +111,7 @@ class DelimitedReader:
             time=time,
             time_readable=time_readable,
             query=query_texts(without_brackets(query) if layout.bracketed_query else query, choices),
-            url=shortened(columns.get("url", nothing).trimmed(), choices.keep_url),
+            url=url_texts(columns.get("url", nothing), choices),
             rank=rank_values,
             rank_readable=rank_readable,
             rank_present=rank.lengths > 0,

@@ -20,7 +20,7 @@ from querycloak.logs.blocks import Part, read_blocks
 from querycloak.logs.choices import Choices
 from querycloak.logs.encodings import UTF8_OR_GB18030, checked_encoding
 from querycloak.logs.files import LogFile
-from querycloak.logs.formats import aol, excite, sogou, table
+from querycloak.logs.formats import aol, excite, parquet_table, sogou, table
 from querycloak.logs.formats.delimited import DelimitedReader, Layout
 from querycloak.logs.formats.json_lines import JsonObject, objects_of, parse_object
 from querycloak.logs.formats.signs import (
@@ -248,8 +248,11 @@ def _text_kind(braces: float) -> str:
 
 
 def _parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser) -> Reader:
-    names = [table.open_parquet(file).schema_arrow.names for file in files]
-    return table.ParquetReader(table.resolve_each(columns, names, [file.label for file in files]), times)
+    names = [parquet_table.names_of(file) for file in files]
+    mappings = table.resolve_each(columns, names, [file.label for file in files])
+    for file, mapping in zip(files, mappings, strict=True):
+        parquet_table.check_columns(file, mapping)
+    return parquet_table.ParquetReader(mappings, times)
 
 
 def _json_reader(

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from querycloak.errors import InputError, MissingColumn, ParameterError
+from querycloak.errors import MissingColumn, ParameterError
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import WRONG_FIELDS, Candidates, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import (
@@ -31,8 +28,8 @@ from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_nu
 from querycloak.logs.formats.signs import could_be_names, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi import is_ubi
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
-from querycloak.logs.times import TimeParser, in_range, iso_or_epoch
-from querycloak.logs.urls import shortened
+from querycloak.logs.times import TimeParser, iso_or_epoch
+from querycloak.logs.urls import url_texts
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Action, Sentence
 from querycloak.words.spans import Mask, Spans
@@ -168,7 +165,7 @@ class RawColumns:
             time=self.time[0],
             time_readable=self.time[1],
             query=query_texts(self.query.blank(overlong), choices),
-            url=shortened(self.url.blank(overlong).trimmed(), choices.keep_url),
+            url=url_texts(self.url.blank(overlong), choices),
             rank=rank,
             rank_readable=rank_readable,
             rank_present=self.rank.lengths > 0,
@@ -264,89 +261,3 @@ class JsonLinesReader:
         codes = mark_other_formats(mark(rows), records, "json")
         codes = mark_other_objects(codes, objects, WRONG_FIELDS, is_ubi)
         return marked_batch(rows, codes, block.file, line_numbers(block, records), contents)
-
-
-@dataclass(frozen=True)
-class ParquetBlock:
-    """Some rows of a Parquet file."""
-
-    file: int
-    columns: pa.RecordBatch
-    line: int
-    size: int
-
-
-class ParquetReader:
-    """Reads Parquet by row groups, each file by a mapping of its own."""
-
-    schema = MARKED_ROWS
-    divisible = False
-
-    def __init__(self, mappings: Sequence[Mapping[str, str]], times: TimeParser = iso_or_epoch) -> None:
-        self._mappings, self._read_times = [dict(mapping) for mapping in mappings], times
-
-    @property
-    def holds_clicks(self) -> bool:
-        """Whether any file has a url."""
-        return any("url" in mapping for mapping in self._mappings)
-
-    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
-        """The rows of a file in batches."""
-        stream = open_parquet(file)
-        line, rows = 1, max(stream.metadata.num_rows, 1)
-        try:
-            for batch in stream.iter_batches(_BATCH_ROWS, columns=sorted(set(self._mappings[part.file].values()))):
-                yield ParquetBlock(part.file, batch, line, file.size * len(batch) // rows)
-                line += len(batch)
-            return
-        except (OSError, pa.ArrowException):
-            pass
-        raise InputError(f"{file.label}: its Parquet data is damaged; write the file again")
-
-    def parse(self, block: ParquetBlock, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
-        """The block's rows, each with its code."""
-        count, width = len(block.columns), len(self._mappings[block.file])
-        texts, undecodable = {}, no_rows(count)
-        for name in ("user", "query", "rank", "url"):
-            texts[name], not_utf8 = self._texts(block, name)
-            undecodable |= not_utf8
-        columns = RawColumns(time=self._times(block), **texts)
-        rows = columns.candidates(choices, undecodable, no_rows(count), width)
-        lines = np.arange(block.line, block.line + count)
-        contents = pa.array([b""] * count, pa.binary()) if origin else None
-        return marked_batch(rows, mark(rows), block.file, lines, contents)
-
-    def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask]:
-        """A column's texts, and which of them are no UTF-8: nobody checks that when a file is written."""
-        mapping = self._mappings[block.file]
-        if name not in mapping:
-            return Spans.empty(len(block.columns)), no_rows(len(block.columns))
-        column = block.columns.column(mapping[name])
-        held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_floating(held):  # whole numbers beside nulls, as pandas writes them
-            column = pc.cast(column, pa.int64(), safe=False)
-        text = pa.large_binary() if _is_binary(held) else pa.large_string()
-        return to_utf8(Spans.of(pc.cast(column, text)), "utf-8")
-
-    def _times(self, block: ParquetBlock) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]:
-        column = block.columns.column(self._mappings[block.file]["time"])
-        if not pa.types.is_timestamp(column.type) and not pa.types.is_date(column.type):
-            return self._read_times(self._texts(block, "time")[0].trimmed())
-        moments = pc.cast(
-            pc.cast(column, pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False), pa.int64()
-        )
-        times = moments.fill_null(0).to_numpy(zero_copy_only=False)
-        return times, moments.is_valid().to_numpy(zero_copy_only=False) & in_range(times)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-def open_parquet(file: LogFile) -> pq.ParquetFile:
-    """The file, if it is Parquet."""
-    try:
-        return pq.ParquetFile(pa.PythonFile(file.open_raw(), mode="r"))
-    except (OSError, pa.ArrowException):
-        pass
-    raise InputError(f"{file.label} is not a whole Parquet file")

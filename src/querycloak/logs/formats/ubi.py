@@ -40,7 +40,7 @@ from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_nu
 from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.times import iso_or_epoch
-from querycloak.logs.urls import shortened
+from querycloak.logs.urls import url_texts
 from querycloak.words.spans import Mask, Spans, number_array
 
 QUERY, EVENT = 1, 2
@@ -163,7 +163,7 @@ def _candidates(
         time=time,
         time_readable=time_readable,
         query=query_texts(query.blank(overlong | events), choices),
-        url=shortened(url.blank(overlong | ~clicks).trimmed(), choices.keep_url, with_scheme_only=True),
+        url=url_texts(url.blank(overlong | ~clicks), choices, with_scheme_only=True),
         rank=rank,
         rank_readable=rank_readable,
         rank_present=no_rows(len(documents)),  # a position that cannot be read is a position not told

@@ -95,11 +95,11 @@ def urls_of(urls: PublicList, choices: Choices) -> pa.Array:
     """The urls of a list, sorted, each once, shortened as the log's are."""
     import pyarrow as pa
 
-    from querycloak.logs.urls import shortened
+    from querycloak.logs.urls import url_texts
     from querycloak.words.spans import Spans
 
     entries = Spans.of(pa.array(urls.lines("urls"), pa.string()))
-    return _each_once(shortened(entries.trimmed(), choices.keep_url).strings())
+    return _each_once(url_texts(entries, choices).strings())
 
 
 def _each_once(entries: pa.Array) -> pa.Array:

@@ -22,12 +22,12 @@ def show_explanation(explained: Explained, *, as_json: bool) -> None:
         json.dump(explained.to_json(), sys.stdout)
         sys.stdout.write("\n")
         return
-    from querycloak.present.terminal import console
+    from querycloak.present.terminal import console, printable
 
     out = console()
     out.print(PRIVATE, style="bold red")
     for line in explanation_lines(explained):
-        out.print(line, markup=False)
+        out.print(printable(line), markup=False)
 
 
 def explanation_lines(explained: Explained) -> Iterator[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.composing.composition import Composed
+    from querycloak.releases.folder import Unfinished
     from querycloak.releases.last_look import LastLook
 
 
@@ -29,15 +30,15 @@ def last_look(never_release: Path | None) -> LastLook:
     return LastLook() if never_release is None else LastLook.from_file(never_release)
 
 
-def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Path:
-    """The folder to write, after everything that can be refused before the log is opened."""
-    from querycloak.releases.folder import check_target
+def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Unfinished:
+    """The folder to write, reserved, after everything that can be refused before the log is opened."""
+    from querycloak.releases.folder import check_target, reserve
 
     if out is None:
         refuse("out", "the folder to write the release into", None, "it must not exist yet")
     check_target(out)
     method.payment(ledger, population).check()
-    return out
+    return reserve(out)
 
 
 def show_dry_run(
@@ -89,7 +90,7 @@ def _size(log: str) -> int:
 def make_and_save(
     method: Method,
     log: SearchLog,
-    out: Path,
+    out: Unfinished,
     table_format: str,
     last_look: LastLook,
     ledger: Ledger | None,

@@ -1,0 +1,263 @@
+"""Logs in Parquet: read by row groups, in batches that are bounded by bytes as well as by rows.
+
+A few bytes of a file can stand for as many gigabytes: one long value, named by a dictionary in every row. So texts come
+out of the file as dictionaries, and a batch is cut before they are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from querycloak.errors import InputError, MissingColumn
+from querycloak.logs.blocks import Part
+from querycloak.logs.checks import LONGEST_FIELD, mark
+from querycloak.logs.choices import Choices
+from querycloak.logs.encodings import to_utf8
+from querycloak.logs.files import LogFile
+from querycloak.logs.formats.json_lines import no_rows
+from querycloak.logs.formats.marked_rows import marked_batch
+from querycloak.logs.formats.table import RawColumns
+from querycloak.logs.schema import MARKED_ROWS
+from querycloak.logs.times import TimeParser, in_range, iso_or_epoch
+from querycloak.words.spans import Mask, Spans
+
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 32 << 20
+_BUFFER = 1 << 20
+_DAMAGED = "its Parquet data is damaged; write the file again"
+_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_DIGITS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Some rows of a Parquet file."""
+
+    file: int
+    columns: pa.RecordBatch
+    line: int
+    size: int
+
+
+class ParquetReader:
+    """Reads Parquet by row groups, each file by a mapping of its own."""
+
+    schema = MARKED_ROWS
+    divisible = False
+
+    def __init__(self, mappings: Sequence[Mapping[str, str]], times: TimeParser = iso_or_epoch) -> None:
+        self._mappings, self._read_times = [dict(mapping) for mapping in mappings], times
+
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether any file has a url."""
+        return any("url" in mapping for mapping in self._mappings)
+
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
+        """The rows of a file in batches."""
+        columns = sorted(set(self._mappings[part.file].values()))
+        stream = open_parquet(file, columns)
+        line, rows = 1, max(stream.metadata.num_rows, 1)
+        try:
+            for batch in stream.iter_batches(_batch_rows(stream.metadata, columns), columns=columns):
+                for piece in _pieces(batch):
+                    yield ParquetBlock(part.file, piece, line, file.size * len(piece) // rows)
+                    line += len(piece)
+            return
+        except (OSError, pa.ArrowException):
+            pass
+        raise InputError(f"{file.label}: {_DAMAGED}")
+
+    def parse(self, block: ParquetBlock, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+        """The block's rows, each with its code."""
+        count, width = len(block.columns), len(self._mappings[block.file])
+        texts, undecodable, overlong = {}, no_rows(count), no_rows(count)
+        for name in ("user", "query", "rank", "url"):
+            texts[name], not_utf8, too_long = self._texts(block, name)
+            undecodable |= not_utf8
+            overlong |= too_long
+        columns = RawColumns(time=self._times(block), **texts)
+        rows = columns.candidates(choices, undecodable, overlong, width)
+        lines = np.arange(block.line, block.line + count)
+        contents = pa.array([b""] * count, pa.binary()) if origin else None
+        return marked_batch(rows, mark(rows), block.file, lines, contents)
+
+    def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask, Mask]:
+        """A column's texts, which are no UTF-8 (nobody checks that when a file is written), and which are too long."""
+        mapping, count = self._mappings[block.file], len(block.columns)
+        if name not in mapping:
+            return Spans.empty(count), no_rows(count), no_rows(count)
+        column = block.columns.column(mapping[name])
+        overlong = no_rows(count)
+        if pa.types.is_dictionary(column.type):
+            column, overlong = _written_out(column)
+        texts, not_utf8 = to_utf8(Spans.of(_as_text(column)), "utf-8")
+        return texts, not_utf8, overlong
+
+    def _times(self, block: ParquetBlock) -> tuple[NDArray[np.int64], Mask]:
+        column = block.columns.column(self._mappings[block.file]["time"])
+        if pa.types.is_date(column.type):
+            column = pc.cast(column, pa.timestamp("ms"))
+        if not pa.types.is_timestamp(column.type):
+            return self._read_times(self._texts(block, "time")[0].trimmed())
+        # As they are stored: since 1970 in UTC, whatever zone a reader is to be shown, be it one that nobody knows.
+        stored = pc.cast(column, pa.int64())
+        values = stored.fill_null(0).to_numpy(zero_copy_only=False)
+        if column.type.unit == "ns":
+            times, possible = values // 1_000, np.ones(len(values), np.bool_)
+        else:
+            scale = _UNITS[column.type.unit]
+            possible = np.abs(values // 2) < (1 << 61) // scale
+            times = np.where(possible, values, 0) * scale
+        return times, stored.is_valid().to_numpy(zero_copy_only=False) & possible & in_range(times)
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """A column as texts; what is no text and no number is missing, as is a number that is none."""
+    kind = column.type
+    if _is_uuid(kind):
+        return _uuid_texts(column.storage)
+    if pa.types.is_floating(kind):  # whole numbers beside nulls, as pandas writes them
+        whole = pc.and_(pc.is_finite(column), pc.less(pc.abs(column), 2.0**53))
+        numbers = pc.if_else(pc.fill_null(whole, False), column, None)
+        same = pc.fill_null(pc.equal(pc.floor(numbers), numbers), False)
+        fractions = pc.if_else(pc.is_finite(column), column, None)
+        return pc.if_else(
+            same,
+            pc.cast(pc.cast(pc.if_else(same, numbers, None), pa.int64()), pa.large_string()),
+            pc.cast(fractions, pa.large_string()),
+        )
+    return pc.cast(column, pa.large_binary() if _is_binary(kind) else pa.large_string())
+
+
+def _uuid_texts(stored: pa.Array) -> pa.Array:
+    """`123e4567-e89b-12d3-a456-426614174000` of sixteen bytes."""
+    data = np.frombuffer(stored.buffers()[1], np.uint8)[16 * stored.offset : 16 * (stored.offset + len(stored))]
+    digits = _DIGITS[data].reshape(len(stored), 32)
+    dash = np.full((len(stored), 1), ord("-"), np.uint8)
+    cut = [digits[:, first:last] for first, last in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))]
+    texts = np.concatenate([cut[0], dash, cut[1], dash, cut[2], dash, cut[3], dash, cut[4]], axis=1)
+    offsets = np.arange(0, 36 * len(stored) + 1, 36, dtype=np.int64)
+    written = pa.LargeStringArray.from_buffers(len(stored), pa.py_buffer(offsets), pa.py_buffer(texts.tobytes()))
+    return pc.if_else(stored.is_valid(), written, None)
+
+
+def _written_out(column: pa.DictionaryArray) -> tuple[pa.Array, Mask]:
+    """The column without its dictionary, and which rows are too long; of these nothing is written out."""
+    held = column.dictionary
+    if not _is_bytes(held.type):
+        return column.dictionary_decode(), no_rows(len(column))
+    too_long = pc.greater(pc.binary_length(held), LONGEST_FIELD).fill_null(False)
+    if not pc.any(too_long).as_py():
+        return column.dictionary_decode(), no_rows(len(column))
+    short = pa.DictionaryArray.from_arrays(column.indices, pc.if_else(too_long, pa.scalar(None, held.type), held))
+    overlong = pc.take(too_long, column.indices).fill_null(False).to_numpy(zero_copy_only=False)
+    return short.dictionary_decode(), overlong.astype(np.bool_)
+
+
+def _batch_rows(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
+    """So few rows that their texts, where they are written one by one, have at most a batch's bytes on average."""
+    widest = 1.0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        stored = (group.column(each) for each in range(group.num_columns))
+        size = sum(chunk.total_uncompressed_size for chunk in stored if chunk.path_in_schema in columns)
+        widest = max(widest, size / max(group.num_rows, 1))
+    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES // widest)))
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces whose texts, once written out, have at most a batch's bytes."""
+    sizes = np.zeros(len(batch), np.int64)
+    for column in batch.columns:
+        sizes += _sizes(column)
+    ends = np.cumsum(sizes)
+    if not len(ends) or ends[-1] <= _BATCH_BYTES:
+        yield batch
+        return
+    first = 0
+    while first < len(batch):
+        before = ends[first - 1] if first else 0
+        last = max(int(np.searchsorted(ends, before + _BATCH_BYTES, "right")), first + 1)
+        yield batch.slice(first, last - first)
+        first = last
+
+
+def _sizes(column: pa.Array) -> NDArray[np.int64]:
+    """How many bytes each row will have; what is too long will not be written out."""
+    coded = pa.types.is_dictionary(column.type)
+    texts = column.dictionary if coded else column
+    if not _is_bytes(texts.type):
+        return np.full(len(column), 8, np.int64)
+    lengths = pc.fill_null(pc.binary_length(texts), 0)
+    if coded:
+        lengths = pc.if_else(pc.greater(lengths, LONGEST_FIELD), pa.scalar(0, lengths.type), lengths)
+        lengths = pc.fill_null(pc.take(lengths, column.indices), 0)
+    found: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(_is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_read(kind: pa.DataType, *, time: bool) -> bool:
+    """Whether a column of this kind can be read at all."""
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if _is_bytes(held) or pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_null(held):
+        return True
+    if time:
+        return bool(pa.types.is_timestamp(held) or pa.types.is_date(held)) and held is kind
+    return _is_uuid(kind) or bool(pa.types.is_decimal(held))
+
+
+def names_of(file: LogFile) -> list[str]:
+    """The names of a file's columns."""
+    try:
+        return [str(name) for name in open_parquet(file).schema_arrow.names]
+    except UnicodeDecodeError:
+        pass
+    raise InputError(f"{file.label}: its schema names columns in bytes that are no UTF-8; write the file again")
+
+
+def check_columns(file: LogFile, mapping: Mapping[str, str]) -> None:
+    """Refuse columns that a schema has twice, or of a kind that is no text, number or time."""
+    schema = open_parquet(file).schema_arrow
+    for ours, theirs in mapping.items():
+        if schema.names.count(theirs) > 1:
+            raise MissingColumn(f"{file.label} has more than one column {theirs!r}: write the file with one of them")
+        kind = schema.field(theirs).type
+        if not _is_read(kind, time=ours == "time"):
+            meant = "a time, a text or a number" if ours == "time" else "a text or a number"
+            raise InputError(f"{file.label}: its column {theirs!r} is of type {_named(kind)}; {ours} must be {meant}")
+
+
+def _named(kind: pa.DataType) -> str:
+    """The kind in one word; what a nested one holds may have names of its own."""
+    return str(kind).split("<")[0].split("[")[0]
+
+
+def open_parquet(file: LogFile, texts: Sequence[str] = ()) -> pq.ParquetFile:
+    """The file, if it is Parquet; these columns as dictionaries, if they are texts."""
+    try:
+        return pq.ParquetFile(
+            pa.PythonFile(file.open_raw(), mode="r"), read_dictionary=list(texts) or None, buffer_size=_BUFFER
+        )
+    except (OSError, pa.ArrowException):
+        pass
+    raise InputError(f"{file.label} is not a whole Parquet file")
