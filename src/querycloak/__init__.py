@@ -1,5 +1,9 @@
 """Release a search log that people can use, with a privacy guarantee that holds."""
 
+from querycloak.compiled_code import choose_place as _choose_place
+
+_choose_place()
+
 TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
     from querycloak.audits.folder_leaks import find_leaks

@@ -106,7 +106,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "--engine", "sc://127.0.0.1:1"], "nobody answers at 'sc://127.0.0.1:1'"),
         (["inspect", "{log}", "--engine", "spark://127.0.0.1:1"], "nobody answers at 'spark://127.0.0.1:1'"),
         (["inspect", "{log}", "--threads", "0"], "--threads must be at least 1, got 0"),
-        (["inspect", "{log}", "--memory", "much"], "DuckDB does not accept its settings"),
+        (["inspect", "{log}", "--memory", "much"], "--memory must be an amount, got 'much'; such as 3GB or 500MB"),
         (["inspect", "{log}", "--since", "spring"], "--since must be a date such as 2006-03-01"),
         (["inspect", "{log}", "--since", "2007-01-01", "--until", "2006-01-01"], "--since must be before --until"),
         (["inspect", "{log}", "--max-bad", "2"], "--max-bad must be a share between 0 and 1, got 2.0"),

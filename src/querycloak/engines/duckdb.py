@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
+from querycloak.engines.memory_size import memory_bytes
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.sentence import Sentence
@@ -36,7 +37,7 @@ class DuckDBEngine:
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         settings = {
             "threads": self.threads,
-            "memory_limit": memory or DEFAULT_MEMORY,
+            "memory_limit": f"{memory_bytes(memory or DEFAULT_MEMORY)}B",
             "temp_directory": str(self._folder.path),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,

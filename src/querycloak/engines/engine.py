@@ -9,8 +9,9 @@ from typing import Any, Protocol, TypeVar, cast
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from querycloak.engines.memory_size import memory_bytes
 from querycloak.errors import EngineError, QuerycloakError, ResourceError
-from querycloak.privacy.parameters import natural, of_kind, refusal, refuse
+from querycloak.privacy.parameters import natural, refusal, refuse
 from querycloak.sentence import Sentence
 
 Result = TypeVar("Result")
@@ -83,7 +84,7 @@ def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str |
     if threads is not None:
         natural("threads", threads, "leave it out to use all cores")
     if memory is not None:
-        of_kind("memory", memory, str, "an amount", "such as 3GB")
+        memory_bytes(memory)
     if not isinstance(engine, str):
         refuse("engine", ENGINES, engine and type(engine).__name__, "leave it out for duckdb, which needs nothing else")
     if engine == "duckdb":

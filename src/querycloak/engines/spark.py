@@ -11,8 +11,10 @@ import io
 import itertools
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,16 +24,22 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
+from querycloak.engines.memory_size import memory_bytes
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Sentence
 
 PART = 32 << 20
-DEFAULT_MEMORY = "3g"
+DEFAULT_MEMORY = "3GiB"
+_LEAST_MEMORY = 512 << 20
+"""Below this Java does not start Spark."""
 # The code of a row that only says why a source could not be read: exceptions lose their type on the way
 # from an executor, and their text comes with a trace that may quote the log.
 _FAILED = -1
 _PORTS = {"spark": 7077, "sc": 15002}
 _PATIENCE = 10.0
+_ENDED = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "EOFError"}
 
 
 class SparkEngine:
@@ -40,6 +48,9 @@ class SparkEngine:
     name = "spark"
 
     def __init__(self, master: str, *, threads: int | None = None, memory: str | None = None) -> None:
+        amount = memory_bytes(memory or DEFAULT_MEMORY)
+        if amount < _LEAST_MEMORY:
+            refuse("memory", "at least 512MiB with Spark", memory, "give it more, or take duckdb")
         _require_answer(master)
         self.threads = threads or os.cpu_count() or 1
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
@@ -50,7 +61,7 @@ class SparkEngine:
         folder = str(self._folder.path)
         with self._folder.removed_on_failure():
             self._session = guarded(
-                lambda: _session(master, self.threads, memory or DEFAULT_MEMORY, folder),
+                lambda: _session(master, self.threads, f"{amount >> 20}m", folder),
                 _explain_start,
                 "starting Spark",
             )
@@ -128,7 +139,7 @@ class SparkEngine:
     def _run(self, work: Callable[[], Result], doing: str) -> Result:
         if self._closed:
             raise ParameterError(CLOSED)
-        return guarded(work, lambda _: None, doing)
+        return guarded(work, _explain, doing)
 
 
 class _Parts:
@@ -190,6 +201,11 @@ def _hush() -> None:
     """Turn off the loggers of Spark's Python side: they quote the value that an error is about."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging", "py4j"):
         logging.getLogger(name).disabled = True
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # which loggers below it take over
+    from pyspark.accumulators import AccumulatorServer
+
+    # Its threads write tracebacks when Java ends.
+    AccumulatorServer.handle_error = lambda *_: None
 
 
 def _session(master: str, threads: int, memory: str, folder: str) -> Any:
@@ -227,11 +243,24 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
             }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _silence():
+    with _silence(), _own_signals():
         session = builder.getOrCreate()
         if not master.startswith("sc://"):
             session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep whatever answers Ctrl-C: with Spark's own handler an interrupt becomes an error of Java's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, kept)
 
 
 @contextlib.contextmanager
@@ -246,6 +275,16 @@ def _silence() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+def _explain(error: Exception) -> QuerycloakError | None:
+    """Java that has ended answers nobody: that is no bug of ours."""
+    names = {type(each).__name__ for each in (error, error.__cause__, error.__context__) if each is not None}
+    if names & _ENDED:
+        return ResourceError(
+            Sentence("Spark's Java has ended, killed or out of memory: give it more with {memory}, or free some")
+        )
+    return None
 
 
 def _explain_start(error: Exception) -> QuerycloakError:

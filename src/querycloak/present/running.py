@@ -9,8 +9,10 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable
 
+from querycloak.compiled_code import advice
 from querycloak.errors import QuerycloakError
 from querycloak.interruption import ENDING, interrupt, received
 from querycloak.locked_folder import clean_up
@@ -20,6 +22,9 @@ INTERRUPTED = 130
 
 def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
+    # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive it
             signal.signal(number, interrupt)
@@ -28,6 +33,9 @@ def run_and_exit(command: Callable[[], object]) -> None:
     # of what was done.
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
+    if (advised := advice()) is not None:
+        say(advised)
+    _close(2)
     sys.exit(code)
 
 

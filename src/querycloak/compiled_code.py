@@ -1,0 +1,59 @@
+"""Where compiled code is kept: beside the package or in the user's cache, as numba does, or below the temporary folder.
+
+In a container, or for a service without a home, neither of the first two can be written, and numba refuses to work.
+What is loaded from there is executed, so the folder must be one that nobody else can have written to.
+"""
+
+import os
+import sys
+
+VARIABLE = "NUMBA_CACHE_DIR"
+ADVICE = (
+    f"compiled code is kept in a temporary folder; set {VARIABLE} to a folder that you can write to keep it for good"
+)
+_chosen: list[str] = []
+
+
+def choose_place() -> None:
+    """Name a private folder to numba, if it would find none by itself; call it before numba is imported."""
+    if VARIABLE in os.environ or "numba" in sys.modules:
+        return
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if _can_write(os.path.dirname(os.path.abspath(__file__))) or _can_write(os.path.join(caches, "numba")):
+        return
+    place = _private_place()
+    os.environ[VARIABLE] = place
+    _chosen.append(place)
+
+
+def advice() -> str | None:
+    """What to tell whoever waits for code to be compiled again and again."""
+    return ADVICE if _chosen and "numba" in sys.modules else None
+
+
+def _can_write(folder: str) -> bool:
+    """Whether files can be made in a folder, which may have to be made first."""
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _private_place() -> str:
+    """A folder of this user's, the same for all commands; another if somebody else has taken its name."""
+    import tempfile  # only where it is needed: this runs whenever querycloak is imported
+
+    parent = os.environ.get("QUERYCLOAK_TMP") or tempfile.gettempdir()
+    place = os.path.join(parent, f".querycloak-compiled-{os.getuid()}")
+    try:
+        os.mkdir(place, 0o700)
+    except OSError:
+        if not _is_own(place):
+            return tempfile.mkdtemp(prefix=".querycloak-private-", dir=parent)
+    return place
+
+
+def _is_own(folder: str) -> bool:
+    if not os.path.lexists(folder):
+        return False
+    status = os.lstat(folder)
+    return status.st_uid == os.getuid() and status.st_mode & 0o170777 == 0o040700
