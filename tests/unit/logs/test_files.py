@@ -9,6 +9,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,8 @@ def test_no_label_holds_the_name_of_a_file(names: list[str]) -> None:
 def test_a_named_file_is_read_whatever_its_name_is(tmp_path: Path) -> None:
     fill(tmp_path, "README", ".hidden", "no-ending")
     for name in ("README", ".hidden", "no-ending"):
-        assert find_files([tmp_path / name]).files == [LogFile("LOG", str(tmp_path / name), len(LINE))]
+        (found,) = find_files([tmp_path / name]).files
+    assert replace(found, stamp=()) == LogFile("LOG", str(tmp_path / name), len(LINE))
 
 
 def test_no_log_at_all() -> None:

@@ -83,7 +83,10 @@ def test_versions_and_nothing_of_the_machine(tmp_path: Path) -> None:
 
 def test_the_log_as_its_owner_had_it_read() -> None:
     said = describe_log(Choices(since=datetime(2006, 3, 1), leave_out=frozenset({"somebody"})))
-    assert said["normalisation"] == "NFKC, lower case, white space and control characters to single blanks"
+    assert (
+        said["normalisation"]
+        == "NFKC, lower case, white space and control characters to single blanks, direction marks dropped"
+    )
     assert said["users_left_out"] is True
     assert "somebody" not in json.dumps(said)
     assert describe_log(Choices(normalise=False))["normalisation"] == "none"

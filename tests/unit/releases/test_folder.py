@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +85,7 @@ def test_a_parent_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     def refused(*_: object, **__: object) -> str:
         raise PermissionError(errno.EACCES, "a message of the system")
 
-    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(ResourceError) as error:
         check_target(tmp_path / "out")
     assert str(error.value) == (
@@ -219,7 +218,7 @@ def test_a_sibling_taken_for_stale_is_made_again(tmp_path: Path, monkeypatch: py
     times: list[int] = []
 
     def slow_lock(opened: int, how: int) -> None:
-        if how == fcntl.LOCK_EX and not times:
+        if how & fcntl.LOCK_EX and not times:
             times.append(1)
             monkeypatch.setattr(fcntl, "flock", lock)
             remove_stale(tmp_path, UNFINISHED)

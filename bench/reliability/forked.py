@@ -1,0 +1,101 @@
+"""Commands in processes that are forked from one that has loaded everything: a run takes a fraction of a second."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+LOADED = (
+    "querycloak.present.cli",
+    "querycloak.logs.searchlog",
+    "querycloak.engines.duckdb",
+    "querycloak.methods.clicks.method",
+    "querycloak.methods.sessions.method",
+    "querycloak.methods.k_anonymity.method",
+    "querycloak.releases.saving",
+    "querycloak.synthetic.log_writer",
+    "querycloak.utility.split_folder",
+    "querycloak.methods.evidence",
+    "querycloak.present.commands.release_command",
+)
+
+
+def load() -> None:
+    """Load what commands need; no thread is started, for a fork takes none along."""
+    from importlib import import_module
+
+    for name in LOADED:
+        import_module(name)
+
+
+def start(arguments: Sequence[str], said: Path, settings: Mapping[str, str]) -> int:
+    """Start a command in a child; what it says goes into a file."""
+    return start_work(lambda: _run(arguments), said, settings)
+
+
+def start_work(work: Callable[[], object], said: Path, settings: Mapping[str, str]) -> int:
+    """Start any work in a child."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 99
+    try:
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.environ.update(settings)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+        work()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        _leave(code)
+    return 0
+
+
+def _leave(code: int) -> None:
+    import atexit
+
+    atexit._run_exitfuncs()
+    os._exit(code)
+
+
+def _run(arguments: Sequence[str]) -> None:
+    from querycloak.present.cli import app
+    from querycloak.present.running import run_and_exit
+
+    run_and_exit(lambda: app(list(arguments), prog_name="querycloak", standalone_mode=False))
+
+
+def ended(child: int) -> int:
+    """The exit code of a child, below 0 if a signal ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def ended_within(child: int, seconds: float) -> int | None:
+    """The same, nothing if it still runs by then."""
+    until = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(0.002)
+
+
+def run(arguments: Sequence[str], said: Path, settings: Mapping[str, str]) -> int:
+    """Run a command to its end."""
+    return ended(start(arguments, said, settings))

@@ -1,0 +1,142 @@
+"""Power that fails at any moment, by the order of system calls: nothing gets its name before it is on the disk.
+
+The calls of a command are recorded (strace) and replayed on a model of a disk that keeps what was synced and nothing
+else. A file that is renamed or linked to its final name must have been synced after its last write, and so must its
+folder; a release must be charged on the disk before its folder gets a name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.reliability import kills
+from bench.reliability.finding import Finding
+from querycloak.privacy.books.ledger import Ledger
+
+CALLS = (
+    "openat,open,creat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,link,linkat,close,dup,dup2,dup3"
+)
+_LINE = re.compile(r"(\d+)\s+(\w+)\((.*)\)\s+=\s+(-?\d+)")
+_PATH = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass
+class Disk:
+    """Which files are open, and when each was last written and last synced."""
+
+    opened: dict[int, str] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    synced: dict[str, int] = field(default_factory=dict)
+    named: list[tuple[int, str, str]] = field(default_factory=list)
+    """When something got a name, what, and which."""
+
+    def replay(self, lines: list[str], folder: str) -> None:
+        """Go through the calls in their order."""
+        for now, line in enumerate(_joined(lines)):
+            found = _LINE.match(line)
+            if found is None or int(found[4]) < 0:
+                continue
+            self._call(now, found[2], found[3], int(found[4]), folder)
+
+    def _call(self, now: int, call: str, given: str, result: int, folder: str) -> None:
+        paths = [os.path.join(folder, path) for path in _PATH.findall(given)]
+        first = given.split(",", 1)[0].strip()
+        number = int(first) if first.isdigit() else -1
+        if call in ("openat", "open", "creat") and paths:
+            self.opened[result] = paths[0]
+        elif call in ("dup", "dup2", "dup3") and number in self.opened:
+            self.opened[result] = self.opened[number]
+        elif call in ("write", "pwrite64", "writev") and number in self.opened:
+            self.written[self.opened[number]] = now
+        elif call in ("fsync", "fdatasync") and number in self.opened:
+            self.synced[self.opened[number]] = now
+        elif call.startswith(("rename", "link")) and len(paths) == 2:
+            self._name(now, paths[0], paths[1], moved=call.startswith("rename"))
+
+    def _name(self, now: int, old: str, new: str, *, moved: bool) -> None:
+        self.named.append((now, old, new))
+        for record in (self.written, self.synced) if moved else ():
+            for path in [each for each in record if each == old or each.startswith(f"{old}/")]:
+                record[new + path[len(old) :]] = record[path]
+
+    def unsynced(self, now: int, old: str) -> list[str]:
+        """What stands under a name and was not on the disk by then."""
+        late = []
+        for path, when in self.written.items():
+            if (path == old or path.startswith(f"{old}/")) and when < now:
+                synced = self.synced.get(path, -1)
+                if not when < synced < now:
+                    late.append(path)
+        return late
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Calls that were interrupted by another thread's, in one line again."""
+    begun: dict[str, str] = {}
+    whole = []
+    for line in lines:
+        thread = line.split(" ", 1)[0]
+        if "<unfinished ...>" in line:
+            begun[thread] = line.split("<unfinished ...>")[0]
+        elif "resumed>" in line and thread in begun:
+            whole.append(begun.pop(thread) + line.split("resumed>", 1)[1])
+        else:
+            whole.append(line)
+    return whole
+
+
+def replayed(command: tuple[str, ...], place: Path) -> Disk:
+    """Record a command's calls and replay them."""
+    record = place / "calls"
+    settings = {**os.environ, "QUERYCLOAK_TMP": str(place / "tmp")}
+    traced = [
+        "strace",
+        "-f",
+        "-s",
+        "4096",
+        "-e",
+        f"trace={CALLS}",
+        "-o",
+        str(record),
+        sys.executable,
+        "-m",
+        "querycloak",
+    ]
+    subprocess.run([*traced, *command], check=True, env=settings, capture_output=True)
+    disk = Disk()
+    disk.replay(record.read_text(errors="replace").splitlines(), os.getcwd())
+    return disk
+
+
+def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Finding:
+    """Replay each command that writes."""
+    found = Finding(
+        "power loss",
+        "the recorded order of system calls of every command that writes",
+        "nothing gets its name before it is synced; the charge is on the disk before the release has its name",
+    )
+    if shutil.which("strace") is None:
+        found.notes.append("strace is not installed: not tried")
+        return found
+    for name in names or list(kills.commands(log, folder)):
+        place = kills._fresh(folder / name.replace(" ", "-"))
+        disk = replayed(kills.commands(log, place)[name], place)
+        finals = [(now, old, new) for now, old, new in disk.named if Path(new).parent == place]
+        for now, old, new in finals:
+            late = [os.path.relpath(path, place) for path in disk.unsynced(now, old)]
+            found.expect(not late, f"{name}: {os.path.basename(new)} has its name before {late} are synced")
+            after = [when for path, when in disk.synced.items() if path == str(place) and when > now]
+            found.expect(bool(after) or name == "synth", f"{name}: its folder is not synced after the name is given")
+        if name.startswith("release") and finals:
+            charged = [when for path, when in disk.synced.items() if path == str(place / "ledger")]
+            paid = Ledger(place / "ledger").show("people")[0].charges
+            found.expect(bool(charged) and len(paid) == 1, f"{name}: not charged on the disk")
+        found.expect(bool(finals) or name == "ledger set", f"{name}: nothing was given a name")
+        found.runs += 1
+    return found
