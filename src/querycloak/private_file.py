@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -26,12 +26,19 @@ def check_new(path: Path, what: str) -> None:
 
 
 @contextmanager
-def private_file(path: Path, what: str) -> Iterator[BinaryIO]:
-    """A file to write into, in its place and on the disk when the block ends; `what` is what messages call it."""
-    check_new(path, what)
+def private_file(
+    path: Path, what: str, *, mode: int = 0o600, replaces: Callable[[Path], bool] = lambda _: False
+) -> Iterator[BinaryIO]:
+    """A file to write into, in its place and on the disk when the block ends; `what` is what messages call it.
+
+    `replaces` says whether a file that is there carries a mark that we made it: only then is it replaced.
+    """
+    ours = path.is_file() and not path.is_symlink() and replaces(path)
+    if not ours:
+        check_new(path, what)
     problem: Exception
     try:
-        with _growing(path) as file:
+        with _growing(path, mode, replace=ours) as file:
             yield file
         return
     except FileExistsError:
@@ -43,18 +50,18 @@ def private_file(path: Path, what: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _growing(path: Path) -> Iterator[BinaryIO]:
+def _growing(path: Path, mode: int, *, replace: bool) -> Iterator[BinaryIO]:
     parent = path.absolute().parent
     remove_stale(parent, UNFINISHED)
     folder, lock = make_locked(parent, UNFINISHED)
     try:
         inner = folder / "file"
-        with open(os.open(inner, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(os.open(inner, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         with fault.around("put"):
-            _put(inner, path)
+            _put(inner, path, replace=replace)
         _sync(parent)
     finally:
         with uninterrupted():
@@ -62,8 +69,11 @@ def _growing(path: Path) -> Iterator[BinaryIO]:
             os.close(lock)
 
 
-def _put(file: Path, place: Path) -> None:
+def _put(file: Path, place: Path, *, replace: bool) -> None:
     """Give a file its name, if nobody has taken it: a link fails where a renaming would replace."""
+    if replace:
+        os.replace(file, place)
+        return
     try:
         os.link(file, place)
         return

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from querycloak.errors import ResourceError
 from querycloak.pages import palette
 from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time, shown_tiny
+from querycloak.private_file import private_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
+MARKS = ('<meta name="generator" content="querycloak">', "# made by querycloak\n")
+"""What pages, and texts beside them, carry near their beginning: only what does is ever replaced."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """What a browser may load for a page: nothing."""
 
@@ -61,19 +62,13 @@ def render(template: str, *, title: str, private: bool, **values: Any) -> str:
 
 def write_page(page: str, path: Path, *, private: bool) -> Path:
     """Write a page, whole or not at all; what is private can be read by its owner alone."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    problem = ""
-    try:
-        mode = 0o600 if private else 0o644
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(page.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        problem = os.strerror(error.errno or 0).lower()
-    finally:
-        beside.unlink(missing_ok=True)
-    if problem:
-        raise ResourceError(f"no page can be written into {str(path.absolute().parent)!r}: {problem}; name another")
+    with private_file(path, f"the page {path.name}", mode=0o600 if private else 0o644, replaces=_is_ours) as file:
+        file.write(page.encode())
     return path
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a page carries the mark that we made it."""
+    with path.open("rb") as file:
+        beginning = file.read(4_096)
+    return any(mark.encode() in beginning for mark in MARKS)

@@ -90,7 +90,7 @@ def interrupted() -> int:
 
 def was_interrupted() -> bool:
     """Whether somebody has asked the command to end, whatever a library made of it."""
-    return bool(_signals)
+    return bool(received)
 
 
 def say(message: str) -> None:

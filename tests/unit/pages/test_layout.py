@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from querycloak.errors import ResourceError
+from querycloak.errors import ParameterError, ResourceError
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, WIDE, Picture, themed
-from querycloak.pages.layout import environment, render, write_page
+from querycloak.pages.layout import MARKS, environment, render, write_page
 from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time, shown_tiny
 
 NASTY = "<script>alert(1)</script>\"'&"
@@ -115,10 +115,21 @@ def test_numbers_are_shown_as_people_read_them() -> None:
 
 def test_a_page_is_written_whole_and_private(tmp_path: Path) -> None:
     os.umask(0o022)
-    path = write_page("<p>", tmp_path / "index.html", private=True)
-    assert path.read_text() == "<p>"
+    ours, again = f"{MARKS[0]}<p>", f"{MARKS[0]}<b>"
+    path = write_page(ours, tmp_path / "index.html", private=True)
+    assert path.read_text() == ours
     assert path.stat().st_mode & 0o777 == 0o600
-    assert write_page("<b>", path, private=False).read_text() == "<b>"
+    assert write_page(again, path, private=False).read_text() == again
     assert [each.name for each in tmp_path.iterdir()] == ["index.html"]
-    with pytest.raises(ResourceError, match="no page can be written into"):
+    with pytest.raises(ResourceError, match="cannot be written"):
         write_page("x", tmp_path / "none" / "index.html", private=True)
+
+
+def test_a_page_that_somebody_else_wrote_is_not_replaced(tmp_path: Path) -> None:
+    theirs = tmp_path / "public.html"
+    theirs.write_text("<p>mine")
+    (tmp_path / "private.html").symlink_to(theirs)
+    for name in ("public.html", "private.html"):
+        with pytest.raises(ParameterError, match="must not exist yet"):
+            write_page(f"{MARKS[0]}<p>", tmp_path / name, private=False)
+    assert theirs.read_text() == "<p>mine"

@@ -25,7 +25,7 @@ BLANK = {"Zs", "Zl", "Zp", "Cc"}
 ASSIGNED = st.characters(exclude_categories=("Cn", "Cs"))
 # What is hard: capitals with and without marks, marks alone, blanks of all kinds, compatibility forms.
 HARD = st.sampled_from(
-    "AÅİΣϴẞK\u0301\u0307\u0308\u0323\u0345ſﬁＡ１½™㌔ﷺ가힣ᄀ\u1161\u11a8\0\t\n\r\x1f\x7f\x85\xa0\u2009\u2028\u3000\u202e "
+    "AÅİΣϴẞK\u0301\u0307\u0308\u0323\u0345ſﬁＡ１½™㌔ﷺ가힣ᄀ\u1161\u11a8\0\t\n\r\x1f\x7f\x85\xa0\u2009\u2028\u3000\u202e"
 )
 TEXT = st.text(HARD, max_size=8) | st.text(HARD | ASSIGNED, max_size=12)
 ASCII = st.text(st.characters(max_codepoint=127), max_size=20)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.pages.about_file import About
-from querycloak.pages.layout import write_page
+from querycloak.pages.layout import MARKS, write_page
 from querycloak.pages.measured import measured
 from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.signing_page import Signing, private_page, public_page
@@ -45,7 +45,7 @@ def write_report(
         document = registry_entry(
             signing.release, signing.described, told, digest=signing.digest, published=published
         )  # fmt: skip
-        entry = yaml_text(document)
+        entry = MARKS[-1] + yaml_text(document)
     folder.mkdir(mode=0o700, exist_ok=True)
     written = [
         (write_page(public_page(signing), folder / PUBLIC_PAGE, private=False), "goes along with the release"),
