@@ -26,6 +26,7 @@ WRITING = {
     ("split", "--out"): ("split", "LOG", "--by", "user", "--out", "OUT"),
     ("evaluate", "--out"): ("evaluate", "LOG", "LOG", "RELEASE", "--out", "OUT"),
     ("audit release", "--out"): ("audit", "release", "LOG", "RELEASE", "--control", "LOG", "--out", "OUT"),
+    ("compare", "--out"): ("compare", "LOG", "--out", "OUT"),
     ("report", "--out"): ("report", "RELEASE", "--out", "OUT"),
     ("report", "--ledger"): ("report", "RELEASE", "--out", "NEW", "--ledger", "OUT"),
     ("reproduce", "--out"): ("reproduce", "zhang2016", "--quick", "--out", "OUT"),
