@@ -24,6 +24,7 @@ COMMANDS: dict[str, Command] = {
     "clicks": release("clicks", "--epsilon", "4", "--delta", "1e-3", "--selection", "gaussian"),
     "rounds": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "rounds"),
     "auto": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--per-user", "auto"),
+    "queries": release("queries", "--epsilon", "8", "--delta", "1e-3"),
     "sessions": release("sessions", "--epsilon", "8", "--delta", "1e-3"),
     "query-pool": release("query-pool", "--epsilon", "8"),
     "optimal": release("optimal", "--epsilon", "8", "--delta", "1e-3"),
