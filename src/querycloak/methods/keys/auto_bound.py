@@ -17,7 +17,12 @@ from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.engines import Engine
+    from querycloak.methods.keys.key_tables import Keys, Publish, TablesAtAnyBound
     from querycloak.privacy.composing.draws import Draw
+    from querycloak.privacy.prices.reach import Route
     from querycloak.privacy.prices.table_reach import TableReach
 
 AUTO = "auto"
@@ -115,6 +120,26 @@ class AutoBound:
         from querycloak.privacy.composing.draws import Anything
 
         return [Anything(self.budget[0]), Anything(self.budget[1], self.given.delta)]
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """How keys of each table come out, at every bound that may be chosen."""
+        listed = [each.plans for each in self.candidates()]
+        return {table: [plans[table].route() for plans in listed] for table in listed[0]}
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """What the counts of each table are worth, over all bounds that may be chosen."""
+        from querycloak.methods.counted_users import at_some_bound
+
+        listed = [each.reach() for each in self.candidates()]
+        return {table: at_some_bound(table, [each[table] for each in listed]) for table in listed[0]}
+
+    def count(
+        self, engine: Engine, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
+    ) -> TablesAtAnyBound:
+        """Keep the contributions: they are read to choose, and again to release."""
+        from querycloak.methods.keys.key_tables import count_at_chosen_bound
+
+        return count_at_chosen_bound(engine, self, contributions, keys, published)
 
     def parameters(self) -> dict[str, Any]:
         """What decides the choice."""

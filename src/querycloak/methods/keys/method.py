@@ -69,29 +69,12 @@ class KeysMethod(Method):
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
         """Those of the plans; where the bound is chosen on the log, of all of them."""
-        from querycloak.methods.counted_users import paper_route
-
-        if isinstance(self.planned, AutoBound):
-            listed = [each.plans for each in self.planned.candidates()]
-            return {table: [plans[table].route() for plans in listed] for table in listed[0]}
-        paper = self.planned.bounds_records
-        return {table: [paper_route(plan) if paper else plan.route()] for table, plan in self.plans.items()}
+        return self.planned.routes()
 
     def reach(self) -> Mapping[str, TableReach]:
         """What plans tell of counts; where the bound is chosen on the log, over all of them."""
-        from querycloak.methods.counted_users import at_some_bound, of_paper_plan, of_plan
-
-        if isinstance(self.planned, AutoBound):
-            candidates = [each.reach() for each in self.planned.candidates()]
-            return {table: at_some_bound(table, [each[table] for each in candidates]) for table in candidates[0]}
-        of_table = of_paper_plan if self.planned.bounds_records else of_plan
-        return {table: of_table(table, plan) for table, plan in self.plans.items()}
+        return self.planned.reach()
 
     def count(self, log: SearchLog) -> Counted:
         """Bound every user's contributions and count them by key."""
-        from querycloak.methods.keys.key_tables import count_at_chosen_bound, count_tables
-
-        contributions = self.contributions(log)
-        if isinstance(self.planned, AutoBound):
-            return count_at_chosen_bound(log.engine, self.planned, contributions, self.keys, self.published)
-        return count_tables(log.engine, self.planned, contributions, self.keys, self.published)
+        return self.planned.count(log.engine, self.contributions(log), self.keys, self.published)

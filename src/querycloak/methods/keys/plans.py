@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.unprotected import with_thresholds
@@ -16,6 +16,14 @@ from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.paper_variant import paper_guarantees, paper_knobs
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.sentence import Parameter, Sentence
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.engines import Engine
+    from querycloak.methods.keys.key_tables import Keys, KeyTables, Publish
+    from querycloak.privacy.prices.reach import Route
+    from querycloak.privacy.prices.table_reach import TableReach
 
 Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
 Priors = Literal["public"]
@@ -38,6 +46,27 @@ class FixedPlans:
     def bounds_records(self) -> bool:
         """Whether a user's records are bounded, as papers have it, rather than a user's keys."""
         return self.claimed is not None
+
+    def routes(self) -> Mapping[str, Sequence[Route]]:
+        """How keys of each table come out."""
+        from querycloak.methods.counted_users import paper_route
+
+        return {
+            table: [paper_route(plan) if self.bounds_records else plan.route()] for table, plan in self.plans.items()
+        }
+
+    def reach(self) -> Mapping[str, TableReach]:
+        """What the counts of each table are worth."""
+        from querycloak.methods.counted_users import of_paper_plan, of_plan
+
+        of_table = of_paper_plan if self.bounds_records else of_plan
+        return {table: of_table(table, plan) for table, plan in self.plans.items()}
+
+    def count(self, engine: Engine, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish) -> KeyTables:
+        """Read the contributions to each table, once."""
+        from querycloak.methods.keys.key_tables import count_tables
+
+        return count_tables(engine, self, contributions, keys, published)
 
 
 def one_plan(table: str, plan: TablePlan) -> FixedPlans:
