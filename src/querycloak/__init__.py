@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.sessions.method import Sessions
     from querycloak.pages.comparison_page import compare
+    from querycloak.pages.signing_report import report
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.releases.release import Release
@@ -63,6 +64,7 @@ _HOMES = {
     "measures": "querycloak.utility.tasks",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
+    "report": "querycloak.pages.signing_report",
     "split": "querycloak.utility.split_folder",
     "synthesize": "querycloak.synthetic.log_writer",
 }
@@ -95,6 +97,7 @@ __all__ = [
     "measures",
     "profile",
     "read",
+    "report",
     "split",
     "synthesize",
     "verify",

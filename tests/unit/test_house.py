@@ -21,7 +21,7 @@ SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
-    "compiled_code", "sentence", "errors", "fault", "interruption", "locked_folder", "private_file", "privacy",
+    "compiled_code", "sentence", "shown_in_notebooks", "errors", "fault", "interruption", "locked_folder", "private_file", "privacy",
     "engines", "words", "logs", "synthetic", "releases", "methods", "utility", "audits", "contract", "experiments",
     "pages", "present",
 ]  # fmt: skip
@@ -70,7 +70,7 @@ def test_public_names() -> None:
         "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal", "Profile",
         "Queries", "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "Verified", "audit_method",
         "audit_release", "compare", "connect", "describe",
-        "evaluate", "find_leaks", "load", "measures", "profile", "read", "split", "synthesize", "verify",
+        "evaluate", "find_leaks", "load", "measures", "profile", "read", "report", "split", "synthesize", "verify",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None

@@ -21,6 +21,7 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, of_kind
 from querycloak.sentence import Action, Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
 
 __all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
 
@@ -29,8 +30,8 @@ OnStep = Callable[[str, float], None]
 Powers = tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
-class MethodAudit:
+@dataclass(frozen=True, repr=False)
+class MethodAudit(ShownInNotebooks):
     """What both instruments found."""
 
     method: Method
@@ -42,6 +43,10 @@ class MethodAudit:
     exact: Sequence[ExactFinding]
     powers: Powers
     """How likely standard faults would have been shown."""
+
+    def __repr__(self) -> str:
+        verdict = "holds" if self.holds else "REFUTED"
+        return f"<MethodAudit {self.method.name}: epsilon {self.measured.per_account:.3g} shown, {verdict}>"
 
     @property
     def measured(self) -> SamplingFinding:

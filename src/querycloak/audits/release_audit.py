@@ -20,6 +20,7 @@ from querycloak.errors import InputError, ResourceError
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
 from querycloak.utility.repeated_releases import different_names, repeats
 
 COLUMNS = {
@@ -31,12 +32,16 @@ COLUMNS = {
 _OWN_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
 
 
-@dataclass(frozen=True)
-class ReleaseAudit:
+@dataclass(frozen=True, repr=False)
+class ReleaseAudit(ShownInNotebooks):
     """What all attacks found; true figures, so private. `alarms` are sentences about what must not happen at all."""
 
     rows: tuple[dict[str, Any], ...]
     alarms: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        attacks = {row["attack"] for row in self.rows}
+        return f"<ReleaseAudit: {len(self.rows):,} rows, {len(attacks)} attacks, {len(self.alarms)} alarms (private)>"
 
     def to_json(self) -> dict[str, Any]:
         """As `audit release --json` prints it."""

@@ -11,6 +11,7 @@ import ibis.expr.types as ir
 from querycloak.logs.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
+from querycloak.shown_in_notebooks import ShownInNotebooks
 
 MOST_WORDS = 5
 GAP_MINUTES = 30
@@ -32,8 +33,8 @@ class Coverage:
     distinct_queries: float
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(ShownInNotebooks):
     """What `inspect` shows."""
 
     rows_read: int
@@ -50,6 +51,9 @@ class Profile:
     sessions: int
     first_time: datetime | None
     last_time: datetime | None
+
+    def __repr__(self) -> str:
+        return f"<Profile: {self.rows_kept:,} rows, {self.users:,} users, {self.searches:,} searches (private)>"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

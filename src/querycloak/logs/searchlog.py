@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol
 
 import ibis
 import ibis.expr.types as ir
@@ -24,18 +25,29 @@ from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource
+from querycloak.logs.tables_in_memory import StagedTable, is_table
 from querycloak.logs.time_formats import accepted_times
 from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
 
 MINUTE = 60_000_000
 Log = str | os.PathLike[str]
+
+
+class ArrowTable(Protocol):
+    """A table that hands out Arrow batches: of pandas, Polars, Arrow or DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The Arrow PyCapsule interface."""
+        ...
+
+
 # What is being done, and which share of it is done; never a number of the log's.
 OnStep = Callable[[str, float], None]
 
 
 def read(
-    logs: Log | Sequence[Log],
+    logs: Log | Sequence[Log] | ArrowTable,
     *,
     log_format: str | None = None,
     columns: Mapping[str, str] | None = None,
@@ -47,13 +59,15 @@ def read(
     max_bad: float | None = None,
     engine: Engine | str = "duckdb",
 ) -> SearchLog:
-    """The search log in files, folders or addresses; only the beginnings of files are looked at here.
+    """The search log in files, folders or addresses, or in a table of pandas, Polars, Arrow or DuckDB.
 
-    A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
+    Only the beginnings of files are looked at here; a table is copied into a private folder. A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
     has a guarantee is then made all the same: one user could write that many bad rows.
     """
+    staged = StagedTable(logs) if is_table(logs) else None
+    given: Any = logs if staged is None else staged.path
     prepared = prepare(
-        logs,
+        given,
         log_format=log_format,
         columns=columns,
         encoding=encoding,
@@ -62,7 +76,9 @@ def read(
         compression=compression,
         follow_links=follow_links,
     )
-    return prepared.on(engine_of(engine), max_bad=max_bad)
+    log = prepared.on(engine_of(engine), max_bad=max_bad)
+    log.staged = staged
+    return log
 
 
 def prepare(
@@ -94,7 +110,8 @@ def _paths(logs: Log | Sequence[Log]) -> list[Log]:
     """The paths given, if they are paths."""
     if isinstance(logs, str | os.PathLike):
         return [logs]
-    rule, way_out = "a path, or a list of paths", "a path is a text or a pathlib.Path"
+    rule = "a path, a list of paths, or one table of pandas, Polars, Arrow or DuckDB"
+    way_out = "a path is a text or a pathlib.Path"
     of_kind("logs", logs, Iterable, rule, way_out)
     given = list(logs)
     for each in given:
@@ -147,6 +164,7 @@ class SearchLog:
         self.source, self.format = prepared.source, prepared.recognised.name
         self.max_bad = None if max_bad is None else checked_share(max_bad)
         self._on_bytes, self._on_step = on_bytes, on_step
+        self.staged: StagedTable | None = None
 
     def __enter__(self) -> SearchLog:
         return self
@@ -154,9 +172,16 @@ class SearchLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        files = len(self.source.files)
+        where = "a table in memory" if self.staged else f"{files:,} file{'s' if files != 1 else ''}"
+        return f"<SearchLog {self.format}: {where}, on {self.engine.name}>"
+
     def close(self) -> None:
         """End the engine."""
         self.engine.close()
+        if self.staged is not None:
+            self.staged.remove()
 
     def on(self, engine: Engine) -> SearchLog:
         """The same log on another engine."""

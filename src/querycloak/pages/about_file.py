@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from querycloak.errors import InputError
 from querycloak.sentence import Sentence
@@ -29,20 +32,11 @@ class About:
     notes: str = ""
 
     @classmethod
-    def read(cls, path: Path | None) -> About:
-        """The file's fields; no file, no fields."""
-        if path is None:
-            return cls()
-        try:
-            found = tomllib.loads(path.read_text("utf-8"))
-        except (OSError, UnicodeError):
-            raise InputError(Sentence("the file given with {about} cannot be read; it must be UTF-8 text")) from None
-        except tomllib.TOMLDecodeError:
-            raise InputError(
-                Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)
-            ) from None
+    def of(cls, given: Mapping[str, str] | str | os.PathLike[str] | None) -> About:
+        """Fields as they are given, or from a file; nothing, no fields."""
+        fields_given = given if isinstance(given, Mapping) else {} if given is None else _read(Path(given))
         known = [field.name for field in fields(cls)]
-        odd = [name for name in found if name not in known]
+        odd = [name for name in fields_given if name not in known]
         if odd:
             raise InputError(
                 Sentence(
@@ -51,7 +45,17 @@ class About:
                     known=", ".join(known),
                 )
             )
-        return cls(**{name: str(value) for name, value in found.items()})
+        return cls(**{name: str(value) for name, value in fields_given.items()})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeError):
+        problem = Sentence("the file given with {about} cannot be read; it must be UTF-8 text")
+    except tomllib.TOMLDecodeError:
+        problem = Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)
+    raise InputError(problem)
 
 
 _LINE = 'owner = "the name of your organisation"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from querycloak.audits.method_audit import MethodAudit
+from querycloak.audits.release_audit import ReleaseAudit
 from querycloak.errors import InputError
 from querycloak.methods.evidence import digest_of
+from querycloak.privacy.parameters import path_of
 from querycloak.releases.loading import load_card
+from querycloak.utility.evaluation import Evaluation
 
 Rows = list[dict[str, Any]]
+Given = Evaluation | ReleaseAudit | MethodAudit | str | os.PathLike[str]
+"""An evaluation or audit, or the file that it was saved in."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Measured:
 
 
 def measured(
-    release: Path, evaluation: Path | None, audits: Sequence[Path], measured_on: Path | None = None
+    release: Path, evaluation: Given | None, audits: Sequence[Given], measured_on: Path | None = None
 ) -> Measured:
     """Read the files; rows of other releases are refused, but for the baselines that stand beside."""
     card = load_card(release)
@@ -67,11 +74,14 @@ def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
     return digest_of(folder)
 
 
-def _rows_of(path: Path, digest: str, what: str) -> Rows:
-    return _beside(_results(_document(path, what), what), digest, what)
+def _rows_of(given: Given, digest: str, what: str) -> Rows:
+    return _beside(_results(_document(given, what), what), digest, what)
 
 
-def _document(path: Path, what: str) -> Any:
+def _document(given: Given, what: str) -> Any:
+    if isinstance(given, (Evaluation, ReleaseAudit, MethodAudit)):
+        return given.to_json()
+    path = path_of(what, given, "give what evaluate or audit made, or its file")
     try:
         if path.suffix == ".parquet":
             return pq.read_table(path).to_pylist()

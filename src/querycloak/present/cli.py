@@ -418,12 +418,15 @@ def report(
     """Write the page to sign, public and private part apart."""
     if out is None:
         refuse("out", "the folder to write", None, "the public and the private page go there")
-    from querycloak.present.commands.report_command import write_report
+    from querycloak.pages.signing_report import report as write_report
+    from querycloak.present.commands.report_command import show_report
 
-    write_report(
+    written = write_report(
         release, out, evaluation=evaluation, audits=audit or [], measured_on=measured_on, ledger=ledger, about=about,
-        registry=to == "registry", quiet=quiet,
+        registry=to == "registry",
     )  # fmt: skip
+    if not quiet:
+        show_report(written)
 
 
 @app.command()

@@ -6,8 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.chance.exact import rounded_up, stated
+from querycloak.privacy.chance.exact import rounded_up, shown_up, stated
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+from querycloak.shown_in_notebooks import ShownInNotebooks
 
 __all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]
 
@@ -17,8 +18,8 @@ NEIGHBOURS = ("add-remove-user", "replace-query")
 FIELDS = ("kind", "unit", "neighbours", "epsilon", "delta", "k", "unprotected", "because")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Guarantee(ShownInNotebooks):
     """One guarantee: for whom, between which logs, how strong, what it leaves out, and why it holds.
 
     Each number means the decimal that it prints as.
@@ -104,6 +105,24 @@ class Guarantee:
     def covers_release(self) -> bool:
         """Whether it bounds all that a release tells about one person, rather than nothing or one step."""
         return self.kind in ("pure-dp", "approximate-dp")
+
+    @property
+    def line(self) -> str:
+        """In one line, for people; numbers as they are, whatever follows from them is for `explain`."""
+        if self.kind == "syntactic":
+            return "a rule, no differential privacy" if self.k is None else f"a rule, k = {self.k}"
+        epsilon, delta = self.numbers
+        numbers = f"epsilon {epsilon:g}" + (f", delta {shown_up(delta)}" if delta else "")
+        return f"{numbers} for each {self.unit}" + (", one step only" if self.kind == "sampling-only" else "")
+
+    def __repr__(self) -> str:
+        return f"<Guarantee {self.kind}: {self.line}>"
+
+    def explain(self) -> str:
+        """What the numbers mean for one person, a paragraph for each point."""
+        from querycloak.privacy.explanation import explain
+
+        return explain(self)
 
     def __add__(self, other: "Guarantee") -> "Guarantee":
         return compose([self, other])

@@ -21,6 +21,7 @@ from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
 from querycloak.releases.versions import versions
 from querycloak.sentence import Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
 
 if TYPE_CHECKING:
     from querycloak.releases.folder import Unfinished
@@ -40,8 +41,8 @@ COUNTS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Release:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Release(ShownInNotebooks):
     """Tables and all that must be said of them.
 
     A table is an Arrow table, or `Batches` for one that memory cannot hold. Its rows come sorted by count and then
@@ -94,6 +95,25 @@ class Release:
     def title(self) -> str:
         """A name for the release."""
         return f"search log release, method {self.method}, variant {self.variant}"
+
+    def __repr__(self) -> str:
+        variant = "" if self.variant == "default" else f", {self.variant} variant"
+        return f"<Release {self.method}{variant}: {', '.join(self.tables)}; {self.proven.line}>"
+
+    def __getitem__(self, kind: str) -> pa.Table:
+        return self.table(kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """The card: that of its folder if it was loaded from one, else as it would be written, without checksums."""
+        from querycloak.releases.loading import StoredTable, load_card
+        from querycloak.releases.saving import unsaved_card
+
+        stored = [table for table in self.tables.values() if isinstance(table, StoredTable)]
+        return load_card(stored[0].path.parent) if stored else unsaved_card(self)
 
     def table(self, kind: str) -> pa.Table:
         """A whole table in memory."""

@@ -64,6 +64,17 @@ def save(
     return Saved(target, digest, dict(dropped))
 
 
+def unsaved_card(release: Release) -> dict[str, Any]:
+    """The card of a release that is in no folder yet: without checksums, and before any last look."""
+    files = []
+    for kind, table in release.tables.items():
+        rows = sum(batch.num_rows for batch in batches_of(table))
+        schema = schema_of(kind, table.schema.names)
+        files.append(TableFile(kind, described(kind, release.rows), "", "", rows, schema, "", 0))
+    card = card_of(Contents(release, tuple(files), None, datetime.now(UTC).date()), {})
+    return {name: value for name, value in card.items() if name not in ("checksums", "published", "last_look")}
+
+
 def _write_table(
     kind: str, table: Table, form: ModuleType, file: WrittenFile, last_look: LastLook | None, dropped: Counter[str]
 ) -> TableFile:

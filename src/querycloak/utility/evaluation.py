@@ -23,6 +23,7 @@ from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.release import Release
 from querycloak.sentence import Action, Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
 from querycloak.utility.evaluation_rows import Row, table_of
 from querycloak.utility.readings import About, rows_of
 from querycloak.utility.repeated_releases import different_names, rows_of_repeats
@@ -37,11 +38,15 @@ PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 _SPLIT = Action('querycloak.split(log, DIR, by="user")', ("querycloak", "split", "LOG", "--by", "user", "--out", "DIR"))
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(ShownInNotebooks):
     """The rows of an evaluation: private output."""
 
     rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        releases, tasks = ({getattr(row, name) for row in self.rows} for name in ("release", "task"))
+        return f"<Evaluation: {len(self.rows):,} rows, {len(releases)} subjects, {len(tasks)} tasks (private)>"
 
     @cached_property
     def table(self) -> pa.Table:

@@ -224,4 +224,5 @@ def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
 
 
 def test_about_says_what_it_was_told() -> None:
-    assert About.read(None) == About()
+    assert About.of(None) == About()
+    assert About.of({"owner": "me"}) == About(owner="me")

@@ -1,0 +1,12 @@
+"""Values that a notebook shows as a page would: what they look like is the pages' business."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+
+class ShownInNotebooks:
+    """A value with a form for notebooks; `pages/notebook.py` has one for each kind."""
+
+    def _repr_html_(self) -> str:
+        return str(import_module("querycloak.pages.notebook").html_of(self))
