@@ -128,7 +128,7 @@ def test_a_guarantee_explains_itself(made: dict[str, Any]) -> None:
 LOG = pa.table(COLUMNS)
 SLIPS: dict[str, tuple[Callable[[], object], str]] = {
     "read a number": (lambda: qc.read(5), "one table of pandas, Polars, Arrow or DuckDB, got 'int'"),  # type: ignore[arg-type]
-    "read several tables": (lambda: qc.read([LOG]), "or DuckDB, got 'Table'"),  # type: ignore[list-item]
+    "read several tables": (lambda: qc.read([LOG]), "or DuckDB, got 'Table'"),
     "read bytes": (lambda: qc.read(b"log"), "got 'bytes'"),  # type: ignore[arg-type]
     "release a path": (lambda: qc.Clicks(epsilon=1, delta=1e-3).release("log.tsv"), "read it first: querycloak.read"),  # type: ignore[arg-type]
     "profile a path": (lambda: qc.profile("log.tsv"), "log must be a log that was read, got str"),  # type: ignore[arg-type]

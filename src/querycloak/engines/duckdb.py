@@ -7,8 +7,10 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
+import duckdb
 import ibis
 import ibis.expr.types as ir
 import numpy as np
@@ -45,8 +47,10 @@ class DuckDBEngine:
         }
         with self._folder.removed_on_failure():
             self._backend = guarded(lambda: ibis.duckdb.connect(**settings), self._explain_start, "starting")
-        # DuckDB would draw its own bar on stdout, between the results.
-        self._backend.con.execute("SET enable_progress_bar = false")
+        # DuckDB would draw its own bar on stdout, between the results. In a notebook without ipywidgets it can draw
+        # none, and refuses even to be told so.
+        with suppress(duckdb.InvalidInputException):
+            self._backend.con.execute("SET enable_progress_bar = false")
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""
