@@ -137,7 +137,7 @@ def _home_made(release: Release) -> Answered:
     return DUTY, (
         "querycloak is one implementation. Noise comes from OpenDP's exact samplers, every mechanism has a proof note "
         "that "
-        "tests cite, and `querycloak audit method` tests the guarantee; whether that is enough is the owner's "
+        "tests cite, and an audit of the method tests the guarantee; whether that is enough is the owner's "
         "judgement."
     )
 
@@ -186,7 +186,7 @@ def _bounding(release: Release) -> Answered:
     return DUTY, (
         "Each user counts for a limited number of rows, so counts of what busy people do are too low. By how much is "
         "private; "
-        "`querycloak evaluate --task counts` shows it to the owner."
+        "an evaluation of the task counts shows it to the owner."
     )
 
 

@@ -204,7 +204,7 @@ def table_4(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
         f"AOL's user "
         f"4417749. {sum(same)} rows are exactly as printed. As in the paper, degrees "
         + ("never fall" if ordered else "sometimes fall") + " from EQ to theta .9 to .8.",
-        "Choose another person with --user; without labels all queries of that person count. The paper cuts subgraphs "
+        "Another person can be named; without labels all queries of that person count. The paper cuts subgraphs "
         "at 2,000 "
         "vertices, so that its degrees at theta .8 are lower bounds; ours are exact."
         + (" This log is synthetic, and so is the person." if bench.synthetic else ""),
@@ -291,7 +291,7 @@ def figure_5(bench: Workbench, found: Mapping[str, Any]) -> list[Exhibit]:
         charts=(_curves(found["figure_5a"], ks, "Released, all queries", "share of queries"),),
     )  # fmt: skip
     if not found["figure_5b"]:
-        missing = "No such user is in this log.", "Name one with --user."
+        missing = "No such user is in this log.", "Another person can be named."
         return [first, Exhibit("Figure 5 (b)", "The same for one user", "not reproduced", *missing)]
     second = Exhibit(
         "Figure 5 (b)", "The same for one user", "agrees in part",
@@ -307,7 +307,7 @@ def figure_6(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     if not found["figure_6"] or not found["labelled"]:
         return Exhibit(
             "Figure 6", "F_beta on labelled queries", "not reproduced", "This log has no labels of what is sensitive.",
-            "The authors' labels of 5,000 queries are not public. A synthetic log has labels: leave --log out.",
+            "The authors' labels of 5,000 queries are not public. A synthetic log has labels.",
         )  # fmt: skip
     ks = found["ks"]
     held = {}
