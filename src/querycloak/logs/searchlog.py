@@ -61,7 +61,9 @@ def read(
 ) -> SearchLog:
     """The search log in files, folders or addresses, or in a table of pandas, Polars, Arrow or DuckDB.
 
-    Only the beginnings of files are looked at here; a table is copied into a private folder. A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
+    Only the beginnings of files are looked at here; a table is copied into a private folder.
+
+    A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
     has a guarantee is then made all the same: one user could write that many bad rows.
     """
     staged = StagedTable(logs) if is_table(logs) else None
