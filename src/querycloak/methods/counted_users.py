@@ -45,21 +45,21 @@ def counted_records(table: str, bound: int, noise: str) -> str:
     return f"{TABLES[table].records}; of each user the first {bound} count, perhaps all for one row; plus {noise}"
 
 
-def cut_off(table: str, bound: int) -> str:
-    """What the bound does to counts, which no margin tells."""
+def cut_off(table: str, bound: int, released: int | None = None) -> str:
+    """What bounds do to counts, which no margin tells; `released`: how many keys that came out count, if not all."""
     words = TABLES[table]
     known = _ONE_KEY if bound == 1 and table == "clicks" else ""
-    return (
-        f"A user of more than {bound:,} {words.keys} is missing from the later ones. That is in no margin, and makes "
-        f"counts too low{known}."
-    )
+    who = f"A user of more than {bound:,} {words.keys}" if bound > 1 else f"A user of several {words.keys}"
+    who += "" if released is None else f", or of more than {released:,} that came out,"
+    return f"{who} is missing from the later ones. That is in no margin, and makes counts too low{known}."
 
 
 def of_plan(table: str, plan: TablePlan) -> TableReach:
     """What a table with this plan reaches."""
-    noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     if isinstance(plan, WeightedPlan):
-        return _of_weights(table, plan, noted)
+        cut = cut_off(table, plan.per_user, plan.counted_per_user)
+        return _of_weights(table, plan, [cut, alone(plan.rows_of_one_user)])
+    noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     published = plan.route().fresh or plan.noise
     return TableReach.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
 
