@@ -40,7 +40,7 @@ def methods(pool: str) -> dict[str, Method]:
             noise=1, threshold=10, pool=pool, variant="paper", queries_per_user=1, clicks_per_user=1
         ),
         "optimal": qc.Optimal(epsilon=2, delta=0.01, per_user=4, linked_per_user=3),
-        "semantic": qc.Semantic(epsilon=2, domain="sport"),
+        "semantic": qc.Semantic(epsilon=2, domain="sport", max_queries=2),
         "semantic counts": qc.Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=3),
         "semantic paper": qc.Semantic(epsilon=2, domain="sport", variant="paper"),
     }

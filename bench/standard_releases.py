@@ -28,7 +28,7 @@ METHODS: dict[str, Method] = {
     "sessions, epsilon 3": qc.Sessions(epsilon=3.0, delta=DELTA),
     "query-pool": qc.QueryPool(epsilon=EPSILON, delta=DELTA),
     "optimal": qc.Optimal(epsilon=EPSILON, delta=DELTA),
-    "semantic": qc.Semantic(epsilon=EPSILON),
+    "semantic": qc.Semantic(epsilon=EPSILON, max_queries=4),
     "affinity, w 2": qc.Affinity(min_users=FEW, min_word_users=2),
     "affinity, w k": qc.Affinity(min_users=FEW, min_word_users=FEW),
     "generalize": qc.Generalize(min_users=FEW),

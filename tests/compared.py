@@ -15,7 +15,7 @@ PLAN = [
     PlannedRelease("clicks-e1", "clicks", {"epsilon": 1.0, "delta": 1e-3}),
     PlannedRelease("clicks-e8", "clicks", {"epsilon": 8.0, "delta": 1e-3}),
     PlannedRelease("rows", "k-anonymity", {"min_users": 3, "keys": "log"}),
-    PlannedRelease("broken", "semantic", {"epsilon": 1.0, "taxonomy": "there-is-none.csv"}),
+    PlannedRelease("broken", "semantic", {"epsilon": 1.0, "max_queries": 1, "taxonomy": "there-is-none.csv"}),
     PlannedRelease("affinity-k3-paper", "affinity", {"min_users": 3, "variant": "paper"}),
 ]
 

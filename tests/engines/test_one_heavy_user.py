@@ -36,7 +36,7 @@ METHODS: dict[str, Method] = {
     "k log": KAnonymity(min_users=3, keys="log"),
     "affinity": Affinity(min_users=3, concept_users=5),
     "generalize": Generalize(min_users=3),
-    "semantic": Semantic(epsilon=4, domain="sport"),
+    "semantic": Semantic(epsilon=4, domain="sport", max_queries=8),
 }
 
 

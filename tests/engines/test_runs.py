@@ -41,7 +41,7 @@ METHODS: dict[str, Method] = {
     "pool": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2),
     "pool paper": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2, clicks_per_user=2, variant="paper"),
     "optimal": Optimal(epsilon=3, delta=0.1, per_user=3, linked_per_user=2),
-    "semantic": Semantic(epsilon=2, domain="question"),
+    "semantic": Semantic(epsilon=2, domain="question", max_queries=2),
     "semantic counts": Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=2),
 }
 each_method = pytest.mark.parametrize("name", METHODS)

@@ -66,14 +66,17 @@ def released(method: Semantic, log: SearchLog, **more: Any) -> list[dict[str, An
 def test_same_users_as_many_queries_other_words(engine: Engine, tmp_path: Path) -> None:
     nouns = wordnet()
     sports = {nouns.shown(int(each)) for each in nouns.descendants(nouns.concept("sport"))}
-    found = released(Semantic(epsilon=2, domain="sport"), opened(engine, tmp_path))
+    found = released(Semantic(epsilon=2, domain="sport", max_queries=5), opened(engine, tmp_path))
     assert sorted(Counter(row["user"] for row in found).values()) == [1, 2, 3, 4, 5]
     assert all(set(row) == {"user", "query"} for row in found)
     assert {row["query"] for row in found} <= sports  # also for what is no sport, or nothing at all
     assert not any("person" in row["user"] for row in found)
     assert found == sorted(found, key=lambda row: (row["user"], row["query"]))
     again = {
-        row["user"] for row in released(Semantic(epsilon=2, domain="sport"), opened(engine, tmp_path), randomness=None)
+        row["user"]
+        for row in released(
+            Semantic(epsilon=2, domain="sport", max_queries=5), opened(engine, tmp_path), randomness=None
+        )
     }
     assert not again & {row["user"] for row in found}
 
@@ -85,7 +88,7 @@ def test_domains_by_topic_keep_the_topic_of_every_query(engine: Engine, tmp_path
     shown = {nouns.shown(concept): int(topics[concept]) for concept in range(len(nouns)) if topics[concept]}
     queries = ["tennis", "asthma", "zzyzx"]
     log = opened(engine, tmp_path, rows(6, queries))
-    found = released(Semantic(epsilon=1, domain="disease|sport", criterion="nsqc"), log)
+    found = released(Semantic(epsilon=1, domain="disease|sport", criterion="nsqc", max_queries=6), log)
     before = Counter({"tennis": 2, "asthma": 1, "zzyzx": 0}[row[2]] for row in rows(6, queries))
     # A label may name a concept elsewhere too ("shot"), so count what can be nothing else.
     after = Counter(shown.get(row["query"], 0) for row in found)
@@ -96,14 +99,14 @@ def test_domains_by_topic_keep_the_topic_of_every_query(engine: Engine, tmp_path
 
 def test_a_search_with_many_clicks_is_one_query(engine: Engine, tmp_path: Path) -> None:
     clicks = [("u", "12:00:00", "tennis", str(rank), f"http://{rank}.example/") for rank in range(1, 6)]
-    assert len(released(Semantic(epsilon=1, domain="sport"), opened(engine, tmp_path, clicks))) == 1
+    assert len(released(Semantic(epsilon=1, domain="sport", max_queries=5), opened(engine, tmp_path, clicks))) == 1
 
 
 @pytest.mark.same_on_spark
 def test_times_as_asked(engine: Engine, tmp_path: Path) -> None:
     log = opened(engine, tmp_path, rows(2))
     for times, wanted in (("keep", {"10:00", "11:00", "11:01"}), ("hour", {"10:00", "11:00"}), ("day", {"00:00"})):
-        method = Semantic(epsilon=1, domain="sport", times=times)  # type: ignore[arg-type]
+        method = Semantic(epsilon=1, domain="sport", times=times, max_queries=9)  # type: ignore[arg-type]
         assert {f"{row['time']:%H:%M}" for row in released(method, log)} == wanted
         assert any(times in each or "time" in each for each in method.proven().unprotected)
     assert coarse(np.array([86_400_000_000 * 40]), "month") == [86_400_000_000 * 31]
@@ -112,7 +115,7 @@ def test_times_as_asked(engine: Engine, tmp_path: Path) -> None:
 def test_an_empty_log(engine: Engine, tmp_path: Path) -> None:
     log = opened(engine, tmp_path, [("u", "12:00:00", "", "", "")])
     for method in (
-        Semantic(epsilon=1, domain="sport"),
+        Semantic(epsilon=1, domain="sport", max_queries=1),
         Semantic(epsilon=1, domain="sport", repeats="reuse"),
         Semantic(epsilon=1, domain="sport", criterion="hbdp", max_queries=2),
         Semantic(epsilon=1, domain="sport", variant="paper"),
@@ -232,10 +235,10 @@ def test_with_one_domain_what_has_a_concept_goes_first_and_with_times_the_earlie
 @pytest.mark.parametrize(
     ("method", "lengths", "losses"),
     [
-        (Semantic(epsilon=1.0), [1, 4, 100], [1.0, 0.25, 0.01]),
+        (Semantic(epsilon=1.0, repeats="reuse"), [1, 4, 100], [1.0, 0.25, 0.01]),
         (Semantic(epsilon=1.0, max_queries=8), [1, 4, 100], [0.125] * 3),
         (Semantic(epsilon=1.0, budget_per="query"), [1, 4, 100], [1.0] * 3),
-        (Semantic(epsilon=900.0), [1, 100], [40.0, 9.0]),
+        (Semantic(epsilon=900.0, repeats="reuse"), [1, 100], [40.0, 9.0]),
     ],
 )
 def test_shares_of_the_budget_add_up_to_no_more_than_it(
@@ -269,9 +272,9 @@ def test_a_shops_categories_end_to_end(engine: Engine, tmp_path: Path) -> None:
     assert card["parameters"]["topics"] == "children"
     assert "queries were replaced by others" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ParameterError, match="shop has no concept 'sport'"):
-        Semantic(epsilon=1, taxonomy=str(tmp_path / "shop.csv"), domain="sport").release(log)
+        Semantic(epsilon=1, taxonomy=str(tmp_path / "shop.csv"), domain="sport", max_queries=1).release(log)
     with pytest.raises(InputError, match="there is no taxonomy at"):
-        Semantic(epsilon=1, taxonomy=str(tmp_path / "none.csv")).release(log)
+        Semantic(epsilon=1, taxonomy=str(tmp_path / "none.csv"), max_queries=1).release(log)
 
 
 # Later releases about the same people
@@ -435,6 +438,13 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
         ({"epsilon": 1, "max_queries": 3, "repeats": "reuse"}, "max_queries goes with variant='default'"),
         ({"epsilon": 50, "budget_per": "query"}, "epsilon must be at most 40 for each query, got 50"),
         ({"epsilon": 1, "domain": "sport||disease"}, "domain must be names of concepts, parted by |, got"),
+        ({"epsilon": 1}, "max_queries must be given, such as max_queries=1: epsilon is shared out"),
+        ({"epsilon": 1, "budget_per": "query", "delta": 1e-6}, "delta goes with max_queries"),
+        ({"epsilon": 1, "max_queries": 2, "delta": 0}, "delta must be"),
+        ({"epsilon": 1, "max_queries": 2, "candidates": "some"}, "candidates must be depth=N or usual=N, got 'some'"),
+        ({"epsilon": 1, "max_queries": 2, "candidates": "depth=0"}, "candidates must be at least 1, got 0"),
+        ({"epsilon": 1, "max_queries": 2, "candidates": "depth=3", "domain": "topics"}, "candidates goes with"),
+        ({"epsilon": 1, "max_queries": 2, "candidates": "depth=3", "domain": "auto"}, "domain='auto' chooses"),
         ({"epsilon": 1, "taxonomy": "shop.json"}, "taxonomy must be wordnet, or a .csv, .tsv or .parquet file"),
     ],
 )  # fmt: skip
@@ -458,5 +468,5 @@ def test_domains_that_make_no_sense_are_refused_before_reading(
     log = opened(duckdb_engine, tmp_path)
     (tmp_path / "log.tsv").unlink()
     with pytest.raises(ParameterError) as error:
-        Semantic(epsilon=1, domain=domain).release(log)
+        Semantic(epsilon=1, domain=domain, max_queries=1).release(log)
     assert message in str(error.value)

@@ -33,7 +33,7 @@ options = { min_users = 3, keys = "log" }
 [[release]]
 name = "broken"
 method = "semantic"
-options = { epsilon = 1.0, taxonomy = "there-is-none.csv" }
+options = { epsilon = 1.0, max_queries = 1, taxonomy = "there-is-none.csv" }
 """
 
 

@@ -66,7 +66,7 @@ def test_a_guarantee_or_dry_run_loads_no_engine(log: Path) -> None:
         ["guarantee", "clicks", "--epsilon", "8", "--delta", "1e-7", "--explain"],
         ["guarantee", "sessions", "--epsilon", "8", "--delta", "1e-7"],
         ["guarantee", "query-pool", "--epsilon", "8"],
-        ["guarantee", "semantic", "--epsilon", "8", "--domain", "disease"],
+        ["guarantee", "semantic", "--epsilon", "8", "--max-queries", "4", "--domain", "disease"],
         ["guarantee", "k-anonymity", "--preset", "dma"],
         ["release", "clicks", str(log), *BUDGET, "--dry-run"],
     ):
@@ -127,11 +127,11 @@ def test_what_semantic_names_is_looked_at_before_the_log(tmp_path: Path) -> None
         (["--taxonomy", str(tmp_path / "none.csv")], "give a .csv, .tsv or .parquet file with the columns id, labels"),
     ):
         for command in (["guarantee", "semantic"], ["release", "semantic", str(own), "--dry-run"]):
-            done = in_process(*command, "--epsilon", "8", *named)
+            done = in_process(*command, "--epsilon", "8", "--max-queries", "4", *named)
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
             assert message in done.stderr
     for named in (["--domain", "disease|sport"], ["--domain", "Shoe", "--taxonomy", str(own)]):
-        assert in_process("guarantee", "semantic", "--epsilon", "8", *named).returncode == 0
+        assert in_process("guarantee", "semantic", "--epsilon", "8", "--max-queries", "4", *named).returncode == 0
 
 
 def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Path, tmp_path: Path, tmp: Path) -> None:

@@ -21,6 +21,8 @@ RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY)
 """What stands beside all releases goes by these names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEYS = ("name", "method", "options")
+# What a method must be told beside its budget.
+_USUAL: Mapping[str, Mapping[str, Any]] = {"semantic": {"max_queries": 4, "domain": "auto"}}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -
         if "epsilon" in taken:
             for epsilon in epsilons:
                 budget = {"epsilon": epsilon, **({"delta": delta} if "delta" in taken else {})}
-                yield PlannedRelease(f"{name}-e{epsilon:g}", name, budget)
+                yield PlannedRelease(f"{name}-e{epsilon:g}", name, {**budget, **_USUAL.get(name, {})})
         elif "min_users" in taken:
             yield PlannedRelease(f"{name}-k{MIN_USERS}", name, {"min_users": MIN_USERS})
         else:

@@ -13,17 +13,11 @@ USERS = 2_000
 LOG = "log.tsv.gz"
 PUBLISHED = PlannedRelease(f"affinity-k{MIN_USERS}-paper", "affinity", {"min_users": MIN_USERS, "variant": "paper"})
 """affinity as its paper has it: every word of a query needs two users (w = 2), whatever k is."""
-# Smaller than what is usual, so that the demo is over soon; everything else is as `compare` has it.
-_QUICK = {"semantic": {"domain": "abstraction", "max_queries": 4}}
 
 
 def demo_plan() -> list[PlannedRelease]:
     """What the demo releases."""
-    usual = [
-        PlannedRelease(each.name, each.method, {**each.options, **_QUICK.get(each.method, {})})
-        for each in usual_releases()
-    ]
-    return [*usual, PUBLISHED]
+    return [*usual_releases(), PUBLISHED]
 
 
 def clear_demo(out: Path) -> None:

@@ -137,15 +137,16 @@ def _replaced(
 ) -> Iterator[Point]:
     nouns, owners = wordnet(), people.owners
     topics = topics_of(nouns, topic_concepts(nouns, setting.topics))
-    base = _method(setting, criterion, "default", "user", 1.0)
+    queries = people.concepts.shape[1]
+    base = _method(setting, criterion, "default", "user", 1.0, queries)
     ready = Replacement.of(base, nouns)  # its tables serve every epsilon
     home, place = _placed(ready.domains, people.concepts.reshape(-1))
     before = topic_profiles(owners, topics[people.concepts.reshape(-1)], len(people.concepts), len(setting.topics))
-    lengths = np.full(len(people.concepts), people.concepts.shape[1])
+    lengths = np.full(len(people.concepts), queries)
     for variant in variants:
         for reading in READINGS:
             for epsilon in epsilons:
-                one = ready.at(_method(setting, criterion, variant, reading, epsilon))
+                one = ready.at(_method(setting, criterion, variant, reading, epsilon, queries))
                 found = []
                 for _ in range(runs):
                     new = ready.domains.whole(home, one.draw(owners, home, place, lengths, randomness))
@@ -226,8 +227,9 @@ def fewer_queries(
     users, count = len(people.concepts), len(setting.topics)
     before = topic_profiles(people.owners, topics[people.concepts.reshape(-1)], users, count)
     for criterion in criteria:
-        ready = Replacement.of(_method(setting, criterion, "default", "user", epsilon), nouns)
+        first = Replacement.of(_method(setting, criterion, "default", "user", epsilon, 1), nouns)
         for bound in bounds:
+            ready = first.at(_method(setting, criterion, "default", "user", epsilon, bound))
             # As many queries, evenly spread over a user's history.
             some = people.concepts[:, np.linspace(0, people.concepts.shape[1] - 1, bound).astype(int)]
             owners, lengths = np.repeat(np.arange(users), bound), np.full(users, bound)
@@ -240,7 +242,8 @@ def fewer_queries(
             )  # fmt: skip
 
 
-def _method(setting: Setting, criterion: Any, variant: Any, reading: Any, epsilon: float) -> Semantic:
+def _method(setting: Setting, criterion: Any, variant: Any, reading: Any, epsilon: float, queries: int) -> Semantic:
+    """The method for users of this number of queries."""
     topics = "|".join(setting.topics) if criterion == "sqc2" else None
     return Semantic(
         epsilon=epsilon,
@@ -249,6 +252,7 @@ def _method(setting: Setting, criterion: Any, variant: Any, reading: Any, epsilo
         topics=topics,
         budget_per=reading,
         variant=variant,
+        max_queries=queries if (variant, reading) == ("default", "user") else None,
     )
 
 

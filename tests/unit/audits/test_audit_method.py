@@ -61,14 +61,16 @@ def test_entries_of_one_name_are_added_up_and_lots_of_runs_follow_each_other() -
 
 def test_the_kinds_of_neighbours() -> None:
     found = {pair.name.split(":")[0] for pair in NeighbourLogs(Clicks(noise=1, threshold=5)).pairs()}
-    found |= {pair.name.split(":")[0] for pair in NeighbourLogs(Semantic(epsilon=2, domain="sport")).pairs()}
+    found |= {
+        pair.name.split(":")[0] for pair in NeighbourLogs(Semantic(epsilon=2, domain="sport", max_queries=2)).pairs()
+    }
     assert found == set(KINDS)
     for pair in NeighbourLogs(Clicks(noise=1, threshold=5)).pairs():
         assert pair.without != pair.having
 
 
 def test_replaced_queries_are_as_many_of_the_same_users() -> None:
-    for pair in NeighbourLogs(Semantic(epsilon=2, domain="disease|sport")).pairs():
+    for pair in NeighbourLogs(Semantic(epsilon=2, domain="disease|sport", max_queries=2)).pairs():
         sides = [[row.split("\t") for row in text.splitlines()] for text in (pair.without, pair.having)]
         assert [(row[0], row[2]) for row in sides[0]] == [(row[0], row[2]) for row in sides[1]]
 
@@ -76,7 +78,7 @@ def test_replaced_queries_are_as_many_of_the_same_users() -> None:
 @pytest.mark.parametrize(
     ("method", "kinds"),
     [
-        (Semantic(epsilon=2, domain="sport"), ["replaced"]),
+        (Semantic(epsilon=2, domain="sport", max_queries=2), ["replaced"]),
         (QueryPool(epsilon=2, pool=POOL, queries_per_user=1), ["lift", "accounts"]),
     ],
     ids=["semantic", "query-pool"],

@@ -135,7 +135,7 @@ def test_reconstruction(knowledge: Knowledge) -> None:
         KAnonymity(min_users=5, keys="log"),
         Affinity(min_users=5),
         Generalize(min_users=5),
-        Semantic(epsilon=8.0, domain="disease"),
+        Semantic(epsilon=8.0, domain="disease", max_queries=4),
     ],
     ids=lambda method: method.name,
 )

@@ -28,7 +28,7 @@ COMMANDS: dict[str, Command] = {
     "sessions": release("sessions", "--epsilon", "8", "--delta", "1e-3"),
     "query-pool": release("query-pool", "--epsilon", "8"),
     "optimal": release("optimal", "--epsilon", "8", "--delta", "1e-3"),
-    "semantic": release("semantic", "--epsilon", "8", "--domain", "sport"),
+    "semantic": release("semantic", "--epsilon", "8", "--domain", "sport", "--max-queries", "4"),
     "k-anonymity": release("k-anonymity", "--min-users", "5"),
     "affinity": release("affinity", "--min-users", "5"),
     "generalize": release("generalize", "--min-users", "5"),

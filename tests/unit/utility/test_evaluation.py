@@ -46,7 +46,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, sides: tuple[Path, Path]) 
         methods = {
             **{f"clicks{n}": qc.Clicks(epsilon=3, delta=1e-2, selection="laplace") for n in range(3)},
             "rows": qc.KAnonymity(min_users=3, keys="log"),
-            "semantic": qc.Semantic(epsilon=1),
+            "semantic": qc.Semantic(epsilon=1, max_queries=4),
         }
         for number, (name, method) in enumerate(methods.items()):
             made[name] = folder / name

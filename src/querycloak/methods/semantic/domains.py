@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from querycloak.methods.semantic.candidates import kept_concepts, representatives
 from querycloak.methods.semantic.domain_names import ALL, domain_labels, domain_numbers, domain_roots
 from querycloak.words.query_concepts import ConceptFinder, Mentions
 from querycloak.words.taxonomy import Taxonomy
@@ -19,10 +20,27 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Some concepts of the taxonomy with one above all, numbered on their own."""
+    """Some concepts of the taxonomy with one above all, numbered on their own.
+
+    finer: what queries are looked up in, where fewer concepts may come out than can be found.
+    """
 
     taxonomy: Taxonomy
     concepts: Ints  # by their numbers in the whole
+    finer: Taxonomy
+    within: Ints  # by their numbers in `finer`
+    place_of: Ints  # of each concept of `finer`: the candidate that stands for it
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy, concepts: Ints, candidates: str | None = None) -> Domain:
+        """A domain whose concepts are all candidates, or only some of them."""
+        if candidates is None:
+            every = np.arange(len(taxonomy), dtype=np.int32)
+            return cls(taxonomy, concepts, taxonomy, every, every)
+        kept = kept_concepts(taxonomy, candidates)
+        cut = taxonomy.only(kept, f"{taxonomy.name}, {candidates}")
+        within = np.flatnonzero(kept).astype(np.int32)
+        return cls(cut, concepts[kept], taxonomy, within, representatives(taxonomy, kept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +51,18 @@ class Domains:
     domains: tuple[Domain, ...]
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, name: str) -> Domains:
+    def of(cls, taxonomy: Taxonomy, name: str, candidates: str | None = None) -> Domains:
         """`all`, `topics` (four of WordNet), a label or label#sense, or several of these parted by `|`."""
         if name == ALL:
-            return cls(taxonomy, (Domain(taxonomy, np.arange(len(taxonomy), dtype=np.int32)),))
+            return cls(taxonomy, (Domain.of(taxonomy, np.arange(len(taxonomy), dtype=np.int32), candidates),))
         roots = domain_roots(taxonomy, name)
         if len(roots) == 1:
-            return cls(taxonomy, (Domain(taxonomy.below(roots[0]), taxonomy.descendants(roots[0])),))
+            return cls(taxonomy, (Domain.of(taxonomy.below(roots[0]), taxonomy.descendants(roots[0]), candidates),))
         topics = domain_numbers(taxonomy, name)
         numbers = [*range(1, len(roots) + 1), OTHER]
         names = [*domain_labels(name), "the rest"]
         parts = (
-            Domain(taxonomy.only(inside, f"{taxonomy.name}: {name}"), np.flatnonzero(inside).astype(np.int32))
+            Domain.of(taxonomy.only(inside, f"{taxonomy.name}: {name}"), np.flatnonzero(inside).astype(np.int32))
             for inside, name in ((topics == number, name) for number, name in zip(numbers, names, strict=True))
         )
         return cls(taxonomy, tuple(parts))
@@ -58,14 +76,14 @@ class Domains:
     def finder(self) -> ConceptFinder:
         """What finds concepts in queries."""
         # With one domain the domain decides which of a label's senses is meant; with several it must be found out.
-        return ConceptFinder(self.taxonomy if self.several else self.domains[0].taxonomy)
+        return ConceptFinder(self.taxonomy if self.several else self.domains[0].finer)
 
     @cached_property
     def _homes(self) -> tuple[Ints, Ints]:
         """For every concept that can be found: its domain, and its number there."""
         if not self.several:
-            count = len(self.domains[0].taxonomy)
-            return np.zeros(count, np.int32), np.arange(count, dtype=np.int32)
+            place = self.domains[0].place_of
+            return np.zeros(len(place), np.int32), place
         home = np.empty(len(self.taxonomy), np.int32)
         place = np.empty(len(self.taxonomy), np.int32)
         for number, domain in enumerate(self.domains):

@@ -46,14 +46,15 @@ def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_kin(first, types, table):  # type: ignore[no-untyped-def]
-    """For this many types from the first, the number of concepts in each class of their kin."""
+def count_kin(sources, types, table):  # type: ignore[no-untyped-def]
+    """For each of these types, the number of concepts in each class of its kin."""
     starts, ancestors, topics = types.starts, types.ancestors, types.topics
     width = ancestors.max() + 1
     marked, shared = np.zeros(ancestors.size, np.int32), np.zeros(ancestors.size, np.int32)
-    for source in range(first, first + table.shape[0]):
+    for place in range(sources.size):
+        source = sources[place]
         _share(source, types, marked, shared)
-        row = table[source - first]
+        row = table[place]
         for other in range(ancestors.size):
             kin = shared[other] * width + ancestors[other] if topics[other] == topics[source] else UNRELATED
             row[kin] += starts[other + 1] - starts[other]

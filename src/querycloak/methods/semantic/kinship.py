@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ _SOURCES_AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Kinship:
-    """Types of concepts, and for each type the sizes of its classes of kin.
+    """Types of concepts, and for each type the sizes of its classes of kin, counted when they are asked for.
 
     A class is numbered `shared * width + ancestors`: how many ancestors are shared, and how many the kin has.
     """
@@ -37,8 +38,6 @@ class Kinship:
     topics: Ints  # of each type; all alike where topics do not matter
     parent: Ints  # the type of the one parent; -1 for the root and for concepts with several
     above: Lists  # type -> types above it and itself
-    classes: Lists  # type -> its classes of kin, ascending
-    sizes: NDArray[np.int64]  # beside classes.values: how many concepts are in the class
 
     @property
     def width(self) -> int:
@@ -64,9 +63,25 @@ class Kinship:
         above = taxonomy.ancestors_of.take(first)
         above = Lists(above.starts, type_of[above.values])
         ancestors, own_topics = above.lengths.astype(np.int32), topics[first]
-        types = Types(members.starts, members.values, ancestors, own_topics, parent, above.starts, above.values)
-        classes, sizes = _count_classes(types)
-        return cls(type_of, members, ancestors, own_topics, parent, above, classes, sizes)
+        return cls(type_of, members, ancestors, own_topics, parent, above)
+
+    @property
+    def classes(self) -> Lists:
+        """Type -> its classes of kin, ascending."""
+        return self._counted[0]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Beside classes.values: how many concepts are in the class."""
+        return self._counted[1]
+
+    @cached_property
+    def _counted(self) -> tuple[Lists, NDArray[np.int64]]:
+        return self.classes_of(np.arange(len(self.ancestors), dtype=np.int32))
+
+    def classes_of(self, wanted: Ints) -> tuple[Lists, NDArray[np.int64]]:
+        """The classes of these types' kin and their sizes, without a look at the kin of all others."""
+        return _count_classes(self._types, wanted)
 
     @property
     def _types(self) -> Types:
@@ -110,19 +125,22 @@ def _type_members(taxonomy: Taxonomy, topics: Ints) -> Lists:
     return Lists.of_lengths(counts[np.argsort(first)], order)
 
 
-def _count_classes(types: Types) -> tuple[Lists, NDArray[np.int64]]:
-    count = len(types.ancestors)
+def _count_classes(types: Types, wanted: Ints) -> tuple[Lists, NDArray[np.int64]]:
+    count = len(wanted)
     width = int(types.ancestors.max()) + 1
     pieces: dict[int, tuple[Ints, Ints, NDArray[np.int64]]] = {}
 
     def count_some(first: int, last: int) -> None:
         for start in range(first, last, _SOURCES_AT_ONCE):
-            table = np.zeros((min(last, start + _SOURCES_AT_ONCE) - start, width * width), np.int64)
-            count_kin(start, types, table)
+            sources = wanted[start : min(last, start + _SOURCES_AT_ONCE)]
+            table = np.zeros((len(sources), width * width), np.int64)
+            count_kin(sources, types, table)
             rows, classes = np.nonzero(table)
             pieces[start] = rows.astype(np.int32) + start, classes.astype(np.int32), table[rows, classes]
 
     _in_parallel(count, count_some)
+    if not pieces:
+        return Lists.of_lengths(np.zeros(0, np.int64), np.zeros(0, np.int32)), np.zeros(0, np.int64)
     owners, classes, sizes = (np.concatenate([pieces[key][i] for key in sorted(pieces)]) for i in range(3))
     return Lists.of_lengths(np.bincount(owners, minlength=count), classes), sizes
 

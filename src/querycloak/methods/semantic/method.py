@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import natural, number_above_zero, refuse
+from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.prices.table_reach import TableReach
     from querycloak.words.taxonomy import Taxonomy
 
-WORDNET = "wordnet"
+WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
@@ -32,6 +32,14 @@ _TIMES_UNPROTECTED = {
 }
 
 
+class Chosen(NamedTuple):
+    """What is drawn from, and by which criterion; a choice that was left to public figures is made."""
+
+    domain: str
+    candidates: str | None
+    criterion: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Semantic(Method):
     """Replace each query by the label of a concept of similar meaning: same users, as many queries for each."""
@@ -40,6 +48,10 @@ class Semantic(Method):
     summary = "Each query replaced by a similar one."
 
     epsilon: float | None = option(help="Budget: epsilon, of a user or of a query (budget per).")
+    delta: float | None = option(
+        help="Budget: delta; with several queries of a user each may then be drawn with a larger share of epsilon. If "
+        "not given, 0."
+    )
     criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] = option(
         "sqc1",
         help="What makes a replacement good: similarity (sqc1), the same topic first (sqc2), or a baseline (nsqc, "
@@ -48,12 +60,18 @@ class Semantic(Method):
     domain: str = option(
         "all",
         help="What concepts are drawn from: all, a label such as abstraction, label#sense; several parted by |, or "
-        "topics (four of WordNet), keep each query's topic.",
+        "topics (four of WordNet), keep each query's topic. auto: of WordNet's candidates and criteria those under "
+        "which draws are most similar to what was asked, by public figures.",
+    )
+    candidates: str | None = option(
+        help="Fewer concepts to draw from, so that the right one comes out more often: depth=N cuts the taxonomy at a "
+        "depth, usual=N keeps the N concepts that WordNet's tagged text uses most. If not given, all of the domain."
     )
     topics: str | None = option(help="For sqc2: 19 (if not given), 4, children of the root, or labels parted by |.")
     budget_per: Literal["user", "query"] = option("user", help="Whose epsilon it is; query is weaker.")
     max_queries: int | None = option(
-        help="The most queries of one user, in all releases together; each costs that share of epsilon."
+        help="The most queries of one user, in all releases together; each costs that share of epsilon. Needed where "
+        "the budget is a user's: it decides what a draw is worth."
     )
     repeats: Literal["draw", "reuse"] = option(
         "draw", help="Draw anew for every query, or reuse a user's draw for the same concept."
@@ -64,6 +82,7 @@ class Semantic(Method):
     taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.", names_file=True)
     variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
+    chosen: Chosen = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
@@ -73,8 +92,55 @@ class Semantic(Method):
         object.__setattr__(self, "budget", epsilon)
         if self.max_queries is not None:
             natural("max_queries", self.max_queries, "say how many queries of one user are ever released", most=10**6)
+        if self.delta is not None:
+            object.__setattr__(self, "delta", share("delta", self.delta, "give a number far below 1/users"))
         self._check_combinations()
         self._check_texts()
+        self._check_bounded()
+        object.__setattr__(self, "chosen", self._chosen())
+
+    def _check_bounded(self) -> None:
+        if self.max_queries is None and self._shared_out:
+            raise ParameterError(
+                Sentence(
+                    "{max_queries} must be given, such as {max_queries:1}: epsilon is shared out over a user's "
+                    "queries, and over many a draw says no more than chance does; or take {budget_per:query}, whose "
+                    "epsilon is for one query"
+                )
+            )
+
+    def _chosen(self) -> Chosen:
+        """The domain, its candidates and the criterion: as given, or by public figures."""
+        if self.domain != AUTO:
+            return Chosen(self.domain, self.candidates, self.criterion)
+        if self.taxonomy != WORDNET or self.candidates is not None or self.criterion != "sqc1":
+            raise ParameterError(
+                Sentence("{domain:auto} chooses {candidates} and {criterion} of WordNet: leave them and {taxonomy} out")
+            )
+        from querycloak.methods.semantic.public_figures import best_choice
+
+        return Chosen("all", *best_choice(self.loss))
+
+    @property
+    def loss(self) -> float:
+        """The most that one draw may lose; without a bound on queries, that of a user of one."""
+        from querycloak.methods.semantic.shares import MOST_LOSS, share_of
+
+        if self.budget_per == "query":
+            return min(self.budget, MOST_LOSS)
+        return share_of(self.budget, self.delta, self.max_queries or 1)
+
+    @property
+    def similarity(self) -> tuple[float, float] | None:
+        """How similar draws are to what was asked, and blind draws would be; None where it was not computed."""
+        from querycloak.methods.semantic.public_figures import blind_similarity, similarity_of
+
+        counted = self.max_queries is not None or self.budget_per == "query"
+        if self.chosen.domain != "all" or self.taxonomy != WORDNET or self.variant == "paper" or not counted:
+            return None
+        found = similarity_of(self.chosen.candidates, self.chosen.criterion, self.loss)
+        blind = blind_similarity(self.chosen.candidates)
+        return None if found is None or blind is None else (found, blind)
 
     def _check_combinations(self) -> None:
         if self.criterion == "hbdp":
@@ -83,12 +149,28 @@ class Semantic(Method):
             raise ParameterError(
                 Sentence("{topics} goes with {criterion:sqc2}, which keeps replacements within a query's topic")
             )
+        if self.delta is not None and (self.max_queries is None or not self._shared_out):
+            raise ParameterError(
+                Sentence("{delta} goes with {max_queries}, {variant:default} and {repeats:draw}: it adds up draws")
+            )
+        if self.candidates is not None:
+            from querycloak.methods.semantic.candidates import parse_candidates
+
+            parse_candidates(self.candidates)
+            if self.variant == "paper" or self._several_domains:
+                raise ParameterError(Sentence("{candidates} goes with {variant:default} and one {domain}"))
         if self.max_queries is not None and (self.variant == "paper" or self.repeats == "reuse"):
             raise ParameterError(
                 Sentence("{max_queries} goes with {variant:default} and {repeats:draw}: it counts single queries")
             )
         if self.budget_per == "query" and self.budget > MOST_EPSILON:
             refuse("epsilon", f"at most {MOST_EPSILON:g} for each query", self.budget, "more protects nobody")
+
+    @property
+    def _shared_out(self) -> bool:
+        """Whether a user's epsilon is divided among single queries."""
+        plain = self.variant == "default" and self.repeats == "draw" and self.criterion != "hbdp"
+        return plain and self.budget_per == "user"
 
     def _check_histogram(self) -> None:
         if self.max_queries is None:
@@ -99,7 +181,7 @@ class Semantic(Method):
             raise ParameterError(
                 Sentence("{criterion:hbdp} releases counts: leave {times}, {repeats}, {variant} and {budget_per} out")
             )
-        if "|" in self.domain or self.domain == "topics":
+        if "|" in self.domain or self.domain in ("topics", AUTO):
             raise ParameterError(
                 Sentence("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
             )
@@ -128,8 +210,12 @@ class Semantic(Method):
         """What was given; exponents follow from it and from the public taxonomy."""
         return {
             "epsilon": self.epsilon,
-            "criterion": self.criterion,
-            "domain": self.domain,
+            "delta": self.delta,
+            "criterion": self.chosen.criterion,
+            "domain": self.chosen.domain,
+            "candidates": self.chosen.candidates,
+            "expected_similarity": self.similarity[0] if self.similarity else None,
+            "blind_similarity": self.similarity[1] if self.similarity else None,
             "topics": self.topic_names if self.criterion == "sqc2" else None,
             "budget_per": self.budget_per,
             "max_queries": self.max_queries,
@@ -153,11 +239,13 @@ class Semantic(Method):
 
     def proven(self) -> Guarantee:
         """What semantic.md proves."""
+        kind = "pure-dp" if self.delta is None else "approximate-dp"
         return Guarantee(
-            kind="pure-dp" if self.variant == "default" else "sampling-only",
+            kind=kind if self.variant == "default" else "sampling-only",
             unit=self.budget_per,
             neighbours="replace-query",
             epsilon=self.epsilon,
+            delta=self.delta,
             unprotected=self._unprotected(),
             because=self._because(),
         )
@@ -192,9 +280,14 @@ class Semantic(Method):
                 "(semantic.md)"
             )
         each = "each query is drawn with a loss of at most epsilon"
-        if self.budget_per == "user":
-            share = f"1/{self.max_queries}" if self.max_queries else "an equal share"
-            each = f"each of a user's queries is drawn with a loss of at most {share} of epsilon"
+        if self.delta is not None:
+            each = (
+                f"each of a user's {self.max_queries} queries is drawn with a loss of at most {self.loss:.4g}, and by "
+                "their privacy-loss distributions all of them keep (epsilon, delta)"
+            )
+        elif self.budget_per == "user":
+            part = f"1/{self.max_queries}" if self.max_queries else "an equal share"
+            each = f"each of a user's queries is drawn with a loss of at most {part} of epsilon"
         return f"{each}, by integer weights whose exact loss is computed from the public taxonomy (semantic.md)"
 
     def read_taxonomy(self) -> Taxonomy:
@@ -212,10 +305,10 @@ class Semantic(Method):
         from querycloak.methods.semantic.domain_names import ALL, check_domain
         from querycloak.words.topics import topic_concepts
 
-        if self.taxonomy == WORDNET and self.domain == ALL and self.topics is None:
+        if self.taxonomy == WORDNET and self.chosen.domain == ALL and self.topics is None:
             return
         taxonomy = self.read_taxonomy()
-        check_domain(taxonomy, self.domain)
+        check_domain(taxonomy, self.chosen.domain)
         if self.criterion == "sqc2":
             topic_concepts(taxonomy, self.topic_names)
 
@@ -230,8 +323,14 @@ class Semantic(Method):
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.prices.table_reach import TableReach
 
-        note = "What stands in a row was drawn at random: read how often topics occur, never a single row."
-        return {"log": TableReach(NO_COUNT, notes=(note,))}
+        notes = ["What stands in a row was drawn at random: read how often topics occur, never a single row."]
+        if self.similarity is not None:
+            drawn, blind = self.similarity
+            notes.append(
+                f"What is drawn has a mean similarity of {drawn:.2f} to what was asked, where 1 is the same and a "
+                f"blind draw has {blind:.2f}: computed from WordNet, over all uses of concepts in its tagged text."
+            )
+        return {"log": TableReach(NO_COUNT, notes=tuple(notes))}
 
     def count(self, log: SearchLog) -> Counted:
         """Look at the taxonomy, and count the searches."""

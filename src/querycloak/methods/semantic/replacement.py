@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from querycloak.methods.noiseless import Limit
 from querycloak.methods.semantic.domains import Domain, Domains
+from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
+from querycloak.methods.semantic.shares import MOST_LOSS, share_of
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
 from querycloak.words.topics import topic_concepts, topics_of
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int32]
 Weights = SemanticWeights | EqualityWeights
-MOST_LOSS = 40.0  # of one draw: beyond it integer weights tell candidates no further apart
 _ROWS = 1 << 16
 _LEVELS_AT_ONCE = 32
 
@@ -41,7 +42,7 @@ class Replacement:
     @classmethod
     def of(cls, method: Semantic, taxonomy: Taxonomy) -> Replacement:
         """Everything that is public, from the parameters and the taxonomy."""
-        made = cls(method, Domains.of(taxonomy, method.domain))
+        made = cls(method, Domains.of(taxonomy, method.chosen.domain, method.chosen.candidates))
         if method.criterion == "sqc2":
             topic_concepts(taxonomy, method.topic_names)  # what is wrong with them is said before anything is read
         return made
@@ -57,13 +58,15 @@ class Replacement:
         return self._made[number]
 
     def _weights(self, domain: Domain) -> Weights:
-        if self.method.criterion == "nsqc":
+        criterion = self.method.chosen.criterion
+        if criterion == "nsqc":
             return EqualityWeights(domain.taxonomy)
-        if self.method.criterion == "sqc1":
-            return SemanticWeights(domain.taxonomy)
-        whole = self.domains.taxonomy
-        topics = topics_of(whole, topic_concepts(whole, self.method.topic_names))
-        return SemanticWeights(domain.taxonomy, topics[domain.concepts])
+        if criterion == "sqc1":
+            return SemanticWeights(domain.taxonomy, certified=certified_for(domain.taxonomy, criterion))
+        whole, names = self.domains.taxonomy, self.method.topic_names
+        topics = topics_of(whole, topic_concepts(whole, names))
+        known = certified_for(domain.taxonomy, criterion) if names == "19" else None
+        return SemanticWeights(domain.taxonomy, topics[domain.concepts], known)
 
     @property
     def concepts_of(self) -> Callable[[pa.Array], Ints] | None:
@@ -137,6 +140,8 @@ class Replacement:
             share: max(each.exact_loss(each.exponents([share])[0]) for each in used)
             for share in np.unique(shares).tolist()
         }
+        if method.delta is not None:  # draws may lose more than epsilon together, each no more than its share
+            return [Limit("loss of one draw", max(lost.values(), default=0.0), float(shares.max(initial=0.0)))]
         most = max(
             (lost[share] * number for share, number in zip(shares.tolist(), draws.tolist(), strict=True)), default=0.0
         )
@@ -148,8 +153,9 @@ class Replacement:
         if self.method.budget_per == "query":
             shares = np.full(len(lengths), epsilon)
         else:
-            shares = epsilon / np.maximum(self.method.max_queries or lengths, 1) * np.ones(len(lengths))
-            shares = np.nextafter(shares, 0.0)
+            numbers = np.full(len(lengths), self.method.max_queries) if self.method.max_queries else lengths
+            distinct, which = np.unique(np.maximum(numbers, 1), return_inverse=True)
+            shares = np.array([share_of(epsilon, self.method.delta, int(each)) for each in distinct])[which]
         return np.asarray(np.minimum(shares, MOST_LOSS))
 
     def _drawn(self, losses: NDArray[np.float64], domains: Ints, places: Ints, randomness: Randomness) -> Ints:

@@ -99,7 +99,9 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         pulled = self.pulled(secret, self.replacement.concepts_of)
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
-        return Drawn({"log": self.replacement.table(pulled, randomness)}, counts=counts, rows=method.rows)
+        remarks = [] if method.variant == "paper" else [found_words(pulled.concepts)]
+        table = self.replacement.table(pulled, randomness)
+        return Drawn({"log": table}, counts=counts, rows=method.rows, remarks=remarks)
 
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
         """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
@@ -156,6 +158,18 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         )
         by_name = dict(zip(people["name"].to_pylist(), people["kept"].to_pylist(), strict=True))
         return np.array([self.allowed.searches[by_name[name]] for name in names.to_pylist()], np.int64)
+
+
+def found_words(concepts: Ints) -> str:
+    """In how many searches something was found, for the owner's eyes; it is said of every log, so that it says nothing.
+
+    A log in another language is not refused: whether it is would depend on the log (semantic.md, *Unprotected*).
+    """
+    missing = int((concepts < 0).sum())
+    found = f"no concept was found in {missing:,} of {concepts.size:,} searches: these became the root of their domain"
+    if 2 * missing <= concepts.size:
+        return found
+    return f"{found}; if the log is in another language, give a taxonomy of that language"
 
 
 def _joined(users: list[Any], lengths: list[NDArray[np.int64]]) -> tuple[pa.Array, NDArray[np.int64]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from querycloak.errors import EngineError
 from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
+from querycloak.methods.semantic.public_figures import Certified
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bisection import bisected
 from querycloak.words.taxonomy import Taxonomy
@@ -39,8 +40,9 @@ def similarity(own: Ints, others: Ints, shared: Ints) -> Floats:
 class SemanticWeights:
     """SQC1 and SQC2: weight grows with similarity; with topics (SQC2), nothing in common across topics."""
 
-    def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None) -> None:
+    def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None, certified: Certified | None = None) -> None:
         self.kinship = Kinship.of(taxonomy, topics)
+        self._certified = certified
         self._across_topics = topics is not None
         self._solved: dict[float, float] = {}
         width = self.kinship.width
@@ -60,6 +62,8 @@ class SemanticWeights:
     @cached_property
     def least_similarity(self) -> float:
         """The least quality that any two concepts of the domain have."""
+        if self._certified is not None:
+            return self._certified.least_similarity
         return float(self._by_class(self._quality).min())
 
     def weights(self, exponent: float) -> Weights:
@@ -92,8 +96,10 @@ class SemanticWeights:
         """A concept for each source concept, by the weights of the exponent that its level names."""
         tables = np.stack([self.weights(exponent) for exponent in exponents])
         kinship = self.kinship
-        types = kinship.type_of[sources]
-        parts = types, levels, kinship.ancestors, kinship.classes.starts, kinship.classes.values, kinship.sizes, tables
+        # Only the kin of what was searched for is counted: a small part of a large domain.
+        wanted, types = np.unique(kinship.type_of[sources], return_inverse=True)
+        classes_of, sizes = kinship.classes_of(wanted)
+        parts = types, levels, kinship.ancestors[wanted], classes_of.starts, classes_of.values, sizes, tables
         totals = np.empty(len(sources), np.int64)
         _totals(*parts, totals)
         drawn = randomness.below_each(totals)
@@ -122,6 +128,8 @@ class SemanticWeights:
 
     @cached_property
     def _bound(self) -> tuple[float, Floats]:
+        if self._certified is not None:
+            return self._certified.slope, np.array(self._certified.excess)
         quality = self._by_class(self._quality)
         means = self._sums(quality) / self.concepts
         slope = self.kinship.widest_spread(self._quality, means)
@@ -135,6 +143,8 @@ class SemanticWeights:
         """Go from a safe exponent towards the loss, one exact evaluation at a time."""
         if loss < _EXACT_ABOVE:
             return start
+        if self._certified is not None:
+            return max(start, self._certified.exponent_within(loss))
         reached = self.exact_loss(start)
         if reached > loss:
             raise EngineError("an exponent exceeds its bound; this is a bug in querycloak")
