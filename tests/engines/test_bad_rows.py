@@ -29,7 +29,7 @@ GUARANTEED: list[Method] = [
     QueryPool(epsilon=8),
     Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
     Optimal(epsilon=2, delta=0.6, variant="paper"),
-    Semantic(epsilon=4, domain="sport"),
+    Semantic(epsilon=4, domain="sport", max_queries=4),
 ]
 OTHERS: list[Method] = [KAnonymity(min_users=3), Affinity(min_users=3, concept_users=5), Generalize(min_users=3)]
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")
