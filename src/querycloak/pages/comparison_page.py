@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,7 @@ from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.pages.comparison_pictures import (
     PROMISES,
     attacks_picture,
+    attacks_told,
     curves,
     missing_in_tradeoff,
     tasks_picture,
@@ -105,12 +107,12 @@ def comparison_page(comparison: Comparison) -> str:
         attacks_picture=attacks_picture(summary),
         curves=curves(summary),
         task_views=TASK_VIEWS,
-        attack_views=ATTACK_VIEWS,
+        attack_views={name: ATTACK_VIEWS[name] for name in attacks_told(summary)},
         promises=PROMISES,
         said=said,
         people=list(for_one_person(summary)),
         choices=list(choices(summary)),
-        forced=_forced(comparison),
+        forced=_forced(summary),
         leaks=[row for row in comparison.audit.to_pylist() if row["attack"] == "leaks" and row["risk"]],
         alarms=comparison.alarms,
         failures=comparison.failures,
@@ -126,13 +128,23 @@ def _sides(files: Mapping[str, Any]) -> dict[str, Any]:
     return {"train": train, "test": test, "users": train["users"] + test["users"]}
 
 
-def _forced(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    """By release how many accounts bring out a text, with the row's place in the table; or why none can."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for place, row in enumerate(comparison.audit.to_pylist()):
+def _forced(summary: Summary) -> dict[str, list[str]]:
+    """How many accounts bring out a text, and of which releases: by the first setting, which is about one text."""
+    first: dict[str, Mapping[str, Any]] = {}
+    for row in summary.comparison.audit.to_pylist():
         if row["attack"] == "forced-out":
-            found.setdefault(row["release"], []).append({**row, "place": place})
-    return found
+            first.setdefault(row["release"], row)
+    found: dict[str, list[str]] = {}
+    for release in (each for each in summary.made if each.name in first):
+        setting = first[release.name]["setting"]
+        accounts = (setting or "no number of accounts").removesuffix(", 1 text")
+        found.setdefault(accounts, []).append(release.label)
+    return {accounts: found[accounts] for accounts in sorted(found, key=_number_in)}
+
+
+def _number_in(accounts: str) -> int:
+    first = accounts.split(maxsplit=1)[0]
+    return int(first) if first.isdigit() else sys.maxsize
 
 
 def _let_out(summary: Summary) -> list[ReleaseSummary]:

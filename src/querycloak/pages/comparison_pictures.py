@@ -143,7 +143,7 @@ def tasks_picture(summary: Summary) -> Picture:
 def attacks_picture(summary: Summary) -> Picture:
     """What every attack gains, release by release, the log itself on top."""
     shown = [*summary.beside, *summary.made]
-    attacks = [name for name in ATTACK_VIEWS if any(_tells(each, name) for each in shown)]
+    attacks = attacks_told(summary)
     rows = [
         _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high)
         for name in attacks
@@ -154,6 +154,12 @@ def attacks_picture(summary: Summary) -> Picture:
     panels = [ATTACK_VIEWS[name].title for name in attacks]
     title = "What each attack gains: risk, from 0 to 100 %"
     return _multiples("attacks", title, rows, panels, [each.label for each in shown])
+
+
+def attacks_told(summary: Summary) -> list[str]:
+    """The attacks that could be run on something."""
+    shown = [*summary.beside, *summary.made]
+    return [name for name in ATTACK_VIEWS if any(_tells(each, name) for each in shown)]
 
 
 def _tells(release: ReleaseSummary, attack: str) -> bool:
@@ -189,7 +195,7 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
     import altair as alt
 
     columns = 2 if width <= NARROW else 4
-    names = 128 if width <= NARROW else 190
+    names = 132 if width <= NARROW else 205
     inner = (width - names - 18 * columns) / columns
     top = max([1.0, *(row["value"] for row in rows if row["value"] is not None)])
     y = alt.Y(

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from querycloak.pages import palette
-from querycloak.pages.shown_text import shown_interval, shown_number, shown_share, shown_text, shown_time, shown_tiny
+from querycloak.pages.shown_text import (
+    shown_cell,
+    shown_interval,
+    shown_number,
+    shown_share,
+    shown_text,
+    shown_time,
+    shown_tiny,
+)
 from querycloak.private_file import private_file
 
 if TYPE_CHECKING:
@@ -34,6 +42,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "text": shown_text,
+        "cell": shown_cell,
         "number": shown_number,
         "share": shown_share,
         "tiny": shown_tiny,

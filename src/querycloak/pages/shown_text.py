@@ -23,6 +23,17 @@ def shown_text(text: object, most: int = MOST_CHARACTERS) -> str:
     return whole if len(whole) <= most else f"{whole[: most - 1]}…"
 
 
+def shown_cell(value: object, column: str) -> str:
+    """A value of a released table in a narrow place: sequences with arrows, names and addresses shortened."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, list):
+        return shown_text(" \u203a ".join(map(str, value)), 60)
+    if column == "user":
+        return shown_text(value, 9)
+    return shown_text(str(value).removeprefix("http://").removeprefix("www.") if column == "url" else value, 44)
+
+
 def shown_number(value: float | None) -> str:
     """A number in four digits; a dash where there is none."""
     if value is None:
