@@ -9,7 +9,7 @@ from querycloak.errors import ParameterError
 from querycloak.experiments.comparison_folder import is_demo
 from querycloak.experiments.comparison_plan import MIN_USERS, PlannedRelease, usual_releases
 
-USERS = 2_000
+USERS = 3_000
 LOG = "log.tsv.gz"
 PUBLISHED = PlannedRelease(f"affinity-k{MIN_USERS}-paper", "affinity", {"min_users": MIN_USERS, "variant": "paper"})
 """affinity as its paper has it: every word of a query needs two users (w = 2), whatever k is."""

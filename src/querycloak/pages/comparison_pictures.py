@@ -274,12 +274,19 @@ def _methods(alt: Any, rows: Sequence[dict[str, Any]], legend: Any) -> tuple[Any
     return alt.Color("method:N", scale=scale, legend=legend), alt.StrokeDash("method:N", scale=dashed, legend=legend)
 
 
+def _legend(alt: Any, width: int) -> Any:
+    """The methods, under the picture."""
+    columns = 2 if width <= NARROW else 6
+    stroke = {"symbolType": "stroke", "symbolSize": 260, "symbolStrokeWidth": 2, "symbolOpacity": 1}
+    return alt.Legend(title=None, orient="bottom", columns=columns, **stroke)
+
+
 def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) -> Any:
     import altair as alt
 
     columns = 2 if width <= NARROW else 4
-    inner = (width - 56 - 22 * columns) / columns
-    legend = alt.Legend(title=None, orient="bottom", columns=2 if width <= NARROW else 6, symbolSize=200)
+    inner = (width - 46 * columns) / columns
+    legend = _legend(alt, width)
     colour, dash = _methods(alt, rows, legend)
     ticks = sorted({row["epsilon"] for row in rows})
     x = alt.X(
@@ -294,16 +301,17 @@ def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) 
     reach = base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q"), y2="high:Q")
     dots = base.mark_point(filled=True, size=40, opacity=1).encode(y=y)
     header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold", labelPadding=4)
-    return (lines + reach + dots).properties(width=inner, height=120).facet(
-        facet=alt.Facet("panel:N", sort=list(panels), header=header), columns=columns, spacing={"row": 14, "column": 22}
-    )  # fmt: skip
+    panel = (lines + reach + dots).properties(width=inner, height=120)
+    facet = alt.Facet("panel:N", sort=list(panels), header=header)
+    whole = panel.facet(facet=facet, columns=columns, spacing={"row": 14, "column": 12})
+    return whole.resolve_scale(y="independent")
 
 
 def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
     import altair as alt
 
     narrow = width <= NARROW
-    legend = alt.Legend(title=None, orient="bottom", columns=2 if narrow else 6, symbolSize=200)
+    legend = _legend(alt, width)
     colour, dash = _methods(alt, rows, legend)
     x = alt.X("risk:Q", title="Risk: what the strongest attack gains", axis=_percent_axis(alt))
     y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=_percent_axis(alt))
