@@ -83,7 +83,7 @@ def test_it_ends_with_4_and_the_reason_if_a_release_failed(done: tuple[int, str,
     code, out, err = done
     assert code == 4
     assert err.count("\n") == 1
-    assert err.startswith("querycloak: broken could not be made: ")
+    assert err.startswith("querycloak: broken could not be made; the page and the tables say why")
     assert out.startswith("PRIVATE OUTPUT")
     assert f"The page: {folder / 'out' / 'index.html'}" in out
     assert re.search(r"^broken .*not made", out, re.MULTILINE)

@@ -15,6 +15,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.parameters import number_above_zero, share
+from querycloak.sentence import Sentence
 
 EPSILONS, DELTA, MIN_USERS = (8.0,), 1e-6, 5
 RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY)
@@ -39,7 +40,8 @@ class PlannedRelease:
         known = [each.name for each in options_of(kind)]
         unknown = [name for name in self.options if name not in known]
         if unknown:
-            raise ParameterError(f"{self.method} has no option {unknown[0]!r}; it has {', '.join(known)}")
+            listed = ", ".join(name.replace("_", "-") for name in known)
+            raise ParameterError(f"{self.method} has no option {unknown[0]!r}; it has {listed}")
         return kind(**self.options)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def _check_options(planned: PlannedRelease) -> None:
         planned.made()
         return
     except QuerycloakError as error:
-        problem = f"the release {planned.name!r} cannot be made: {error}"
+        why = error.sentence
     except TypeError:
-        problem = f"the release {planned.name!r} cannot be made: an option has a value of the wrong kind"
-    raise ParameterError(problem)
+        why = Sentence("an option has a value of the wrong kind")
+    raise ParameterError(Sentence("the release {name!r} cannot be made: {why}", name=planned.name, why=why))

@@ -92,7 +92,8 @@ def show_comparison(found: Comparison, *, as_json: bool, quiet: bool) -> None:
 
 def raise_failures(found: Comparison) -> None:
     """End with a failed check if a release could not be made, or shows what must not be."""
-    problems = [f"{name} could not be made: {reason}" for name, reason in found.failures.items()]
+    failed = list(found.failures)
+    problems = [f"{', '.join(failed)} could not be made; the page and the tables say why"] if failed else []
     if problems or found.alarms:
         raise CheckFailed("; ".join([*problems, *found.alarms]))
 
