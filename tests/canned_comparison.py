@@ -15,7 +15,7 @@ from querycloak.methods.registry import METHODS
 from querycloak.utility.evaluation_rows import SCHEMA
 
 NASTY = '<img src="https://evil.example/x.png" onerror="alert(1)">\u202e' + "averylongwordwithoutanyblank" * 8
-RELEASES = {
+RELEASES: dict[str, tuple[str, dict[str, Any], float | None, float]] = {
     "clicks-e1": ("clicks", {"epsilon": 1.0, "delta": 1e-6}, 0.12, 0.01),
     "clicks-e8": ("clicks", {"epsilon": 8.0, "delta": 1e-6}, 0.31, 0.03),
     "sessions-e1": ("sessions", {"epsilon": 1.0, "delta": 1e-6}, 0.09, 0.0),
@@ -52,7 +52,13 @@ def _values(name: str) -> list[dict[str, Any]]:
     rows = []
     for place, (task, view) in enumerate(TASK_VIEWS.items()):
         kept = 0.98 if task == "profiles" and name in RELEASES else _kept(name)
-        row = {"release": name, "task": task, "measure": view.measure, "slice": view.slices[0], "reading": "all"}
+        row: dict[str, Any] = {
+            "release": name,
+            "task": task,
+            "measure": view.measure,
+            "slice": view.slices[0],
+            "reading": "all",
+        }
         if kept is None:
             rows.append({**row, "why": WHY})
             continue
@@ -66,7 +72,7 @@ def _risks(name: str) -> list[dict[str, Any]]:
     risk = 1.0 if name in ("original", "pseudonyms") else RELEASES[name][3] if name in RELEASES else 0.6
     rows = []
     for attack, view in ATTACK_VIEWS.items():
-        row = {"release": name, "attack": attack, "setting": view.setting}
+        row: dict[str, Any] = {"release": name, "attack": attack, "setting": view.setting}
         counted = attack in ("singling-out", "reconstruction") and name.startswith(("clicks", "sessions"))
         if counted or name == "broken" or attack == "linkage-periods":
             rows.append({**row, "why": "its tables hold counts"})
