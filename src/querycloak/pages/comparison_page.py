@@ -95,7 +95,7 @@ def comparison_page(comparison: Comparison) -> str:
     about = comparison.about
     return render(
         "comparison.html",
-        title="One log, released in every way: querycloak compare",
+        title="One log, released in every way",
         private=True,
         headline=headline(summary),
         summary=summary,

@@ -131,6 +131,13 @@ def _scales(series: Sequence[Series]) -> tuple[list[str], list[str], list[list[i
     return names, colours, dashes, shapes
 
 
+def _legend(width: int) -> Any:
+    import altair as alt
+
+    columns = 1 if width < 500 else 2
+    return alt.Legend(orient="bottom", columns=columns, labelLimit=(width - 60) // columns)
+
+
 def _lines(chart: Chart, width: int) -> Any:
     import altair as alt
 
@@ -143,7 +150,7 @@ def _lines(chart: Chart, width: int) -> Any:
         y=alt.Y("y:Q", title=chart.y, scale=alt.Scale(type="log" if floor else "linear", zero=not floor),
                 axis=alt.Axis(tickCount=5, format=",.3~r")),
         color=alt.Color("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=colours),
-                        legend=alt.Legend(orient="bottom", columns=1 if width < 500 else 3, labelLimit=width - 60)),
+                        legend=_legend(width)),
         strokeDash=alt.StrokeDash("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=dashes)),
         shape=alt.Shape("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=shapes)),
     )  # fmt: skip
@@ -162,7 +169,7 @@ def _bars(chart: Chart, width: int) -> Any:
         yOffset=alt.YOffset("series:N", sort=names),
         x=alt.X("y:Q", title=chart.y, axis=alt.Axis(tickCount=4, format=",.3~r")),
         color=alt.Color("series:N", title=None, sort=names, scale=alt.Scale(domain=names, range=colours),
-                        legend=alt.Legend(orient="bottom", columns=1 if width < 500 else 3, labelLimit=width - 60)),
+                        legend=_legend(width)),
     )  # fmt: skip
     labels = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("y:Q", format=".3~g"))
     room = 210 if width < 500 else 340

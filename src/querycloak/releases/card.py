@@ -148,11 +148,11 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
             "release_type": "One release",
             "access_type": "Non-interactive",
         },
-        "implementation": {
-            "mechanisms": proven.because,
+        "accounting": {
             "composition": _composition(release),
             "post_processing": "none" if contents.last_look is None else "rows that match the last look are dropped",
         },
+        "implementation": {"mechanisms": proven.because},
     }
 
 

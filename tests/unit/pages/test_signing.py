@@ -126,6 +126,10 @@ def test_the_registry_takes_the_entry(pages: Path, place: Path) -> None:
     found = yaml.safe_load((pages / "registry.yaml").read_text())
     jsonschema.validate(found, schema)
     assert found["tier"] == 3
+    # The card says the same facts under the same names.
+    card = json.loads((place / "mine" / "card.json").read_text())["deployment"]
+    for part, fields in card.items():
+        assert set(fields) <= set(schema["properties"]["deployment"]["properties"][part]["properties"])
     assert found["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 3
     assert found["deployment"]["basic"]["data_curators"] == ["Example Library"]
     with pytest.raises(jsonschema.ValidationError):

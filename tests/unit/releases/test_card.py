@@ -130,7 +130,7 @@ def test_the_registry_s_words_where_they_fit(tmp_path: Path) -> None:
     assert said["dp_variant"]["unprotected_quantities"] == "the gap between sessions"
     assert said["privacy_loss"]["privacy_unit"] == "User-level"
     assert said["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "delta": 1e-7}
-    assert said["implementation"]["composition"].startswith("this release alone")
+    assert said["accounting"]["composition"].startswith("this release alone")
 
 
 def test_accounting_on_the_card(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_accounting_on_the_card(tmp_path: Path) -> None:
     assert card(tmp_path / "charged")["accounting"] == {"population": "shop", "charge": 3}
     assert "It was not accounted" in readme(tmp_path / "alone")
     assert "It was charged to a ledger" in readme(tmp_path / "charged")
-    assert "in a ledger" in card(tmp_path / "charged")["deployment"]["implementation"]["composition"]
+    assert "in a ledger" in card(tmp_path / "charged")["deployment"]["accounting"]["composition"]
 
 
 def test_limits_are_promised_only_by_what_they_hold_for(tmp_path: Path) -> None:

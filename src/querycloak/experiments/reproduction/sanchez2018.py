@@ -136,7 +136,7 @@ def _figure(
                 rows.append({"epsilon per": reading, "epsilon": epsilon, "criterion": name, **losses})
     return Exhibit(
         f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}", verdict_of(held),
-        " ".join(_sentence(reading, by_reading[reading], found) for reading in READINGS),
+        "\n".join(_sentence(reading, by_reading[reading], found) for reading in READINGS),
         f"What the paper says of this drawing: {SAID[setting.figure]}. Its figures fit epsilon per query; its text "
         f"divides "
         "epsilon over a user's queries. With epsilon 10 over 100 queries each concept gets 0.1, and no probability "
