@@ -70,7 +70,7 @@ def _page(signing: Signing, *, private: bool) -> str:
         published=signing.card.get("published", ""),
         version=release.versions.get("querycloak", ""),
         tables=list(signing.described.tables.items()),
-        promise=_promise(release, measured if private else None),
+        promise=_promise(release, measured),
         explained=explain(release.proven).split("\n\n"),
         unprotected=release.proven.unprotected or ("nothing that we know of",),
         because=release.proven.because,
@@ -99,9 +99,10 @@ def headline(release: Release) -> str:
     return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
 
 
-def _promise(release: Release, measured: Measured | None) -> list[tuple[str, str, str, str]]:
+def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, str]]:
+    """Claimed, proven, measured; an audit of a method runs on logs of its own making, so that it may be published."""
     claimed, proven = release.claimed, release.proven
-    found = measured.method["measured"] if measured is not None and measured.method else None
+    found = measured.method["measured"] if measured.method else None
     rows = [
         ("kind", _kind(claimed), _kind(proven), "runs on neighbouring logs" if found else "not measured"),
         ("epsilon", _number(claimed, "epsilon"), _number(proven, "epsilon"), _measured(found, "epsilon")),

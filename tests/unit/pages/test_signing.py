@@ -185,8 +185,8 @@ def test_an_audit_of_the_method_is_measured_beside_proven(place: Path, tmp_path:
     audit = {"method": "clicks", "claimed": None, "proven": proven, "measured": told, "pairs": [], "exact": []}
     (tmp_path / "audit.json").write_text(json.dumps(audit))
     assert report(place, tmp_path / "out", "--audit", tmp_path / "audit.json").returncode == 0
-    assert "at least 1.23" in (tmp_path / "out" / "private.html").read_text()
-    assert "at least 1.23" not in (tmp_path / "out" / "public.html").read_text()
+    for name in ("private.html", "public.html"):  # it ran on logs of its own making, so that both may say it
+        assert "at least 1.23" in (tmp_path / "out" / name).read_text()
     (tmp_path / "audit.json").write_text(json.dumps({**audit, "proven": {**proven, "epsilon": 9}}))
     done = report(place, tmp_path / "other", "--audit", tmp_path / "audit.json")
     assert "the audit is about another method, or about other options" in done.stderr
