@@ -42,15 +42,15 @@ def headline(made: Reproduced) -> str:
     """In one sentence, what was found."""
     tally = _tally(made)
     compared = sum(count for verdict, count in tally.items() if verdict not in ("not comparable", "not reproduced"))
-    parts = [f"{tally[verdict]} {words}" for verdict, words in _WORDS.items() if tally.get(verdict)]
+    parts = [f"{tally[each]} {words[tally[each] > 1]}" for each, words in _WORDS.items() if tally.get(each)]
     return f"Of {compared} tables and figures that can be compared, {', '.join(parts) or 'none is decided'}."
 
 
 _WORDS = {
-    "agrees": "agree",
-    "agrees in part": "agree in part",
-    "differs": "differ",
-    "cannot hold": "cannot hold by the paper's own definitions",
+    "agrees": ("agrees", "agree"),
+    "agrees in part": ("agrees in part", "agree in part"),
+    "differs": ("differs", "differ"),
+    "cannot hold": ("cannot hold by the paper's own definitions",) * 2,
 }
 
 

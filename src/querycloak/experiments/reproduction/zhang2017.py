@@ -141,9 +141,14 @@ _WHY_5 = (
 def _cells(told: Mapping[str, Any]) -> dict[str, Any]:
     precision, recall = told["P@5"], told["R@5"]
     return {
-        "P@5": _four(precision["answered"]), "R@5": _four(recall["answered"]), "sessions": told["sessions"],
+        "P@5": _four(precision["answered"]), "95 % interval": _interval(precision),
+        "R@5": _four(recall["answered"]), "sessions": told["sessions"],
         "R@5, all sessions": _four(recall["all"]), "R@5, original, same sessions": _four(recall["original"]),
     }  # fmt: skip
+
+
+def _interval(told: Mapping[str, Any]) -> str | None:
+    return None if told["low"] is None else f"{told['low']:.4f} to {told['high']:.4f}"
 
 
 def _four(value: float | None) -> float | None:
