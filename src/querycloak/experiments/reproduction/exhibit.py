@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Cell = str | int | float | None
@@ -56,14 +56,13 @@ class Chart:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure: what the paper prints, what we have, what is to be said."""
+    """A table or figure: what the paper prints beside what we have, and what is to be said."""
 
     name: str
     title: str
     verdict: Verdict
     statement: str
     why: str = ""
-    printed: Grid | None = None
     ours: Grid | None = None
     charts: tuple[Chart, ...] = ()
 
@@ -79,7 +78,6 @@ class Reproduced:
     private: bool
     quick: bool
     exhibits: tuple[Exhibit, ...]
-    notes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
         """What figures.json holds."""
