@@ -27,8 +27,8 @@ METHODS: dict[str, Value] = {
     "clicks two draws": ("Clicks", {"epsilon": 8, "delta": 1e-3, "per_user": 2, "two_draws": True}),
     "clicks knobs": ("Clicks", {"noise": 0.5, "threshold": 4, "per_user": 2}),
     "clicks paper": ("Clicks", {"noise": 1, "threshold": 8, "variant": "paper"}),
-    "clicks auto": ("Clicks", {"epsilon": 4, "delta": 1e-3, "per_user": "auto"}),
-    "sessions auto": ("Sessions", {"epsilon": 8, "delta": 1e-3, "per_user": "auto"}),
+    "clicks auto": ("Clicks", {"epsilon": 4, "delta": 1e-3, "per_user": "auto", "selection": "gaussian"}),
+    "sessions auto": ("Sessions", {"epsilon": 8, "delta": 1e-3, "per_user": "auto", "selection": "weighted"}),
     "sessions": ("Sessions", {"epsilon": 8, "delta": 1e-3}),
     "sessions with queries": ("Sessions", {"epsilon": 12, "delta": 1e-3, "tables": "queries,clicks,sessions"}),
     "sessions gaussian": (

@@ -14,7 +14,7 @@ from querycloak.experiments.bound_yields import tunable, yields
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.methods.keys.auto_bound import BOUNDS
+from querycloak.methods.keys.auto_bound import BOUNDS, CHOICES
 from querycloak.methods.keys.key_tables import users_by_keys
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.randomness import Randomness
@@ -42,27 +42,26 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return read(path, engine=duckdb_engine)
 
 
-def test_auto_comes_within_a_tenth_of_the_better_bound(log: SearchLog) -> None:
-    """A log with one key per user wants a bound of 1, one with thirty wants many: no fixed bound serves both."""
+def test_the_default_comes_within_a_tenth_of_the_best_choice(log: SearchLog) -> None:
+    """A log with one key per user wants Laplace noise, one with thirty wants rounds: no fixed choice serves both."""
 
     def released(**options: Any) -> int:
         return int(Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=3)).table("clicks").num_rows)
 
-    fixed = {bound: released(per_user=bound) for bound in (1, 4, 64)}
+    fixed = {choice: released(selection=choice.selection, per_user=choice.bound) for choice in CHOICES}
     assert min(fixed.values()) < 0.5 * max(fixed.values()), "the bound must matter here"
     chosen = [
-        Clicks(**BUDGET, per_user="auto").release(log, randomness=Randomness(seed=seed)).table("clicks").num_rows
-        for seed in range(2)
+        Clicks(**BUDGET).release(log, randomness=Randomness(seed=seed)).table("clicks").num_rows for seed in (1, 2)
     ]
     assert min(chosen) >= 0.9 * max(fixed.values())
 
 
 def test_what_is_chosen_stands_in_the_release(log: SearchLog) -> None:
-    release = Clicks(**BUDGET, per_user="auto").release(log)
+    release = Clicks(**BUDGET).release(log)
     said = release.parameters
-    assert said["per_user"] in BOUNDS
-    assert said["per_user_choices"] == list(BOUNDS)
-    assert said["auto_share"] == 0.02
+    assert f"{said['selection']} {said['per_user']}" in said["auto_choices"]
+    assert said["auto_choices"] == ["laplace 1", "rounds 16", "rounds 256"]
+    assert said["auto_share"] == 0.01
     assert said["threshold"] > 0
     assert (release.counts == "one-draw") == (said["selection"] in ("laplace", "gaussian"))
     assert (release.proven.epsilon, release.proven.delta) == (8, 1e-6)
@@ -97,7 +96,7 @@ def test_the_choice_is_charged_before_it_is_made(log: SearchLog, tmp_path: Path)
     (charge,) = ledger.show("people")[0].charges
     assert (float(charge.epsilon), charge.parameters["per_user"]) == (8.0, "auto")
     drawn = charge.parameters["mechanisms"]
-    assert [(each["kind"], each["epsilon"]) for each in drawn] == [("any", 0.16), ("any", 7.84)]
+    assert [(each["kind"], each["epsilon"]) for each in drawn] == [("any", 0.08), ("any", 7.92)]
 
 
 def test_yields_against_the_bound(tmp_path: Path, duckdb_engine: Engine) -> None:

@@ -145,7 +145,9 @@ def test_what_a_charge_says_of_the_draws(duckdb_engine: Engine, log_file: Path, 
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_limit("people", 10, 1e-2)
     log = read(log_file, engine=duckdb_engine)
-    Clicks(epsilon=4, delta=1e-3).release(log, ledger=ledger, population="people").save(tmp_path / "out")
+    Clicks(epsilon=4, delta=1e-3, selection="rounds").release(log, ledger=ledger, population="people").save(
+        tmp_path / "out"
+    )
     (charge,) = ledger.show("people")[0].charges
     assert (charge.status, charge.parameters["mechanisms"][0]["kind"]) == ("released", "gaussian-rounds")
     with pytest.raises(BudgetRefused):

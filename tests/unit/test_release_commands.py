@@ -106,7 +106,11 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
             ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "rounds"],
             "sessions (threshold 8.89453, counting-noise 4.567, counted-per-user 4), per-user 256",
         ),
-        (["clicks", "--epsilon", "8", "--delta", "1e-6", "--per-user", "auto"], "per-user-choices 1 2 4 8 16 32 64"),
+        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "selection auto, per-user auto, auto-choices laplace 1"),
+        (
+            ["clicks", "--epsilon", "8", "--delta", "1e-6", "--per-user", "auto", "--selection", "gaussian"],
+            "auto-choices 1 2 4 8 16 32 64",
+        ),
         (["semantic", "--epsilon", "8", "--max-queries", "5"], "queries each user has, up to 5"),
     ],
 )
@@ -344,7 +348,7 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
         (["release", "k-anonymity"], "There is no other. Default: default."),
         (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare with. Default: default."),
         (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|rounds> How keys are selected"),
-        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count: 256 if not given"),
+        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count. auto, the default"),
         (
             ["guarantee", "optimal"],
             "--per-user <int> Default variant: how many pairs of one user count; 64 if not given.",
@@ -374,7 +378,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["guarantee", "session"], "there is no method 'session'; there are clicks, sessions, query-pool"),
+        (["guarantee", "session"], "there is no method 'session'; there are queries, clicks, sessions"),
         (["guarantee", "clicks"], "give the budget (--epsilon, --delta) or the knobs (--noise, --threshold)"),
         (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
         (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),

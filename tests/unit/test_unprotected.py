@@ -23,13 +23,13 @@ BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 2.25e-7}
 NOTES: dict[str, tuple[str, list[Method]]] = {
     "queries": (
         "queries/queries.md",
-        [Queries(**BUDGET), Queries(**BUDGET, per_user="auto"), Queries(**BUDGET, selection="gaussian")],
+        [Queries(**BUDGET), Queries(**BUDGET, selection="rounds"), Queries(**BUDGET, selection="gaussian")],
     ),
     "clicks": (
         "clicks/clicks.md",
         [
             Clicks(**BUDGET),
-            Clicks(**BUDGET, per_user="auto"),
+            Clicks(**BUDGET, selection="rounds"),
             Clicks(**BUDGET, selection="gaussian"),
             Clicks(**BUDGET, variant="paper"),
         ],
@@ -38,7 +38,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         "sessions/sessions.md",
         [
             Sessions(**BUDGET),
-            Sessions(**BUDGET, per_user="auto"),
+            Sessions(**BUDGET, selection="rounds"),
             Sessions(**BUDGET, selection="laplace"),
             Sessions(**BUDGET, variant="paper"),
         ],

@@ -33,6 +33,7 @@ CROWD = 1_000
 """Users who ask a frequent word beside which a text is tried to be brought out."""
 _FREQUENT = "visa"
 # What methods solve for, and may not be given along with a budget.
+_CHOSEN = ("auto_choices", "auto_share")
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
 NOT_TRIED = "not tried, for the method cannot be made again from its card; the number of accounts is by formula"
 NEVER = {
@@ -174,16 +175,17 @@ def _rebuilt(release: Attacked) -> Method | None:
         return None
     kind = method_class(release.method)
     accepted = {field.name for field in fields(kind) if field.init}
-    told = {name: value for name, value in release.parameters.items() if name in accepted and value is not None}
+    parameters = {name: value for name, value in release.parameters.items() if name not in _CHOSEN}
+    told = {name: value for name, value in parameters.items() if name in accepted and value is not None}
     told["variant"] = release.variant
     bare = {name: value for name, value in told.items() if name not in _SOLVED}
     given = [told, *({**bare, **budget} for budget in _budgets(release) if set(budget) <= accepted)]
-    for parameters in given:
+    for options in given:
         try:
-            method: Method = kind(**parameters)
+            method: Method = kind(**options)
         except (ParameterError, TypeError):
             continue
-        if _alike(method.parameters(), release.parameters):
+        if _alike(method.parameters(), parameters):
             return method
     return None
 
@@ -193,12 +195,14 @@ def _budgets(release: Attacked) -> Iterator[dict[str, float]]:
     proven = release.proven
     if proven is None or proven.epsilon is None:
         return
+    # What was chosen on the log had only a part of epsilon.
+    epsilon = proven.epsilon * (1 - float(release.parameters.get("auto_share") or 0))
     if not proven.delta:
-        yield {"epsilon": proven.epsilon}
+        yield {"epsilon": epsilon}
         return
     for digits in (15, 3, 2, 1, 0):
         unit = 10.0 ** (math.floor(math.log10(proven.delta)) + 1 - digits)
-        yield {"epsilon": proven.epsilon, "delta": float(f"{math.ceil(proven.delta / unit) * unit:.15g}")}
+        yield {"epsilon": epsilon, "delta": float(f"{math.ceil(proven.delta / unit) * unit:.15g}")}
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import ibis.expr.types as ir
@@ -17,7 +17,10 @@ import pyarrow as pa
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import KEY as CLICK
 from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.key_tables import TablesAtAnyBound
 from querycloak.methods.keys.partition_selection import count, count_records
+from querycloak.methods.runs import in_memory
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.table_plan import TablePlan
@@ -29,7 +32,8 @@ TABLES = ("clicks", "sessions")
 KEYS = {"clicks": CLICK, "sessions": ("queries",)}
 # Each selection with its own default bound.
 TRIED: dict[str, dict[str, Any]] = {
-    "rounds (default)": {},
+    "auto (default)": {},
+    "rounds": {"selection": "rounds"},
     "laplace": {"selection": "laplace"},
     "gaussian": {"selection": "gaussian"},
     "weighted": {"selection": "weighted"},
@@ -93,6 +97,11 @@ def _method(table: str, **given: Any) -> Clicks | Sessions:
     return Clicks(**given) if table == "clicks" else Sessions(no_clicks=True, **given)
 
 
+def _rows(_: str, released: pa.Table) -> pa.Table:
+    """A table without its last touch: sequences stay texts."""
+    return released
+
+
 def _plan(method: Clicks | Sessions) -> TablePlan:
     return method.plans[method.name]
 
@@ -103,7 +112,7 @@ class _Measured:
     def __init__(self, log: SearchLog, table: str, randomness: Randomness) -> None:
         self._log, self._table, self._key, self._randomness = log, table, KEYS[table], randomness
         self._staged: dict[Any, ir.Table] = {}
-        held = self._contributions(_method(table, epsilon=1.0, delta=1e-6))
+        held = self._contributions(_method(table, epsilon=1.0, delta=1e-6, selection="rounds"))
         self._true = log.engine.stage(held.group_by(list(self._key)).agg(users=held.count()))
         self._pairs = log.engine.fetch(self._true.agg(pairs=self._true.users.sum()))["pairs"][0].as_py() or 0
 
@@ -120,9 +129,7 @@ class _Measured:
                 yield self._released(name, method, epsilon, delta, paper.keys)
 
     def _released(self, name: str, method: Clicks | Sessions, epsilon: float, delta: float, paper: int | None) -> Yield:
-        counting = count_records if method.variant == "paper" else count
-        counted = counting(self._log.engine, self._contributions(method), self._key, _plan(method))
-        released = counted.release(self._randomness).table
+        released = self._drawn(method)
         known = self._log.engine.upload(released)
         true = self._log.engine.fetch(known.inner_join(self._true, list(self._key)).select("count", "users"))
         users = true["users"].to_numpy()
@@ -138,6 +145,16 @@ class _Measured:
             median_relative_error=float(np.median(errors / users)) if errors.size else math.nan,
             factor=released.num_rows / paper if paper else None,
         )
+
+    def _drawn(self, method: Clicks | Sessions) -> pa.Table:
+        if isinstance(method.planned, AutoBound):
+            counted_at_any = method.count(self._log)
+            if not isinstance(counted_at_any, TablesAtAnyBound):
+                raise TypeError("auto counts tables at any bound")
+            return in_memory(replace(counted_at_any, published=_rows).draw(self._randomness).tables[self._table])
+        counting = count_records if method.variant == "paper" else count
+        counted = counting(self._log.engine, self._contributions(method), self._key, _plan(method))
+        return counted.release(self._randomness).table
 
     def _contributions(self, method: Clicks | Sessions) -> ir.Table:
         """What users hold, staged once for all methods that bound it alike."""

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from querycloak.errors import CheckFailed, InputError, QuerycloakError, ResourceError
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.parameters import path_of
@@ -76,11 +79,20 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
     for part in ("claimed", "proven"):
         if _numbers(described[part]) != _numbers(card[part]):
             return f"its {part} guarantee does not follow from its options"
-    if described["parameters"].get("per_user") != "auto":  # what was chosen then is not known from the options
-        changed = [name for name, value in described["parameters"].items() if card["parameters"].get(name) != value]
-        if changed:
-            return f"its parameter {changed[0]} does not follow from its options"
-    return None
+    changed = min((_changed(each, card["parameters"]) for each in _possible_parameters(method)), key=len)
+    return f"its parameter {changed[0]} does not follow from its options" if changed else None
+
+
+def _possible_parameters(method: Method) -> list[dict[str, Any]]:
+    """What a card may say: of what is chosen on a log, every choice."""
+    promised = method.parameters()
+    if isinstance(method, KeysMethod) and isinstance(method.planned, AutoBound):
+        return [{**promised, **each.parameters()} for each in method.planned.candidates()]
+    return [promised]
+
+
+def _changed(parameters: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in parameters.items() if told.get(name) != value]
 
 
 def verify(

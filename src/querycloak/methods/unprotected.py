@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.prices.histogram_plan import HistogramPlan
     from querycloak.privacy.prices.table_plan import TablePlan
@@ -56,10 +58,12 @@ def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
     return (*ALWAYS, several_accounts(weakest.accounts_for(1), (texts, weakest.accounts_for(texts))))
 
 
-def with_any_bound(smallest: TablePlan, largest: TablePlan) -> tuple[str, ...]:
-    """The same where the bound is chosen on the log: one text at the smallest bound, most texts at the largest."""
+def with_any_bound(plans: Sequence[TablePlan]) -> tuple[str, ...]:
+    """The same where the plan is chosen on the log: one text by the weakest, most texts at the largest bound."""
+    largest = max(plans, key=lambda plan: plan.per_user)
     texts = largest.per_user
-    return (*ALWAYS, several_accounts(smallest.accounts_for(1), (texts, largest.accounts_for(texts))))
+    one = min(plan.accounts_for(1) for plan in plans)
+    return (*ALWAYS, several_accounts(one, (texts, largest.accounts_for(texts))))
 
 
 def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def test_rows_that_are_left_out_hide_nobody_in_the_others(
     [
         Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace"),
         Clicks(epsilon=1, delta=1e-6, per_user=3, selection="gaussian"),
-        Clicks(epsilon=3, delta=1e-6),
+        Clicks(epsilon=3, delta=1e-6, selection="rounds"),
         Sessions(epsilon=3, delta=1e-6),
     ],
     ids=lambda method: f"{method.name}-{method.parameters()['selection']}",

@@ -1,13 +1,14 @@
-"""`--per-user auto`: a small part of epsilon chooses the bound, the rest releases (proof: prices/bound_choice.md)."""
+"""`auto`: a small part of epsilon chooses selection and bound, the rest releases (proof: prices/bound_choice.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from querycloak.errors import ParameterError
+from querycloak.methods.keys.plans import Selection
 from querycloak.methods.unprotected import with_any_bound
 from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.chance.exact import rounded_down, stated
@@ -19,15 +20,34 @@ from querycloak.sentence import Sentence
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    from querycloak.engines import Engine
-    from querycloak.methods.keys.key_tables import Keys, Publish, TablesAtAnyBound
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.key_tables import TablesAtAnyBound
+    from querycloak.methods.keys.method import KeysMethod
     from querycloak.privacy.composing.draws import Draw
     from querycloak.privacy.prices.reach import Route
     from querycloak.privacy.prices.table_reach import TableReach
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-DEFAULT_SHARE = 0.02
+DEFAULT_SHARE = 0.01
+
+
+class Choice(NamedTuple):
+    """A bound, and the selection that goes with it; None leaves that to the options or to a formula."""
+
+    bound: int
+    selection: Selection | None = None
+
+    def __str__(self) -> str:
+        return f"{self.selection} {self.bound}" if self.selection else str(self.bound)
+
+
+CHOICES = (Choice(1, "laplace"), Choice(16, "rounds"), Choice(256, "rounds"))
+"""No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
+WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
+"""For budgets too small for scouting rounds."""
+ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
+"""Where the selection is given."""
 
 
 class Planned(Protocol):
@@ -50,6 +70,14 @@ class Planned(Protocol):
         """What its counts are worth."""
         ...
 
+    def reads(self) -> object:
+        """What decides, beside the log, what users may add before a bound."""
+        ...
+
+    def contributions(self, log: SearchLog) -> Mapping[str, ir.Table]:
+        """What users may add to each table, before a plan's bound."""
+        ...
+
 
 @dataclass(frozen=True)
 class AutoBound:
@@ -57,8 +85,8 @@ class AutoBound:
 
     given: Budget
     share: float
-    at_bound: Callable[[int, float], Planned] = field(compare=False)  # of a method; it is that which is compared
-    unprotected: tuple[str, ...]
+    at_choice: Callable[[Choice, float], Planned] = field(compare=False)  # of a method; it is that which is compared
+    choices: tuple[Choice, ...] = CHOICES
     claimed: None = None
 
     @property
@@ -74,25 +102,23 @@ class AutoBound:
         left = rounded_down(stated(self.given.epsilon) * (1 - stated(self.share)))
         return rounded_down(stated(self.given.epsilon) - stated(left)), left
 
-    def candidates(self) -> list[Planned]:
-        """The method at each bound that the budget can pay."""
-        found: list[Planned] = []
+    @cached_property
+    def payable(self) -> tuple[tuple[Choice, Planned], ...]:
+        """The method at each choice that the budget can pay."""
+        found: list[tuple[Choice, Planned]] = []
         failures: list[ParameterError] = []
-        for bound in BOUNDS:
+        for choice in self.choices:
             try:
-                found.append(self._within_budget(self.at_bound(bound, self.budget[1])))
+                found.append((choice, self._within_budget(self.at_choice(choice, self.budget[1]))))
             except ParameterError as failure:
                 failures.append(failure)
         if not found:
             raise failures[0]
-        return found
+        return tuple(found)
 
-    def largest_candidate(self) -> Planned | None:
-        """The method at the largest bound that the budget can pay."""
-        for bound in reversed(BOUNDS):
-            with suppress(ParameterError):
-                return self.at_bound(bound, self.budget[1])
-        return None
+    def candidates(self) -> list[Planned]:
+        """The methods among which to choose."""
+        return [method for _, method in self.payable]
 
     def _within_budget(self, method: Planned) -> Planned:
         """The method, after one more look: the proof needs every candidate to keep to what is left."""
@@ -108,11 +134,11 @@ class AutoBound:
         return user_guarantee(
             self.given.epsilon,
             self.given.delta,
-            f"epsilon {choosing:g} chooses by the exponential mechanism how many keys of a user count, of "
-            f"those of {', '.join(map(str, BOUNDS))} that its options allow (privacy/prices/bound_choice.md); "
-            "whichever it is, noise and threshold are solved "
+            f"epsilon {choosing:g} chooses by the exponential mechanism how keys are selected and how many of a user "
+            f"count, of these: {', '.join(str(choice) for choice, _ in self.payable)} "
+            "(privacy/prices/bound_choice.md); whichever it is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
-            self.unprotected,
+            with_any_bound([_weakest(method) for method in self.candidates()]),
         )
 
     def draws(self) -> Sequence[Draw]:
@@ -133,23 +159,35 @@ class AutoBound:
         listed = [each.reach() for each in self.candidates()]
         return {table: at_some_bound(table, [each[table] for each in listed]) for table in listed[0]}
 
-    def count(
-        self, engine: Engine, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
-    ) -> TablesAtAnyBound:
+    def count(self, log: SearchLog, method: KeysMethod) -> TablesAtAnyBound:
         """Keep the contributions: they are read to choose, and again to release."""
         from querycloak.methods.keys.key_tables import count_at_chosen_bound
 
-        return count_at_chosen_bound(engine, self, contributions, keys, published)
+        others = {each.reads(): each for each in self.candidates() if each.reads() != method.reads()}
+        held = {method.reads(): method.contributions(log)}
+        held |= {kind: each.contributions(log) for kind, each in others.items()}
+        return count_at_chosen_bound(log.engine, self, method.reads(), held, method.keys, method.published)
 
     def parameters(self) -> dict[str, Any]:
         """What decides the choice."""
-        return {"per_user": AUTO, "per_user_choices": list(BOUNDS), "auto_share": self.share}
+        laws = {method.parameters()["selection"] for method in self.candidates()}
+        return {
+            "selection": laws.pop() if len(laws) == 1 else AUTO,
+            "per_user": AUTO,
+            "auto_choices": [str(choice) for choice, _ in self.payable],
+            "auto_share": self.share,
+        }
 
 
 def auto_bound(
-    given: Given, auto_share: float | None, variant: str, at_bound: Callable[[int, float], Planned]
+    given: Given,
+    auto_share: float | None,
+    variant: str,
+    at_choice: Callable[[Choice, float], Planned],
+    *,
+    any_selection: bool,
 ) -> AutoBound:
-    """How the bound is chosen, if it can be."""
+    """How selection and bound are chosen, if they can be; any_selection: whether the selection is open too."""
     if variant == "paper":
         raise ParameterError(
             Sentence("the paper variant has no way of choosing a bound: give {per_user} a number, not auto")
@@ -159,11 +197,12 @@ def auto_bound(
             Sentence("{per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound")
         )
     part = DEFAULT_SHARE if auto_share is None else auto_share
-    checked = share("auto_share", part, "give the part of epsilon that chooses the bound, such as 0.02")
-    chooser = AutoBound(given, checked, at_bound, ())
-    smallest = at_bound(BOUNDS[0], chooser.budget[1])  # a budget that cannot pay it is refused here
-    largest = chooser.largest_candidate() or smallest
-    return replace(chooser, unprotected=with_any_bound(_weakest(smallest), _weakest(largest)))
+    checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
+    chooser = AutoBound(given, checked, at_choice, CHOICES if any_selection else ANY_BOUND)
+    if any_selection and not any(choice.selection == "rounds" for choice, _ in chooser.payable):
+        chooser = AutoBound(given, checked, at_choice, WITHOUT_ROUNDS)
+    _ = chooser.payable  # a budget that cannot pay anything is refused here
+    return chooser
 
 
 def _weakest(method: Planned) -> TablePlan:

@@ -17,7 +17,7 @@ from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, renumbered
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans, largest_gain, qualities
+from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans, largest_score, qualities
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.releases.tables import Table
 
@@ -69,7 +69,8 @@ class TablesAtAnyBound(RepeatedDraw, Noiseless):
     engine: Engine
     chooser: AutoBound
     candidates: Sequence[Planned]
-    kept: Mapping[str, ir.Table]
+    kept: Mapping[object, Mapping[str, ir.Table]]
+    """What users may add to each table, by what a candidate reads."""
     held: Mapping[str, Mapping[int, int]]
     keys: Keys
     published: Publish
@@ -87,7 +88,7 @@ class TablesAtAnyBound(RepeatedDraw, Noiseless):
         """Choose for every run, then count at each bound that was chosen and draw for all of its runs."""
         plans = [each.plans for each in self.candidates]
         at = choose_plans(plans, self.held, self.chooser.budget[0], randomness, runs)
-        parts: dict[str, list[pa.Table]] = {table: [] for table in self.kept}
+        parts: dict[str, list[pa.Table]] = {table: [] for table in self.held}
         for number in np.unique(at).tolist():
             mine = np.flatnonzero(at == number)
             for table, each in self.counted(self.candidates[number]).items():
@@ -98,29 +99,37 @@ class TablesAtAnyBound(RepeatedDraw, Noiseless):
     def steps(self, past: Past) -> Sequence[Step]:
         """The qualities by which it chooses, and the steps of whatever might be chosen."""
         plans = [each.plans for each in self.candidates]
-        bounds = [max(plan.per_user for plan in each.values()) for each in plans]
-        quality = dict(zip((f"bound {bound}" for bound in bounds), qualities(plans, self.held), strict=True))
-        steps = [Step("choice of the bound", quality, most=largest_gain(plans))]
-        for bound, candidate in zip(bounds, self.candidates, strict=True):
+        names = [str(choice) for choice, _ in self.chooser.payable]
+        quality = dict(zip(names, qualities(plans, self.held), strict=True))
+        steps = [Step("choice", quality, most=largest_score(plans))]
+        for name, candidate in zip(names, self.candidates, strict=True):
             tables = KeyTables(self.counted(candidate), candidate.plans, self.published)
-            name = f"bound {bound}"
             steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in tables.steps(past)]
         return steps
 
     def counted(self, chosen: Planned) -> dict[str, CountedKeys]:
         """Every table, counted at the bound that was chosen."""
-        return {
-            table: count(self.engine, self.kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()
-        }
+        kept = self.kept[chosen.reads()]
+        return {table: count(self.engine, kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()}
 
 
 def count_at_chosen_bound(
-    engine: Engine, chooser: AutoBound, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
+    engine: Engine,
+    chooser: AutoBound,
+    reads: object,
+    contributions: Mapping[object, Mapping[str, ir.Table]],
+    keys: Keys,
+    published: Publish,
 ) -> TablesAtAnyBound:
-    """Count how many keys users hold. The contributions are kept: they are read to choose, and again to release."""
+    """Count how many keys users hold, of the contributions that the method itself reads.
+
+    All contributions are kept: they are read to choose, and again to release.
+    """
     candidates = chooser.candidates()
-    kept = {table: engine.stage(rows) for table, rows in contributions.items()}
-    held = {table: users_by_keys(engine, rows, _most(table, candidates)) for table, rows in kept.items()}
+    kept = {
+        kind: {table: engine.stage(rows) for table, rows in tables.items()} for kind, tables in contributions.items()
+    }
+    held = {table: users_by_keys(engine, rows, _most(table, candidates)) for table, rows in kept[reads].items()}
     return TablesAtAnyBound(engine, chooser, candidates, kept, held, keys, published)
 
 

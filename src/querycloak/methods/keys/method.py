@@ -32,8 +32,9 @@ class KeysMethod(Method):
     keys: ClassVar[Mapping[str, Sequence[str]]]
     """The columns of a key, by table."""
     per_user: int | Literal["auto"] | None = option(
-        help="How many keys of one user count: 256 if not given, 32 with Gaussian noise, 1 with Laplace, 4 in the "
-        "paper variant. auto: chosen on the log and paid for."
+        help="How many keys of one user count. auto, the default of a budget without a selection: chosen on the log "
+        "and paid for, and the selection with it. With a selection: 256 if not given, 32 with Gaussian noise, 1 with "
+        "Laplace noise, 4 in the paper variant."
     )
     planned: FixedPlans | AutoBound = field(init=False, repr=False)
     """Settled at construction: plans, or how they are chosen on the log."""
@@ -41,6 +42,10 @@ class KeysMethod(Method):
     @abstractmethod
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method with room for this number of keys of a user, perhaps with another epsilon."""
+
+    def reads(self) -> object:
+        """What decides, beside the log and the options, what users may add before a bound."""
+        return None
 
     @abstractmethod
     def contributions(self, log: SearchLog) -> Mapping[str, ir.Table]:
@@ -77,4 +82,4 @@ class KeysMethod(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Bound every user's contributions and count them by key."""
-        return self.planned.count(log.engine, self.contributions(log), self.keys, self.published)
+        return self.planned.count(log, self)

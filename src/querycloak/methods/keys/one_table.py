@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.auto_bound import AUTO, AutoBound, auto_bound, check_given_bound
+from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, one_plan, paper_plans
 from querycloak.methods.option import option
@@ -37,14 +37,14 @@ class OneTable(KeysMethod):
     noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, a formula chooses: rounds, or for small bounds"
-        " the law with the smaller threshold."
+        help="How keys are selected (docs/selection.md). If not given, auto chooses; with a given bound a formula does:"
+        " rounds, or for small bounds the law with the smaller threshold."
     )
     priors: Priors | None = option(
         help="public: users prefer keys that are likely to be shared, judged by length, digits and a public list of "
         "words. It costs no privacy."
     )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     two_draws: bool = option(
         False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
     )
@@ -69,12 +69,27 @@ class OneTable(KeysMethod):
         """The rows of the log whose keys count."""
 
     def _planned(self, given: Given) -> FixedPlans | AutoBound:
-        if self.per_user == AUTO:
-            return auto_bound(given, self.auto_share, self.variant, self.at_bound)
+        if self.chooses(given):
+            return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.per_user, self.auto_share)
         if self.variant == "paper":
             return self._paper_plans(given)
         return one_plan(self.table, self._plan(given))
+
+    def chooses(self, given: Given) -> bool:
+        """Whether the bound is chosen on the log: if somebody says so, and for a budget if nobody says otherwise."""
+        if self.per_user is not None:
+            return self.per_user == AUTO
+        return isinstance(given, Budget) and self.variant == "default" and self._any_selection
+
+    @property
+    def _any_selection(self) -> bool:
+        return self.selection is None and not self.two_draws
+
+    def at_choice(self, choice: Choice, epsilon: float) -> Self:
+        """The same method at this bound and with its selection."""
+        selection = choice.selection or self.selection
+        return replace(self, per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
 
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method at this bound, perhaps with another epsilon."""

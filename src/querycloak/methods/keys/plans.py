@@ -18,10 +18,9 @@ from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    from querycloak.engines import Engine
-    from querycloak.methods.keys.key_tables import Keys, KeyTables, Publish
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.key_tables import KeyTables
+    from querycloak.methods.keys.method import KeysMethod
     from querycloak.privacy.prices.reach import Route
     from querycloak.privacy.prices.table_reach import TableReach
 
@@ -62,11 +61,11 @@ class FixedPlans:
         of_table = of_paper_plan if self.bounds_records else of_plan
         return {table: of_table(table, plan) for table, plan in self.plans.items()}
 
-    def count(self, engine: Engine, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish) -> KeyTables:
+    def count(self, log: SearchLog, method: KeysMethod) -> KeyTables:
         """Read the contributions to each table, once."""
         from querycloak.methods.keys.key_tables import count_tables
 
-        return count_tables(engine, self, contributions, keys, published)
+        return count_tables(log.engine, self, method.contributions(log), method.keys, method.published)
 
 
 def one_plan(table: str, plan: TablePlan) -> FixedPlans:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
-from querycloak.methods.keys.auto_bound import AUTO, AutoBound, auto_bound, check_given_bound
+from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, paper_plans
 from querycloak.methods.method import Variant
@@ -80,7 +80,7 @@ class Sessions(KeysMethod):
     )
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, a formula chooses."
+        help="How keys are selected (docs/selection.md). If not given, auto chooses; with given bounds a formula does."
     )
     sessions_per_user: int | None = option(
         help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
@@ -91,10 +91,11 @@ class Sessions(KeysMethod):
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
     per_user: int | Literal["auto"] | None = option(
-        help="How many clicked pairs of one user count, as for clicks, and how many queries. auto: chosen on the log "
-        "and paid for, together with the number of sessions."
+        help="How many clicked pairs of one user count, as for clicks, and how many queries. auto, the "
+        "default of a budget without bounds and selection: chosen on the log and paid for, together with the number of "
+        "sessions and the selection."
     )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.02 if not given.")
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     tables: str | None = option(
         help="Which tables come out: sessions, and beside them clicks or queries or both, such as queries,sessions. "
         "If not given: clicks,sessions."
@@ -121,7 +122,8 @@ class Sessions(KeysMethod):
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         self._check_one_table()
         law = self._law(given)
-        object.__setattr__(self, "bounds", self._checked_bounds(BOUNDS[law or "gaussian"]))
+        default = BOUNDS[law or "gaussian"] if not self.chooses(given) else SessionBounds(1, QUERIES_IF_CHOSEN)
+        object.__setattr__(self, "bounds", self._checked_bounds(default))
         object.__setattr__(self, "planned", self._planned(given, law))
 
     def _checked_tables(self) -> tuple[str, ...]:
@@ -155,7 +157,7 @@ class Sessions(KeysMethod):
 
     def _law(self, given: Given) -> str | None:
         """What decides the bounds that are not given: the paper, or how keys are selected."""
-        if self.per_user == AUTO:
+        if self.chooses(given):
             return "laplace"  # bounds of each candidate are its own
         if self.variant == "paper":
             return "paper"
@@ -171,9 +173,6 @@ class Sessions(KeysMethod):
         return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws)
 
     def _checked_bounds(self, default: SessionBounds) -> SessionBounds:
-        if self.per_user == AUTO:
-            queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
-            default = SessionBounds(1, queries)
         sessions = default.sessions if self.sessions_per_user is None else self.sessions_per_user
         queries = default.queries if self.queries_per_session is None else self.queries_per_session
         bounds = SessionBounds(
@@ -205,26 +204,52 @@ class Sessions(KeysMethod):
         return bounds
 
     def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
-        if self.per_user == AUTO:
+        if self.chooses(given):
             if self.sessions_per_user is not None:
                 raise ParameterError(Sentence("{per_user:auto} chooses {sessions_per_user} too: leave it out"))
-            return auto_bound(given, self.auto_share, self.variant, self.at_bound)
+            return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.per_user, self.auto_share)
         room = self._room(law or "gaussian", self.bounds)
         if self.variant == "paper":
             return self._paper_plans(given, room)
         return self._of_knobs(given, room) if isinstance(given, Knobs) else self._of_budget(given, law, room)
 
+    def chooses(self, given: Given) -> bool:
+        """Whether bounds are chosen on the log: if somebody says so, and for a budget if nobody says otherwise."""
+        if self.per_user is not None:
+            return self.per_user == AUTO
+        open_bounds = self.sessions_per_user is None and self.queries_per_session is None
+        return isinstance(given, Budget) and self.variant == "default" and open_bounds and self._any_selection
+
+    @property
+    def _any_selection(self) -> bool:
+        return self.selection is None and not self.two_draws
+
+    def reads(self) -> object:
+        """How many queries of a session count."""
+        return self.bounds.queries
+
+    def at_choice(self, choice: Choice, epsilon: float) -> Self:
+        """The same method with room for this number of keys, and with its selection."""
+        return self._bounded(choice.bound, epsilon, choice.selection or self.selection)
+
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method with room for this number of keys of a user in each table, perhaps with another epsilon."""
-        queries = QUERIES_IF_CHOSEN if self.queries_per_session is None else self.queries_per_session
+        return self._bounded(bound, self.epsilon if epsilon is None else epsilon, self.selection)
+
+    def _bounded(self, bound: int, epsilon: float | None, selection: Selection | None) -> Self:
+        # Room for one sequence is that of two queries.
+        default = QUERIES_IF_CHOSEN if bound > 1 else 2
+        queries = default if self.queries_per_session is None else self.queries_per_session
+        room = bound if self.force else min(bound, MOST_KEYS)
         return replace(
             self,
             per_user=None if self.released == (TABLE,) else bound,
-            sessions_per_user=max(1, bound // max(1, sensitivity(1, queries))),
+            sessions_per_user=max(1, room // max(1, sensitivity(1, queries))),
             queries_per_session=queries,
+            selection=selection,
             auto_share=None,
-            epsilon=self.epsilon if epsilon is None else epsilon,
+            epsilon=epsilon,
         )
 
     def _room(self, law: str, bounds: SessionBounds) -> dict[str, int]:
@@ -286,9 +311,14 @@ class Sessions(KeysMethod):
             **self._cutting(),
         }
 
+    @property
+    def _open(self) -> bool:
+        """Whether bounds are not known before the log is released."""
+        return isinstance(self.planned, AutoBound)
+
     def _cutting(self) -> dict[str, Any]:
         return {
-            "queries_per_session": self.bounds.queries,
+            "queries_per_session": self.queries_per_session if self._open else self.bounds.queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "characters_per_user": CHARACTERS_PER_USER,

@@ -8,7 +8,7 @@ from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.prices.table_plan import TablePlan
 
-__all__ = ["choose_plan", "choose_plans", "largest_gain", "qualities"]
+__all__ = ["choose_plan", "choose_plans", "largest_score", "qualities"]
 
 
 Plans = Mapping[str, TablePlan]
@@ -29,23 +29,39 @@ def choose_plans(
     return randomness.many_proportional_to_exp_minus(_exponents(candidates, held, epsilon), runs)
 
 
-def largest_gain(candidates: Sequence[Plans]) -> Fraction:
+def largest_score(candidates: Sequence[Plans]) -> Fraction:
     """R, the most that one user can add to the quality of any candidate."""
-    return max(sum((plan.largest_gain for plan in plans.values()), Fraction(0)) for plans in candidates)
+    return sum((_most([plans[table] for plans in candidates]) for table in candidates[0]), Fraction(0))
+
+
+def _most(plans: Sequence[TablePlan]) -> Fraction:
+    """The most that one user can add in one table: the largest gain of a user with a single key."""
+    return max(plan.gain(1) for plan in plans)
 
 
 def _exponents(candidates: Sequence[Plans], held: Held, epsilon: float) -> list[Fraction]:
     if not candidates:
         refuse("candidates", "at least one plan", "none", "name the plans to choose from")
     quality = qualities(candidates, held)
-    best, reach = max(quality), largest_gain(candidates)
+    best, reach = max(quality), largest_score(candidates)
     return [stated(epsilon) * (best - each) / reach for each in quality]
 
 
 def qualities(candidates: Sequence[Plans], held: Held) -> list[Fraction]:
-    """The quality score of each candidate: what all users add, over what a key needs, in all its tables (private)."""
-    return [sum((_quality(plan, held[table]) for table, plan in plans.items()), Fraction(0)) for plans in candidates]
+    """The quality score of each candidate: what users add to it, summed over its tables (private)."""
+    quality = [Fraction(0)] * len(candidates)
+    for table, users_by_keys in held.items():
+        plans = [plans[table] for plans in candidates]
+        for keys, users in users_by_keys.items():
+            for place, score in enumerate(_scores(plans, keys)):
+                quality[place] += users * score
+    return quality
 
 
-def _quality(plan: TablePlan, users_by_keys: Mapping[int, int]) -> Fraction:
-    return sum((users * plan.gain(keys) for keys, users in users_by_keys.items()), Fraction(0))
+def _scores(plans: Sequence[TablePlan], keys: int) -> list[Fraction]:
+    """What a user with this number of keys adds to each plan: gains above the least one, squeezed to `_most`."""
+    gains = [plan.gain(keys) for plan in plans]
+    least, most = min(gains), _most(plans)
+    spread = max(gains) - least
+    squeezed = min(Fraction(1), most / spread) if spread else Fraction(1)
+    return [(gain - least) * squeezed for gain in gains]

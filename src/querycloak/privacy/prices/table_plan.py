@@ -76,11 +76,6 @@ class TablePlan(ABC):
     def rows_of_one_user(self) -> float:
         """How many rows that a user alone has are expected to come out for each user: at most (reach.md, claim 5)."""
 
-    @property
-    def largest_gain(self) -> Fraction:
-        """The most that one user can add, however many keys that user has."""
-        return max(self.gain(keys) for keys in range(1, self.per_user + 1))
-
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of this table alone; the method adds what it leaves unprotected."""
         return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import BOUNDS, AutoBound
+from querycloak.methods.keys.auto_bound import BOUNDS, CHOICES, AutoBound
+from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import rounded_down, stated
 from querycloak.privacy.chance.noise import Gaussian, Laplace
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan, qualities
+from querycloak.privacy.prices.bound_choice import choose_plan, largest_score, qualities
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.selection import plan_tables
 from querycloak.privacy.prices.table_plan import TablePlan
@@ -90,26 +92,54 @@ def test_exponents_begin_at_zero(exponents: list[Fraction]) -> None:
         Randomness(seed=1).proportional_to_exp_minus(exponents)
 
 
-def by_hand(plans: list[TablePlan], users: dict[int, int]) -> list[Fraction]:
-    return qualities([{"keys": plan} for plan in plans], {"keys": users})
+def gained(plan: TablePlan, users: dict[int, int]) -> Fraction:
+    return sum((number * plan.gain(keys) for keys, number in users.items()), Fraction(0))
 
 
 def test_gains_by_hand() -> None:
     """What a user adds, over what a key needs: 3 keys and 100 keys, of which 1, 4, 32 or 64 count."""
     users = {3: 10, 100: 1}
-    assert by_hand(ONE_DRAW, users) == [Fraction(11, 3), Fraction(34, 10), Fraction(62, 24)]
-    weighted, rounds = by_hand([WEIGHTED, ROUNDS], users)
+    assert [gained(plan, users) for plan in ONE_DRAW] == [Fraction(11, 3), Fraction(34, 10), Fraction(62, 24)]
     # floor(256/sqrt(3)) = 147 and floor(256/sqrt(64)) = 32; floor(256 sqrt(4/8)) = 181 and floor(256 sqrt(4/64)) = 64.
-    assert weighted == Fraction(10 * 3 * 147 + 64 * 32, WEIGHTED.threshold)
-    assert rounds == Fraction(10 * 3 * 181 + 64 * 64, ROUNDS.threshold)
-    assert by_hand(PLANS, {}) == [0] * 5
-    both = qualities([{"clicks": ONE_DRAW[0], "sessions": WEIGHTED}], {"clicks": users, "sessions": {100: 2}})
-    assert both == [Fraction(11, 3) + 2 * Fraction(64 * 32, WEIGHTED.threshold)]
+    assert gained(WEIGHTED, users) == Fraction(10 * 3 * 147 + 64 * 32, WEIGHTED.threshold)
+    assert gained(ROUNDS, users) == Fraction(10 * 3 * 181 + 64 * 64, ROUNDS.threshold)
+
+
+def qualities_of(plans: list[TablePlan], users: dict[int, int]) -> list[Fraction]:
+    return qualities([{"keys": plan} for plan in plans], {"keys": users})
+
+
+def test_scores_by_hand() -> None:
+    """Gains above the least one; of a user of 100 keys squeezed to 1/3, the most that one key gains."""
+    assert qualities_of(ONE_DRAW, {1: 2}) == [
+        2 * Fraction(1, 3) - 2 * Fraction(1, 24),
+        2 * Fraction(1, 10) - 2 * Fraction(1, 24),
+        0,
+    ]
+    # Gains of 100 keys: 1/3, 4/10 and 32/24. The last is 1 above the first, so all differences are divided by 3.
+    assert qualities_of(ONE_DRAW, {100: 3}) == [0, Fraction(1, 15), 1]
+    assert qualities_of(PLANS, {}) == [0] * 5
+    both = qualities(
+        [{"clicks": ONE_DRAW[0], "sessions": ONE_DRAW[2]}, {"clicks": ONE_DRAW[2], "sessions": ONE_DRAW[0]}],
+        {"clicks": {1: 1}, "sessions": {100: 6}},
+    )
+    assert both == [Fraction(1, 3) - Fraction(1, 24) + 2, 0]
+
+
+@given(st.integers(1, 300))
+def test_nobody_adds_more_than_a_user_of_one_key_may(keys: int) -> None:
+    plans = [{"keys": plan} for plan in PLANS]
+    scores = qualities(plans, {"keys": {keys: 1}})
+    assert min(scores) == 0
+    assert max(scores) <= largest_score(plans) == max(plan.gain(1) for plan in PLANS)
+    # Nobody's order of preference is changed.
+    gains = [plan.gain(keys) for plan in PLANS]
+    assert sorted(range(5), key=lambda i: (scores[i], i)) == sorted(range(5), key=lambda i: (gains[i], i))
 
 
 @given(st.floats(1e-3, 50), st.floats(1e-4, 0.9))
 def test_the_parts_of_epsilon_never_exceed_it(epsilon: float, part: float) -> None:
-    choosing, left = AutoBound(Budget(epsilon, 1e-6), part, Clicks(noise=1, threshold=9).at_bound, ()).budget
+    choosing, left = AutoBound(Budget(epsilon, 1e-6), part, Clicks(noise=1, threshold=9).at_choice).budget
     assert stated(choosing) + stated(left) <= stated(epsilon)
     assert choosing == pytest.approx(part * epsilon, rel=1e-6)
 
@@ -121,27 +151,31 @@ def test_rounded_down(exact: Fraction) -> None:
 
 
 def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None:
-    method = Clicks(epsilon=3, delta=1e-6, per_user="auto")
+    method = Clicks(epsilon=3, delta=1e-6)
     proven = method.proven()
     assert (proven.epsilon, proven.delta) == (3.0, 1e-6)
     chooser = method.planned
     assert isinstance(chooser, AutoBound)
     choosing, left = chooser.budget
-    assert (choosing, left) == (0.06, 2.94)
+    assert (choosing, left) == (0.03, 2.97)
     plans = [candidate.plans["clicks"] for candidate in chooser.candidates()]
-    assert [plan.per_user for plan in plans] == list(BOUNDS)
+    assert [(plan.per_user, plan.selection) for plan in plans] == list(CHOICES)
     assert all(plan.epsilon <= left and plan.delta <= 1e-6 for plan in plans)
     assert method.parameters() == {
+        "selection": "auto",
         "per_user": "auto",
-        "per_user_choices": list(BOUNDS),
-        "auto_share": 0.02,
+        "auto_choices": ["laplace 1", "rounds 16", "rounds 256"],
+        "auto_share": 0.01,
         "priors": None,
     }
+    given_law = Clicks(epsilon=3, delta=1e-6, per_user="auto", selection="gaussian").planned
+    assert isinstance(given_law, AutoBound)
+    assert [each.plans["clicks"].per_user for each in given_law.candidates()] == list(BOUNDS)
     dearer = Clicks(epsilon=3, delta=1e-6, per_user="auto", auto_share=0.1)
     assert isinstance(dearer.planned, AutoBound)
     assert dearer.planned.budget == (0.3, 2.7)
     assert dearer.proven().epsilon == 3.0
-    assert [each.to_json()["epsilon"] for each in method.draws()] == [0.06, 2.94]
+    assert [each.to_json()["epsilon"] for each in method.draws()] == [0.03, 2.97]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +194,39 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
 def test_what_does_not_go_with_auto(options: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Clicks(**options)  # type: ignore[arg-type]
+
+
+def test_what_is_given_is_not_chosen() -> None:
+    """Knobs, a bound, a selection, two draws and the paper's variant are as they were; nothing is charged for them."""
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+    options: list[dict[str, Any]] = [
+        {"per_user": 4},
+        {"selection": "rounds"},
+        {"two_draws": True},
+        {"variant": "paper"},
+    ]
+    for each in options:
+        assert not isinstance(Clicks(**budget, **each).planned, AutoBound), each
+    assert not isinstance(Clicks(noise=1, threshold=9).planned, AutoBound)
+    assert Clicks(**budget, selection="rounds").plans["clicks"].per_user == 256
+    small = Clicks(epsilon=0.1, delta=1e-8).planned
+    assert isinstance(small, AutoBound)
+    assert [str(choice) for choice, _ in small.payable] == ["laplace 1", "gaussian 8", "gaussian 32", "weighted 256"]
+
+
+def test_sessions_choose_their_own_bounds() -> None:
+    chooser = Sessions(epsilon=8, delta=1e-6, no_clicks=True).planned
+    assert isinstance(chooser, AutoBound)
+    candidates = [each.parameters() for each in chooser.candidates()]
+    assert [(each["sessions_per_user"], each["queries_per_session"]) for each in candidates] == [
+        (1, 2),
+        (4, 3),
+        (62, 3),
+    ]
+    assert [each["sequences_per_user"] for each in candidates] == [1, 16, 248]
+    options: list[dict[str, Any]] = [{"sessions_per_user": 4}, {"queries_per_session": 3}, {"selection": "laplace"}]
+    for each in [*options, {"per_user": 4}]:
+        assert not isinstance(Sessions(epsilon=8, delta=1e-6, **each).planned, AutoBound), each
 
 
 def test_there_is_no_plan_before_the_choice() -> None:
