@@ -119,6 +119,8 @@ def _own_chance(having: Step, without: Step) -> float:
     for cell in cells:
         centre = int(having.centres.get(cell, 0) or without.centres.get(cell, 0))
         passes = having.noise.tail(having.threshold + 1 - centre).up()
+        if having.coin:
+            passes = (1 - having.coin) * passes + having.coin * having.noise.tail(having.threshold - centre).up()
         missed += math.log1p(-min(passes, 1 - 2.0**-53))
     return -math.expm1(missed)
 

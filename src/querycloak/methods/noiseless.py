@@ -58,6 +58,8 @@ class Step:
     noise: Noise | None = None
     threshold: int | None = None
     """What a cell must exceed to come out, where cells come from the log; None where they are public."""
+    coin: float = 0.0
+    """The chance of a cell that equals the threshold."""
     limits: Sequence[Limit] = ()
     group: str = ""
     """Steps of one group are drawn together: the chances of their own cells add up."""

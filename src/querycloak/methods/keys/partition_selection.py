@@ -67,10 +67,13 @@ class _OneDraw:
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Draw."""
         plan = self._plan
-        return release_keys(self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh, runs=runs)
+        return release_keys(
+            self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh, coin=plan.coin, runs=runs
+        )
 
     def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
         """The counts (histogram.md: each user once per key; claim 5: all on one key perhaps)."""
         plan = self._plan
         bound, most = plan.per_user, 1 if self._once_per_key else plan.per_user
-        return [Step("counts", self._counts.numbers(), bound, bound * most, most, plan.noise, plan.threshold)]
+        counts = self._counts.numbers()
+        return [Step("counts", counts, bound, bound * most, most, plan.noise, plan.threshold, coin=plan.coin)]

@@ -12,6 +12,7 @@ __all__ = [
     "Chance",
     "exp_minus",
     "float_up",
+    "four_digits_down",
     "four_digits_up",
     "rounded_down",
     "rounded_up",
@@ -52,6 +53,11 @@ def four_digits_up(number: float | Fraction) -> float:
     # Decimal division is correctly rounded, whatever the digits of what it divides.
     context = Context(prec=4, rounding=ROUND_CEILING)
     return float(context.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+
+
+def four_digits_down(number: float) -> float:
+    """Return a number of four significant digits that does not print as more."""
+    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(float(number))))
 
 
 def shown_up(number: float) -> str:

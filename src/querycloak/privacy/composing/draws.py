@@ -11,10 +11,9 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.composing.privacy_loss import Losses
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, whole
-from querycloak.privacy.prices.deltas import ROUNDING
+from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
+from querycloak.privacy.prices.deltas import ROUNDING, own_chance
 from querycloak.privacy.prices.gaussian import SLACK
-from querycloak.privacy.prices.hockey_stick import tail_bounds
 
 __all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of"]
 
@@ -39,10 +38,11 @@ class Histogram(Draw):
     threshold: int
     per_user: int
     fresh: Noise | None = None
+    coin: float = 0.0
 
     def losses(self) -> Losses:
         """Its counts, all shared, and as exceptions its keys, all the user's own (claims 2 and 3)."""
-        p = tail_bounds(self.noise, self.threshold)[1]
+        p = own_chance(self.noise, self.threshold, self.coin)[1]
         if p >= 1:
             return Losses({}, Fraction(1))
         own = self.per_user * math.log1p(-p) * -(1 + ROUNDING)
@@ -53,6 +53,10 @@ class Histogram(Draw):
         """As a charge holds it."""
         fresh = {} if self.fresh is None else {"fresh": _noise_json(self.fresh)}
         bounds = {"threshold": self.threshold, "per_user": self.per_user}
+        # Versions that know of no coin must not take this for a histogram without one.
+        if self.coin:
+            noise = _noise_json(self.noise)
+            return {"kind": "histogram-with-coin", "noise": noise, **bounds, "coin": self.coin, **fresh}
         return {"kind": "histogram", "noise": _noise_json(self.noise), **bounds, **fresh}
 
 
@@ -136,11 +140,13 @@ def _draw(fields: Mapping[str, Any]) -> Draw:
 def _histogram(fields: Mapping[str, Any]) -> Draw:
     threshold = whole("threshold", fields["threshold"], "as it was recorded", least=0)
     fresh = _noise(fields["fresh"]) if "fresh" in fields else None
-    return Histogram(_noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), fresh)
+    coin = share("coin", fields["coin"], "as it was recorded") if "coin" in fields else 0.0
+    return Histogram(_noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), fresh, coin)
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {
     "histogram": _histogram,
+    "histogram-with-coin": _histogram,
     "public-counts": lambda fields: PublicCounts(_noise(fields["noise"]), checked_bound(fields["per_user"])),
     "gaussian-rounds": lambda fields: GaussianRounds(
         _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"])

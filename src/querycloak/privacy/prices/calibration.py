@@ -1,12 +1,13 @@
 """From a budget to noise and threshold, without data."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.chance.exact import float_up, four_digits_up, stated
+from querycloak.privacy.chance.exact import float_up, four_digits_down, four_digits_up, stated
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import checked_bound, one_of, share
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, smallest_number
@@ -18,6 +19,7 @@ from querycloak.sentence import Sentence
 __all__ = ["LAWS", "calibrate", "laplace_noise"]
 
 LAWS = ("laplace", "gaussian")
+LEAST_COIN, MOST_COIN = 1e-6, 0.9999
 SIGMA_STEPS = 40
 """How many steps of 0.1 % more sigma are tried for one unit less of threshold."""
 
@@ -70,7 +72,19 @@ def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, 
     noise = laplace_noise(per_user, stated(epsilon) * part)
     fresh = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
     threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
-    return price(noise, threshold, per_user, fresh=fresh)
+    return price(noise, threshold, per_user, fresh=fresh, coin=_largest_coin(noise, threshold, per_user, delta))
+
+
+def _largest_coin(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
+    """Return the largest coin of four digits with which delta is kept (histogram.md, claim 7); 0 if there is none."""
+    if threshold < 1:
+        return 0.0
+    at, below = (tail_bounds(noise, m)[1] for m in (threshold, threshold - 1))
+    wanted = -math.expm1(math.log1p(-delta) / per_user)
+    coin = four_digits_down(min(max(0.0, (wanted - at) / (below - at)), MOST_COIN))
+    while coin and laplace_delta(noise, threshold, per_user, coin) > delta:
+        coin = four_digits_down(coin * 0.999)
+    return coin if coin >= LEAST_COIN else 0.0
 
 
 def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:

@@ -5,7 +5,7 @@ import math
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 
-__all__ = ["any_passes", "histogram_delta", "laplace_delta"]
+__all__ = ["any_passes", "histogram_delta", "laplace_delta", "own_chance"]
 
 ROUNDING = 2.0**-48
 
@@ -17,19 +17,29 @@ def any_passes(p: float, keys: int) -> float:
     return min(1.0, -math.expm1(keys * math.log1p(-p)) * (1 + ROUNDING))
 
 
-def laplace_delta(noise: Laplace, threshold: int, per_user: int) -> float:
+def own_chance(noise: Noise, threshold: int, coin: float = 0.0) -> tuple[float, float]:
+    """Return bounds of the chance that a key of one user comes out, with a coin at the threshold (claim 7)."""
+    low, high = tail_bounds(noise, threshold)
+    if not coin:
+        return low, high
+    lower, higher = tail_bounds(noise, max(threshold - 1, 0))
+    mixed = (1 - coin) * low + coin * lower, (1 - coin) * high + coin * higher
+    return mixed[0] * (1 - ROUNDING), min(1.0, mixed[1] * (1 + ROUNDING))
+
+
+def laplace_delta(noise: Laplace, threshold: int, per_user: int, coin: float = 0.0) -> float:
     """Return delta at epsilon = per_user/scale (claim 2): the user's own keys are all that counts."""
-    return any_passes(tail_bounds(noise, threshold)[1], per_user)
+    return any_passes(own_chance(noise, threshold, coin)[1], per_user)
 
 
 def histogram_delta(
-    noise: Noise, threshold: int, per_user: int, epsilon: float, *, draws: int = 1, most: float = 1.0
+    noise: Noise, threshold: int, per_user: int, epsilon: float, *, draws: int = 1, most: float = 1.0, coin: float = 0.0
 ) -> float:
-    """Return delta at any epsilon (claim 1); draws = 2 if published counts have fresh noise of the same law.
+    """Return delta at any epsilon (claims 1 and 7); draws = 2 if published counts have fresh noise of the same law.
 
     Once delta is seen to exceed `most`, any number above it may be returned.
     """
-    p_low, p_high = tail_bounds(noise, threshold)
+    p_low, p_high = own_chance(noise, threshold, coin)
     worst = max(hockey_stick(noise, draws * per_user, epsilon), any_passes(p_high, per_user))
     if worst >= 1:
         return 1.0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from querycloak.privacy.chance.exact import Chance, stated
 from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.chance.randomness import IntArray, Randomness
 from querycloak.privacy.parameters import natural, refuse, whole
@@ -48,11 +49,13 @@ def release(
     zeros: int = 0,
     runs: int = 1,
     fresh: Noise | None = None,
+    coin: float = 0.0,
 ) -> HistogramRelease:
     """Return the keys whose noisy count exceeds the threshold, in each of `runs` independent runs.
 
     counts: the true counts, at least 1 each. zeros: how many further public keys have count 0.
     fresh: noise for a second draw that is published instead of the one that decided.
+    coin: the chance of a key whose noisy count is the threshold itself (claim 7).
     """
     true = _checked_counts(counts, least=1)
     zeros = whole("zeros", zeros, "give the number of public keys with no count", least=0)
@@ -61,7 +64,7 @@ def release(
     values, sizes = np.unique(true[order], return_counts=True)
     if zeros:
         values, sizes = np.append(values, 0), np.append(sizes, zeros)
-    groups = release_groups(values, sizes, noise, threshold, randomness, runs=runs, fresh=fresh)
+    groups = release_groups(values, sizes, noise, threshold, randomness, runs=runs, fresh=fresh, coin=coin)
     # The zeros come last, so their places in the order are their keys already, and are not written down.
     key = (np.cumsum(sizes) - sizes)[groups.group] + groups.rank
     counted = key < true.size
@@ -79,6 +82,7 @@ def release_groups(
     *,
     runs: int = 1,
     fresh: Noise | None = None,
+    coin: float = 0.0,
 ) -> GroupRelease:
     """Return the same release where only the number of keys (sizes) of each count (values) is known.
 
@@ -93,18 +97,32 @@ def release_groups(
     if size.size and int(size.max()) * runs > LARGEST_CELLS:
         refuse("runs", "few enough for 2^62 draws per group", runs, "ask for fewer")
     cells = size * runs
-    low, high = np.flatnonzero(value <= threshold), np.flatnonzero(value > threshold)
-    passing = [_at_or_below(int(value[i]), int(cells[i]), noise, threshold, randomness) for i in low]
-    high_group, high_cell, high_noisy = _above(value[high], cells[high], noise, threshold, randomness)
+    # With a coin, what lies at the threshold itself is drawn too, and the coin decides of it.
+    exceeded = threshold - 1 if coin else threshold
+    low, high = np.flatnonzero(value <= exceeded), np.flatnonzero(value > exceeded)
+    passing = [_at_or_below(int(value[i]), int(cells[i]), noise, exceeded, randomness) for i in low]
+    high_group, high_cell, high_noisy = _above(value[high], cells[high], noise, exceeded, randomness)
     group = np.concatenate([np.repeat(low, [chosen.size for chosen, _ in passing]), high[high_group]])
     cell = np.concatenate([*(chosen for chosen, _ in passing), high_cell])
     noisy = np.concatenate([*(drawn for _, drawn in passing), high_noisy])
     draws = group.size - high_group.size + int(cells[high].sum())
+    if coin:
+        kept = _kept_by_coin(noisy, threshold, coin, randomness)
+        group, cell, noisy = group[kept], cell[kept], noisy[kept]
     if fresh is not None:
         noisy = value[group] + randomness.noise(fresh, group.size)
         draws += group.size
     # A run is one more copy of the group: cells count through the first run, then the second, and so on.
     return GroupRelease(cell // size[group], group, cell % size[group], noisy, draws)
+
+
+def _kept_by_coin(noisy: IntArray, threshold: int, coin: float, randomness: Randomness) -> NDArray[np.bool_]:
+    """Return what stays: all above the threshold, and of what lies at it those whose coin says so."""
+    kept = noisy > threshold
+    at_threshold = np.flatnonzero(noisy == threshold)
+    happened = randomness.binomial(at_threshold.size, Chance.exactly(stated(coin)))
+    kept[at_threshold[randomness.choose(at_threshold.size, happened)]] = True
+    return kept
 
 
 def noisy_counts(counts: ArrayLike, noise: Noise, randomness: Randomness, *, runs: int = 1) -> IntArray:

@@ -32,6 +32,8 @@ class HistogramPlan(TablePlan):
     epsilon: float
     delta: float
     fresh: Noise | None = None
+    coin: float = 0.0
+    """The chance of a key whose noisy count is the threshold itself."""
 
     @property
     def selection(self) -> str:
@@ -45,12 +47,13 @@ class HistogramPlan(TablePlan):
 
     @property
     def enough_users(self) -> int:
-        """One more than the threshold."""
-        return self.threshold + 1
+        """One more than the threshold, or the threshold itself if the coin lets most of its keys out."""
+        likely = Stage(self.noise, self.threshold, self.coin).passes(self.threshold) >= 0.5
+        return self.threshold if likely else self.threshold + 1
 
     def _accounts_within_bound(self, texts: int) -> int:  # noqa: ARG002
-        """One more than the threshold, for every text counts 1 from each of them."""
-        return self.threshold + 1
+        """The same, for every text counts 1 from each of them."""
+        return self.enough_users
 
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
@@ -58,6 +61,7 @@ class HistogramPlan(TablePlan):
             "selection": self.selection,
             "noise": self.noise.size,
             "threshold": self.threshold,
+            "coin": self.coin or None,
             "per_user": self.per_user,
             "two_draws": self.fresh is not None,
             "fresh_noise": None if self.fresh is None else self.fresh.size,
@@ -65,35 +69,42 @@ class HistogramPlan(TablePlan):
 
     def draw(self) -> Histogram:
         """Return what it draws, as a charge records it."""
-        return Histogram(self.noise, self.threshold, self.per_user, self.fresh)
+        return Histogram(self.noise, self.threshold, self.per_user, self.fresh, self.coin)
 
     def gain(self, keys: int) -> Fraction:
         """Return 1 for each key that counts, over the count that a key needs."""
-        return Fraction(min(keys, self.per_user), self.threshold + 1)
+        return min(keys, self.per_user) / (self.threshold + 1 - stated(self.coin))
 
     def route(self) -> Route:
         """Return one stage; every user adds 1."""
-        return Route((Stage(self.noise, self.threshold),), fresh=self.fresh)
+        return Route((Stage(self.noise, self.threshold, self.coin),), fresh=self.fresh)
 
     @property
     def rows_of_one_user(self) -> float:
         """As many keys as count, each with the chance of a count of 1."""
-        return rows_of_one_user(self.noise, self.threshold, self.per_user)
+        return rows_of_one_user(self.noise, self.threshold, self.per_user, self.coin)
 
     def _because(self) -> str:
         published = "and this noisy count is published"
         if self.fresh is not None:
             published = f"and a second count is published, with fresh {self.fresh.words}"
+        coin = f" (or, with probability {self.coin:g}, equals it)" if self.coin else ""
         return (
             f"each user counts once per key, for at most {self.per_user} keys; a key comes out if its count, with "
-            f"{self.noise.words}, exceeds {self.threshold}, {published} (privacy/prices/histogram.md)"
+            f"{self.noise.words}, exceeds {self.threshold}{coin}, {published} (privacy/prices/histogram.md)"
         )
 
 
 def price(
-    noise: Noise, threshold: int, per_user: int, *, fresh: Noise | None = None, epsilon: float | None = None
+    noise: Noise,
+    threshold: int,
+    per_user: int,
+    *,
+    fresh: Noise | None = None,
+    epsilon: float | None = None,
+    coin: float = 0.0,
 ) -> HistogramPlan:
-    """Return what a given noise and threshold guarantee.
+    """Return what a given noise and threshold guarantee, perhaps with a coin at the threshold (Laplace noise only).
 
     Gaussian noise has a delta for every epsilon. Unless one is given, it is the smallest epsilon at which
     delta is what the threshold alone makes it.
@@ -105,7 +116,7 @@ def price(
     if epsilon is not None:
         epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1, or leave it out")
     if isinstance(noise, Laplace) and (fresh is None or isinstance(fresh, Laplace)):
-        plan = _laplace_price(noise, threshold, per_user, fresh, epsilon)
+        plan = _laplace_price(noise, threshold, per_user, fresh, epsilon, coin)
     else:
         plan = _gaussian_price(noise, threshold, per_user, fresh, epsilon)
     check_delta(plan.delta, threshold)
@@ -140,16 +151,16 @@ def check_delta(delta: float, threshold: int) -> None:
 
 
 def _laplace_price(
-    noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None
+    noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None, coin: float
 ) -> HistogramPlan:
     exact = per_user / Fraction(noise.scale) + (per_user / Fraction(fresh.scale) if fresh else 0)
     if epsilon is None or stated(epsilon) >= exact:
-        delta = laplace_delta(noise, threshold, per_user)
-        return HistogramPlan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh)
+        delta = laplace_delta(noise, threshold, per_user, coin)
+        return HistogramPlan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh, coin)
     if fresh is not None and fresh != noise:
         refuse("epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out")
-    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1)
-    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh)
+    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1, coin=coin)
+    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh, coin)
 
 
 def _gaussian_price(

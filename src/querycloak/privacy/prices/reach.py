@@ -58,10 +58,22 @@ class Range:
 
 
 class Stage(NamedTuple):
-    """One draw that a key must pass: its total with this noise must exceed the threshold."""
+    """One draw that a key must pass: its total with this noise must exceed the threshold.
+
+    coin: the chance of a key whose total with noise is the threshold itself (histogram.md, claim 7).
+    """
 
     noise: Noise
     threshold: int
+    coin: float = 0.0
+
+    def passes(self, total: int) -> float:
+        """The chance of a key of this total, rounded down."""
+        above = at_least(self.noise, self.threshold + 1 - total)[0]
+        if not self.coin:
+            return above
+        mixed = (1 - self.coin) * above + self.coin * at_least(self.noise, self.threshold - total)[0]
+        return mixed * (1 - _ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,7 @@ class Route:
         """The chance that a key of this total passes every stage, rounded down."""
         chance = 1.0
         for stage in self.stages:
-            chance *= at_least(stage.noise, stage.threshold + 1 - total)[0]
+            chance *= stage.passes(total)
         return chance * (1 - _ROUNDING)
 
     @property
@@ -116,6 +128,10 @@ class Route:
         earlier = Route(self.stages[:-1], self.most, self.least).comes_out(total) if len(self.stages) > 1 else 1.0
         lowest = max(-error, last.threshold + 1 - total)
         between = at_least(last.noise, lowest)[0] - at_least(last.noise, error + 1)[1]
+        at_threshold = last.threshold - total
+        if last.coin and -error <= at_threshold <= error:
+            exactly = at_least(last.noise, at_threshold)[0] - at_least(last.noise, at_threshold + 1)[1]
+            between += max(0.0, last.coin * exactly)
         return max(0.0, earlier * between * (1 - _ROUNDING) - _ROUNDING)
 
 
@@ -156,9 +172,12 @@ def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
     return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
 
 
-def rows_of_one_user(noise: Noise, threshold: int, per_user: int) -> float:
+def rows_of_one_user(noise: Noise, threshold: int, per_user: int, coin: float = 0.0) -> float:
     """How many rows that one user alone has are expected to come out for each user: at most (claim 5)."""
-    return per_user * at_least(noise, threshold)[1] * (1 + _ROUNDING)
+    chance = at_least(noise, threshold)[1]
+    if coin:
+        chance = (1 - coin) * chance + coin * at_least(noise, threshold - 1)[1]
+    return per_user * chance * (1 + 4 * _ROUNDING)
 
 
 def _first(holds: Callable[[int], bool], least: int = 1) -> int:
