@@ -154,6 +154,7 @@ def test_rounds_find_what_one_round_cannot(duckdb_engine: Engine) -> None:
     assert sum(key.startswith("middle") for key in second) >= 12
     assert not any(key.startswith("own") for key in {**first, **second})
     # Everybody's count of the keys that came out: three each, so none is cut off.
+    assert rounds.counting is not None
     assert abs(second["heavy 0"] - 1200) < 6 * rounds.counting.sigma
     middle = [number for key, number in second.items() if key.startswith("middle")]
     assert abs(np.mean(middle) - 30) < 6 * rounds.counting.sigma / math.sqrt(len(middle))

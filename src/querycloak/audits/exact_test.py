@@ -112,17 +112,26 @@ def _moved(having: Step, without: Step) -> list[Fraction]:
 
 def _own_chance(having: Step, without: Step) -> float:
     """The chance that any cell comes out that one of the two logs does not have at all."""
-    if having.threshold is None or having.noise is None:
+    if having.passes is None and (having.threshold is None or having.noise is None):
         return 0.0
     cells = {*having.centres} ^ {*without.centres}
     missed = 0.0
     for cell in cells:
         centre = int(having.centres.get(cell, 0) or without.centres.get(cell, 0))
-        passes = having.noise.tail(having.threshold + 1 - centre).up()
-        if having.coin:
-            passes = (1 - having.coin) * passes + having.coin * having.noise.tail(having.threshold - centre).up()
-        missed += math.log1p(-min(passes, 1 - 2.0**-53))
+        missed += math.log1p(-min(_passes(having, centre), 1 - 2.0**-53))
     return -math.expm1(missed)
+
+
+def _passes(step: Step, centre: int) -> float:
+    """The chance that a cell of this centre comes out."""
+    if step.passes is not None:
+        return step.passes(centre)
+    if step.threshold is None or step.noise is None:
+        return 1.0
+    above = step.noise.tail(step.threshold + 1 - centre).up()
+    if not step.coin:
+        return above
+    return (1 - step.coin) * above + step.coin * step.noise.tail(step.threshold - centre).up()
 
 
 def _finding(pair: Pair[Data], step: Step, measure: str, value: Number, most: Number) -> ExactFinding:

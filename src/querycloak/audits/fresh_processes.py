@@ -19,6 +19,7 @@ from typing import Any
 from querycloak.audits.exact_test import ExactFinding
 from querycloak.audits.user_rows import log_text, user_rows
 from querycloak.errors import EngineError
+from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
@@ -54,7 +55,9 @@ def _telling_log(method: Method) -> str | None:
     """A log that no two releases of are alike."""
     if isinstance(method, Semantic):
         return log_text(f"u{user}\tweather\t2006-03-01 00:00:00\t\t" for user in range(_SEARCHES))
-    keys = math.ceil(_SURE / -math.log(_collision(_noise(method))))
+    if isinstance(method, KeysMethod) and method.counts == "none":
+        return None  # keys that many hold come out for certain, and nothing else is drawn
+    keys = math.ceil(_SURE / -math.log(max(map(_collision, _noises(method)), default=0.5)))
     if keys > _MOST_KEYS:
         return None
     users = user_rows(method)
@@ -62,20 +65,21 @@ def _telling_log(method: Method) -> str | None:
     return log_text(row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name]))
 
 
-def _noise(method: Method) -> Noise | None:
+def _noises(method: Method) -> list[Noise]:
+    """The noise of published counts; of all plans that may be chosen. Nothing where it is not known."""
     if isinstance(method, QueryPool):
-        return method.noises["queries"]
+        return [method.noises["queries"]]
     if isinstance(method, Optimal):
-        return None if method.plan is None else method.plan.pair_noise
-    if isinstance(method, KeysMethod) and method.parameters().get("per_user") != "auto":
-        return next(iter(method.plans.values())).noise
-    return None
+        return [] if method.plan is None else [method.plan.pair_noise]
+    if not isinstance(method, KeysMethod):
+        return []
+    planned = method.planned
+    candidates = planned.candidates() if isinstance(planned, AutoBound) else [method]
+    return [plan.route().fresh or plan.noise for each in candidates for plan in each.plans.values()]
 
 
-def _collision(noise: Noise | None) -> float:
-    """The chance that two draws are equal; one half if the noise is not known."""
-    if noise is None:
-        return 0.5
+def _collision(noise: Noise) -> float:
+    """The chance that two draws are equal."""
     reach = math.ceil(_REACH * noise.size)
     return min(1 - 1e-12, sum(noise.pmf(z).up() ** 2 for z in range(-min(reach, 400), min(reach, 400) + 1)))
 

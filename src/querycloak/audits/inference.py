@@ -160,9 +160,11 @@ def _by_sequences(release: Attacked, knowledge: Knowledge) -> list[Guess]:
 def _sequences(release: Attacked) -> Iterator[tuple[pa.Array, Numbers, Numbers]]:
     """Texts, the number of the sequence of each, and the sequences' counts."""
     if "sessions" in release.tables:
-        for rows in in_pieces(release.batches("sessions", ["queries", "count"])):
+        counted = "count" in release.columns["sessions"]
+        for rows in in_pieces(release.batches("sessions", ["queries", *(["count"] if counted else [])])):
             lists = rows["queries"].combine_chunks()
-            yield lists.flatten(), pc.list_parent_indices(lists).to_numpy(), rows["count"].to_numpy()
+            counts = rows["count"].to_numpy() if counted else np.ones(rows.num_rows, np.int64)
+            yield lists.flatten(), pc.list_parent_indices(lists).to_numpy(), counts
     if "transitions" in release.tables:
         for rows in in_pieces(release.batches("transitions", ["query", "next_query", "count"])):
             texts = pa.concat_arrays([rows["query"].combine_chunks(), rows["next_query"].combine_chunks()])

@@ -41,7 +41,7 @@ def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float
 def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTester, stated: Guarantee) -> float:
     """The same for a plan whose published counts had half their noise, and a user with this number of shared keys."""
     epsilon, delta = stated.numbers
-    if isinstance(plan, WeightedPlan):
+    if isinstance(plan, WeightedPlan) and plan.counting is not None:
         events = _gaussian_events(math.sqrt(min(shared, plan.counted_per_user)) * 2 / plan.counting.sigma)
     elif isinstance(plan, HistogramPlan) and isinstance(plan.noise, Laplace):
         events = _laplace_events(plan.noise.scale / 2, shared)

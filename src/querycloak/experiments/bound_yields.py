@@ -48,5 +48,6 @@ def yields(method: KeysMethod, log: SearchLog) -> Iterator[BoundYield]:
             continue
         release = bounded.release(log)
         tables = [release.table(kind) for kind in release.tables]
-        volume = sum(int(sum(table["count"].to_pylist())) for table in tables)
+        counted = [table for table in tables if "count" in table.column_names]
+        volume = sum(int(sum(table["count"].to_pylist())) for table in counted)
         yield BoundYield(bound, dict(release.parameters), sum(table.num_rows for table in tables), volume)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 from querycloak.privacy.chance.exact import four_digits_up
-from querycloak.privacy.prices.reach import Route
+from querycloak.privacy.prices.reach import LIKELY, Route
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.privacy.prices.weighted import WeightedPlan
@@ -56,19 +57,28 @@ def cut_off(table: str, bound: int, released: int | None = None) -> str:
 
 def of_plan(table: str, plan: TablePlan) -> TableReach:
     """What a table with this plan reaches."""
-    if isinstance(plan, WeightedPlan):
+    if plan.counts == "none":
+        return _without_counts(table, plan)
+    if isinstance(plan, WeightedPlan) and plan.counting is not None:
         cut = cut_off(table, plan.per_user, plan.counted_per_user)
-        return _of_weights(table, plan, [cut, alone(plan.rows_of_one_user)])
+        return _of_weights(table, plan, plan.counting.words, [cut, alone(plan.rows_of_one_user)])
     noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     published = plan.route().fresh or plan.noise
     return TableReach.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
 
 
-def _of_weights(table: str, plan: WeightedPlan, noted: Iterable[str]) -> TableReach:
+def _without_counts(table: str, plan: TablePlan) -> TableReach:
+    words, route = TABLES[table], plan.route()
+    told = f"there is no count; rows are what enough users have, of each user the first {plan.per_user:,} {words.keys}"
+    users = route.users(Fraction(1, 2)), route.users(LIKELY)
+    return TableReach(told, None, *users, 0.0, (alone(plan.rows_of_one_user),))
+
+
+def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]) -> TableReach:
     words = TABLES[table]
     told = (
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
-        f"out, among the user's first {plan.per_user}; plus {plan.counting.words}, and at least 1"
+        f"out, among the user's first {plan.per_user}; plus {noise}, and at least 1"
     )
     range_of = f"The range of users runs from users of this key alone to users of {plan.per_user} {words.keys} each"
     supposed = "whose weights are equal"

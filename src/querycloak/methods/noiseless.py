@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -60,6 +60,8 @@ class Step:
     """What a cell must exceed to come out, where cells come from the log; None where they are public."""
     coin: float = 0.0
     """The chance of a cell that equals the threshold."""
+    passes: Callable[[int], float] | None = None
+    """The chance of a cell by its centre, rounded up, where no noise decides."""
     limits: Sequence[Limit] = ()
     group: str = ""
     """Steps of one group are drawn together: the chances of their own cells add up."""

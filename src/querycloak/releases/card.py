@@ -42,7 +42,9 @@ class TableFile:
     @property
     def order(self) -> str:
         """In which order the rows stand."""
-        return "by count, then by key" if "count" in self.schema.names else "by user, then by query"
+        if "count" in self.schema.names:
+            return "by count, then by key"
+        return "by user, then by query" if "user" in self.schema.names else "by key"
 
 
 @dataclass(frozen=True)

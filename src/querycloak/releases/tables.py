@@ -32,11 +32,13 @@ KINDS: Mapping[str, Kind] = {
         "queries and how many users asked them",
         "finding what people look for, query completion, test collections",
         {"query": _QUERY, "count": _USERS},
+        frozenset({"count"}),
     ),
     "clicks": Kind(
         "queries with a result that was clicked for them",
         "ranking from clicks, query similarity through shared results",
         {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS},
+        frozenset({"count"}),
     ),
     "transitions": Kind(
         "pairs of queries, one asked right after the other",
@@ -47,6 +49,7 @@ KINDS: Mapping[str, Kind] = {
         "queries that were asked one after another in one session",
         "query suggestion, studies of how people reformulate",
         {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _USERS},
+        frozenset({"count"}),
     ),
     "log": Kind(
         "rows in the form of a search log, under user names that were made for this release",

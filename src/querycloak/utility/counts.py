@@ -58,7 +58,7 @@ class Counts:
 
 def countable(subject: Subject) -> tuple[str, ...]:
     """The kinds of keys whose counts a subject tells, in its tables or by the rows of its log."""
-    found = set(subject.kinds)
+    found = {kind for kind in subject.kinds if "count" in subject.columns[kind]}
     if "log" in subject.kinds and subject.name != ORIGINAL:
         told = _KEYS_OF_ROWS.get(subject.rows, ())
         found |= {kind for kind in told if kind == "queries" or "url" in subject.columns["log"]}

@@ -67,8 +67,11 @@ class Released:
         return self.release.parameters
 
     def table(self, kind: str) -> pa.Table:
-        """A whole table in memory."""
-        return self.release.table(kind)
+        """A whole table in memory; keys that came out without counts count one each."""
+        table = self.release.table(kind)
+        if kind == "log" or "count" in table.column_names:
+            return table
+        return table.append_column("count", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
 
 
 class Original:

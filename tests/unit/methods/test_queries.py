@@ -87,7 +87,8 @@ def test_beside_sequences(duckdb_engine: Engine, tmp_path: Path) -> None:
 
 
 def test_the_budget_is_shared_among_three_tables() -> None:
-    three = qc.Sessions(epsilon=8, delta=1e-6, tables="queries,clicks,sessions", split="queries=1,clicks=1,sessions=2")
+    split = "queries=1,clicks=1,sessions=2"
+    three = qc.Sessions(epsilon=8, delta=1e-6, tables="queries,clicks,sessions", split=split, selection="rounds")
     assert set(three.plans) == {"queries", "clicks", "sessions"}
     epsilon, delta = three.proven().numbers
     assert epsilon <= 8

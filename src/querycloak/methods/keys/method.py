@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from querycloak.methods.keys.auto_bound import AutoBound
-from querycloak.methods.keys.plans import FixedPlans
+from querycloak.methods.keys.plans import Counts, FixedPlans
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
 from querycloak.privacy.guarantee import Guarantee
@@ -35,6 +35,9 @@ class KeysMethod(Method):
         help="How many keys of one user count. auto, the default of a budget without a selection: chosen on the log "
         "and paid for, and the selection with it. With a selection: 256 if not given, 32 with Gaussian noise, 1 with "
         "Laplace noise, 4 in the paper variant."
+    )
+    counts: Counts = option(
+        "noisy", help="none: only which keys there are, without counts; more of them come out of the same budget."
     )
     planned: FixedPlans | AutoBound = field(init=False, repr=False)
     """Settled at construction: plans, or how they are chosen on the log."""

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, one_plan, paper_plans
+from querycloak.methods.keys.plans import (
+    PAPER_PER_USER,
+    FixedPlans,
+    Priors,
+    Selection,
+    check_counts,
+    noise_of,
+    one_plan,
+    paper_plans,
+)
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import of_paper_variant
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
@@ -52,6 +61,7 @@ class OneTable(KeysMethod):
     def __post_init__(self) -> None:
         self.check_choices()
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        check_counts(self.counts, given, self.variant, two_draws=self.two_draws)
         object.__setattr__(self, "planned", self._planned(given))
 
     @property
@@ -103,9 +113,14 @@ class OneTable(KeysMethod):
             known = None if self.per_user is None else checked_bound(self.per_user)
             law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
             bound = {self.table: self._bound(PER_USER[law or "gaussian"])}
-            priors = self.priors is not None
             return plan_tables(
-                given.epsilon, given.delta, bound, selection=law, two_draws=self.two_draws, priors=priors
+                given.epsilon,
+                given.delta,
+                bound,
+                selection=law,
+                two_draws=self.two_draws,
+                priors=self.priors is not None,
+                counted=self.counts == "noisy",
             ).plans[self.table]
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
@@ -126,7 +141,7 @@ class OneTable(KeysMethod):
         """What was given and what was solved for."""
         planned = self.planned
         solved = planned.parameters() if isinstance(planned, AutoBound) else planned.plans[self.table].parameters()
-        return {**solved, "priors": self.priors}
+        return {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """What each user may add: a row for each 1 that is counted."""

@@ -10,11 +10,12 @@ import ibis.expr.types as ir
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys
-from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_keys
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_by_chance, release_keys
 from querycloak.methods.keys.weighted_selection import Weighing
 from querycloak.methods.noiseless import Past, Step
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import WeightedPlan
 
@@ -39,6 +40,8 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
     if isinstance(plan, WeightedPlan):
         return Weighing.of(engine, contributions, key, plan)
     bounded = first_keys(contributions, key, plan.per_user)
+    if isinstance(plan, KeysOnlyPlan):
+        return _KeysOnly(KeyCounts.of(engine, bounded, key), plan)
     return _OneDraw(KeyCounts.of(engine, bounded, key), _histogram(plan), once_per_key=True)
 
 
@@ -77,3 +80,19 @@ class _OneDraw:
         bound, most = plan.per_user, 1 if self._once_per_key else plan.per_user
         counts = self._counts.numbers()
         return [Step("counts", counts, bound, bound * most, most, plan.noise, plan.threshold, coin=plan.coin)]
+
+
+class _KeysOnly:
+    """Every row counts 1; a chance for each count decides, and no count comes out."""
+
+    def __init__(self, counts: KeyCounts, plan: KeysOnlyPlan) -> None:
+        self._counts, self._plan = counts, plan
+
+    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
+        """Draw."""
+        return release_by_chance(self._counts, self._plan.chances, randomness, runs=runs)
+
+    def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
+        """The counts (histogram.md, claim 8: each user once per key)."""
+        bound, chances = self._plan.per_user, self._plan.chances
+        return [Step("keys", self._counts.numbers(), bound, bound, 1, passes=lambda users: chances.of(users).up())]

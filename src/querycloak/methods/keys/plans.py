@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
 Priors = Literal["public"]
+Counts = Literal["noisy", "none"]
 PAPER_PER_USER = 4
 
 
@@ -71,6 +72,17 @@ class FixedPlans:
 def one_plan(table: str, plan: TablePlan) -> FixedPlans:
     """The plan of a method's only table."""
     return FixedPlans({table: plan}, plan.guarantee(with_thresholds(plan)))
+
+
+def check_counts(counts: Counts, given: Given, variant: str, *, two_draws: bool) -> None:
+    """Refuse keys without counts where counts decide, or where nothing would be gained."""
+    if counts == "none" and (isinstance(given, Knobs) or variant == "paper" or two_draws):
+        raise ParameterError(
+            Sentence(
+                "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
+                "paper variant out"
+            )
+        )
 
 
 def paper_plans(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import ibis
 import ibis.expr.types as ir
@@ -23,6 +24,7 @@ from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.histogram import GroupRelease, release, release_groups
+from querycloak.privacy.prices.key_chances import KeyChances
 
 # Keys of a count that passes with at least this chance are fetched: a public rule, it does not change the law.
 _LIKELY = 2.0**-10
@@ -86,6 +88,50 @@ def release_keys(
         tables += _fetch_by_rank(counts, values, low, several=runs is not None)
         draws += low.draws
     return ReleasedKeys(by_count(pa.concat_tables(tables), counts.key), draws)
+
+
+def release_by_chance(
+    counts: KeyCounts, chances: KeyChances, randomness: Randomness, *, runs: int | None = None
+) -> ReleasedKeys:
+    """The keys that come out without counts, each with the chance of its number of users; sorted by key."""
+    number, likely = runs or 1, max(1, chances.first(Fraction(_LIKELY)))
+    candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
+    candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
+    users = candidates["n"].to_numpy()
+    values, sizes = np.unique(users, return_counts=True)
+    high = _by_chance(values, sizes, chances, randomness, number)
+    # Equal counts side by side: a rank within a group is then a place in this order.
+    order, first = np.argsort(users, kind="stable"), np.cumsum(sizes) - sizes
+    keys = candidates.select(counts.key).take(pa.array(order[first[high.group] + high.rank]))
+    tables = [keys if runs is None else numbered(keys, high.run)]
+    found = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
+    if found.num_rows:
+        found = found.sort_by("n")
+        values = found["n"].to_numpy()
+        low = _by_chance(values, found["keys"].to_numpy(), chances, randomness, number)
+        fetched = _fetch_by_rank(counts, values, low, several=runs is not None)
+        tables += [each.drop_columns(["count"]) for each in fetched]
+    together = pa.concat_tables(tables)
+    return ReleasedKeys(by_key(together, counts.key), together.num_rows)
+
+
+def _by_chance(
+    values: NDArray[np.int64], sizes: NDArray[np.int64], chances: KeyChances, randomness: Randomness, runs: int
+) -> GroupRelease:
+    """Of each number of users, how many of its keys come out is one binomial draw, and which ones a uniform choice."""
+    cells: list[NDArray[np.int64]] = []
+    for users, size in zip(values.tolist(), sizes.tolist(), strict=True):
+        passing = randomness.binomial(size * runs, chances.of(users))
+        cells.append(randomness.choose(size * runs, passing))
+    group = np.repeat(np.arange(len(cells)), [each.size for each in cells])
+    cell = np.concatenate([np.empty(0, np.int64), *cells])
+    width = sizes[group] if group.size else np.ones(0, np.int64)
+    return GroupRelease(cell // width, group, cell % width, values[group] if group.size else cell, cell.size)
+
+
+def by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """In order of the key alone."""
+    return table.sort_by([(name, "ascending") for name in (*run_of(table), *(name for name in key if name != RUN))])
 
 
 def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:

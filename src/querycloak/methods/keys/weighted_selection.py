@@ -18,9 +18,10 @@ from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
-from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_keys
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
 from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
 from querycloak.methods.runs import numbered, run_of
+from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
 
@@ -70,7 +71,10 @@ class Weighing:
         counts = self.votes(weighed)
         first_of_runs = None if run_of(weighed) else runs
         chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness, runs=first_of_runs)
-        return ReleasedKeys(self._counted(chosen, randomness), draws + chosen.draws + chosen.table.num_rows)
+        if self.plan.counting is None:
+            return ReleasedKeys(by_key(chosen.table.drop_columns(["count"]), self.key), draws + chosen.draws)
+        table = self._counted(chosen, self.plan.counting, randomness)
+        return ReleasedKeys(table, draws + chosen.draws + chosen.table.num_rows)
 
     def weighed(self, known: pa.Table | None) -> ir.Table:
         """What users hold, with its weight, given what is known of each bucket; nothing yet: all alike."""
@@ -117,12 +121,12 @@ class Weighing:
         counts = keys.join(found, key, join_type="left outer")
         return counts.sort_by([(name, "ascending") for name in key])
 
-    def _counted(self, chosen: ReleasedKeys, randomness: Randomness) -> pa.Table:
+    def _counted(self, chosen: ReleasedKeys, counting: Gaussian, randomness: Randomness) -> pa.Table:
         """The chosen keys with fresh noisy counts."""
         counts = self.counted(chosen.table)
         keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
         # A key that came out has somebody who asked for it: what noise makes less than one is one.
-        noisy = np.maximum(true + randomness.noise(self.plan.counting, true.size), 1)
+        noisy = np.maximum(true + randomness.noise(counting, true.size), 1)
         return by_count(keys.append_column("count", pa.array(noisy)), self.key)
 
     def steps(self, past: Past) -> Sequence[Step]:
@@ -146,6 +150,8 @@ class Weighing:
             weighed = self.weighed(self._known(buckets, past))
         votes = self.votes(weighed).numbers()
         steps.append(Step("decision", votes, l2_squared=GRID**2, noise=self.plan.noise, threshold=self.plan.threshold))
+        if self.plan.counting is None:
+            return steps
         most = self.plan.counted_per_user
         counts = self._users(past)
         return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]

@@ -27,4 +27,6 @@ def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, r
 
 def with_lists(released: pa.Table) -> pa.Table:
     """The released sequences as lists of queries."""
-    return pa.table({"queries": sequences.as_lists(released["queries"]), "count": released["count"]})
+    return released.set_column(
+        released.column_names.index("queries"), "queries", sequences.as_lists(released["queries"])
+    )

@@ -10,7 +10,15 @@ from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
 from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, noise_of, paper_plans
+from querycloak.methods.keys.plans import (
+    PAPER_PER_USER,
+    FixedPlans,
+    Priors,
+    Selection,
+    check_counts,
+    noise_of,
+    paper_plans,
+)
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
@@ -20,7 +28,14 @@ from querycloak.privacy.guarantee import Guarantee, compose
 from querycloak.privacy.parameters import checked_bound, natural, number_above_zero, refuse, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
-from querycloak.privacy.prices.selection import PER_USER, default_selection, parse_split, plan_tables
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
+from querycloak.privacy.prices.selection import (
+    PER_USER,
+    default_selection,
+    parse_split,
+    plan_tables,
+    plan_without_counts,
+)
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -120,6 +135,7 @@ class Sessions(KeysMethod):
         object.__setattr__(self, "released", self._checked_tables())
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        check_counts(self.counts, given, self.variant, two_draws=self.two_draws)
         self._check_one_table()
         law = self._law(given)
         default = BOUNDS[law or "gaussian"] if not self.chooses(given) else SessionBounds(1, QUERIES_IF_CHOSEN)
@@ -273,12 +289,24 @@ class Sessions(KeysMethod):
     def _of_budget(self, given: Budget, law: str | None, room: Mapping[str, int]) -> FixedPlans:
         split = None if self.split is None else parse_split(self.split)
         epsilon, delta = given.epsilon, given.delta
+        counted = self.counts == "noisy"
         if law in (None, *LAWS) and (split is None or len(room) == 1):
+            if not counted:
+                return _one_histogram(plan_without_counts(epsilon, delta, sum(room.values()), law), room)
             return _one_histogram(
                 calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws), room
             )
         priors = self.priors is not None
-        planned = plan_tables(epsilon, delta, room, selection=law, split=split, two_draws=self.two_draws, priors=priors)
+        planned = plan_tables(
+            epsilon,
+            delta,
+            room,
+            selection=law,
+            split=split,
+            two_draws=self.two_draws,
+            priors=priors,
+            counted=counted,
+        )
         return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
 
     def _paper_plans(self, given: Given, room: Mapping[str, int]) -> FixedPlans:
@@ -325,6 +353,7 @@ class Sessions(KeysMethod):
             "tables": self.tables,
             "split": self.split,
             "priors": self.priors,
+            "counts": None if self.counts == "noisy" else self.counts,
         }
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
@@ -362,7 +391,7 @@ def sensitivity(sessions: int, queries: int) -> int:
     return sessions * ((1 << queries) - 1 - queries)
 
 
-def _one_histogram(plan: HistogramPlan, room: Mapping[str, int]) -> FixedPlans:
+def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Mapping[str, int]) -> FixedPlans:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
     proven = plan.guarantee(with_thresholds(plan))
     if len(room) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,14 @@ class Stage(NamedTuple):
         return mixed * (1 - _ROUNDING)
 
 
+class Passage(Protocol):
+    """Anything that a key of some total passes with a known chance."""
+
+    def passes(self, total: int) -> float:
+        """The chance of a key of this total, rounded down."""
+        ...
+
+
 @dataclass(frozen=True)
 class Route:
     """How a key comes out: its users' weights, added up, must pass every stage; a count is published then.
@@ -84,7 +92,7 @@ class Route:
     fresh: the noise of the published count; None where the last stage's draw is published itself.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[Passage, ...]
     most: int = 1
     least: int = 1
     fresh: Noise | None = None
@@ -114,7 +122,14 @@ class Route:
     @property
     def margin(self) -> int:
         """How far the noise may carry a published count, up or down, with probability 95 % (claim 1)."""
-        return margin(self.stages[-1].noise if self.fresh is None else self.fresh)
+        return margin(self._last.noise if self.fresh is None else self.fresh)
+
+    @property
+    def _last(self) -> Stage:
+        last = self.stages[-1]
+        if not isinstance(last, Stage):
+            refuse("counts", "noisy where it is asked how far off they are", "none", "there is no count to be off")
+        return last
 
     def hits(self, users: int, error: int) -> float:
         """The chance, rounded down, that a key of this many users comes out and its count is off by `error` at most.
@@ -124,7 +139,7 @@ class Route:
         total = users * self.least
         if self.fresh is not None:
             return self.comes_out(total) * within(self.fresh, error) * (1 - _ROUNDING)
-        last = self.stages[-1]
+        last = self._last
         earlier = Route(self.stages[:-1], self.most, self.least).comes_out(total) if len(self.stages) > 1 else 1.0
         lowest = max(-error, last.threshold + 1 - total)
         between = at_least(last.noise, lowest)[0] - at_least(last.noise, error + 1)[1]

@@ -16,6 +16,7 @@ from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import one_of, refuse, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.sentence import Parameter, Sentence
@@ -28,6 +29,7 @@ __all__ = [
     "default_selection",
     "parse_split",
     "plan_tables",
+    "plan_without_counts",
     "together",
 ]
 
@@ -73,11 +75,12 @@ def plan_tables(
     split: Mapping[str, int] | None = None,
     two_draws: bool = False,
     priors: bool = False,
+    counted: bool = True,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
     split: how many parts of the budget each table gets; equal parts if not given.
-    priors: whether users prefer keys by public knowledge.
+    priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -94,20 +97,29 @@ def plan_tables(
             raise ParameterError(
                 Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
             )
-        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors)
-    plans = {
-        name: calibrate(
-            rounded_down(stated(epsilon) * parts[name]),
-            rounded_down(stated(delta) * parts[name]),
-            bound,
-            law=selection,
-            two_draws=two_draws,
-        )
-        for name, bound in per_user.items()
-    }
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted)
+    plans: dict[str, TablePlan] = {}
+    for name, bound in per_user.items():
+        own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
+        if counted:
+            plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
+        else:
+            plans[name] = plan_without_counts(own_epsilon, own_delta, bound, selection)
     spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
     total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
     return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
+
+
+def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: str | None) -> KeysOnlyPlan:
+    """Return the plan of one draw per key where only keys come out."""
+    if selection == "gaussian":
+        raise ParameterError(
+            Sentence(
+                "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
+                "it; take {selection:laplace}, {selection:weighted} or {selection:rounds}, or leave {selection} out"
+            )
+        )
+    return plan_keys_only(epsilon, delta, per_user)
 
 
 def _only(plans: Mapping[str, TablePlan]) -> TablePlan:
@@ -129,16 +141,19 @@ def _weighted_tables(
     selection: str,
     *,
     priors: bool,
+    counted: bool,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
     shares = ROUNDS if selection == "rounds" else WEIGHTED
+    if not counted:
+        shares = replace(shares, counting=0.0)
     plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
-        counted = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
+        counts = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
         spend = GaussianRounds(squared * part, own * part)
-        plan = plan_weighted(spend, bound, counted, shares, epsilon, delta, priors=priors)
+        plan = plan_weighted(spend, bound, counts, shares, epsilon, delta, priors=priors)
         plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
     reached = together(epsilon, *(plan.draw() for plan in plans.values()))
     if reached > delta:

@@ -65,7 +65,8 @@ class WeightedPlan(TablePlan):
     noise: Gaussian
     threshold: int
     per_user: int
-    counting: Gaussian
+    counting: Gaussian | None
+    """The noise of published counts; None where keys come out without counts."""
     counted_per_user: int
     epsilon: float
     delta: float
@@ -79,8 +80,8 @@ class WeightedPlan(TablePlan):
 
     @property
     def counts(self) -> str:
-        """What came out is counted anew."""
-        return "weighed"
+        """What came out is counted anew, if at all."""
+        return "none" if self.counting is None else "weighed"
 
     @property
     def enough_users(self) -> int:
@@ -100,7 +101,8 @@ class WeightedPlan(TablePlan):
         """Return what this table adds to a release, rounded up (claims 2 and 3)."""
         weighed = [scout.noise for scout in self.scouts] + [self.noise]
         squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
-        squared += squared_loss(self.counting, self.counted_per_user)
+        if self.counting is not None:
+            squared += squared_loss(self.counting, self.counted_per_user)
         own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
         return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
 
@@ -126,8 +128,15 @@ class WeightedPlan(TablePlan):
         return (
             f"each user divides a weight of Euclidean length 1 among at most {self.per_user} keys; {self._guided()}"
             f"a key comes out if its total weight, with Gaussian noise of sigma {self.noise.sigma / GRID:.4g}, exceeds "
-            f"{self.threshold / GRID:.4g}; then each user counts for at most {self.counted_per_user} of these keys, "
-            f"and a count gets Gaussian noise of sigma {self.counting.sigma:.4g} (privacy/prices/selection.md)"
+            f"{self.threshold / GRID:.4g}; {self._published()} (privacy/prices/selection.md)"
+        )
+
+    def _published(self) -> str:
+        if self.counting is None:
+            return "nothing else is published"
+        return (
+            f"then each user counts for at most {self.counted_per_user} of these keys, and a count gets Gaussian noise "
+            f"of sigma {self.counting.sigma:.4g}"
         )
 
     def _guided(self) -> str:
@@ -148,8 +157,8 @@ class WeightedPlan(TablePlan):
             "per_user": self.per_user,
             "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
             "scout_floor": [scout.floor / GRID for scout in self.scouts],
-            "counting_noise": self.counting.sigma,
-            "counted_per_user": self.counted_per_user,
+            "counting_noise": None if self.counting is None else self.counting.sigma,
+            "counted_per_user": None if self.counting is None else self.counted_per_user,
         }
 
 
@@ -224,7 +233,7 @@ def plan_weighted(
     deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
     scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
     noise = _noise(spend.squared_loss * deciding, GRID**2)
-    counting = _noise(spend.squared_loss * shares.counting, counted)
+    counting = _noise(spend.squared_loss * shares.counting, counted) if shares.counting else None
     equal = not scouts and not priors
     threshold = smallest_integer(
         lambda t: own_keys(noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID

@@ -167,6 +167,7 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
         "auto_choices": ["laplace 1", "rounds 16", "rounds 256"],
         "auto_share": 0.01,
         "priors": None,
+        "counts": None,
     }
     given_law = Clicks(epsilon=3, delta=1e-6, per_user="auto", selection="gaussian").planned
     assert isinstance(given_law, AutoBound)

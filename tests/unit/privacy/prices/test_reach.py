@@ -148,7 +148,7 @@ def test_hits_are_counts_that_are_there_and_near(noise: Noise, threshold: int, u
     assert Route((Stage(noise, threshold),)).hits(users, error) == pytest.approx(slow, abs=1e-9)
     fresh = Route((Stage(noise, threshold),), fresh=Laplace(2.0))
     inside = sum(p for z, p in chances(Laplace(2.0)).items() if abs(z) <= error)
-    assert fresh.hits(users, error) == pytest.approx(slow_chance(users, fresh.stages) * inside, abs=1e-9)
+    assert fresh.hits(users, error) == pytest.approx(slow_chance(users, (Stage(noise, threshold),)) * inside, abs=1e-9)
 
 
 @given(noise=NOISES, threshold=st.integers(0, 40), users=st.integers(1, 90), error=st.integers(0, 60))

@@ -55,6 +55,7 @@ def test_parameters_of_two_draws() -> None:
         "selection": "laplace",
         "noise": 1.0,
         "threshold": 20,
+        "coin": None,
         "per_user": 4,
         "two_draws": True,
         "fresh_noise": 2.0,

@@ -92,6 +92,7 @@ def divergence_of_decision_and_counts(
             )
             if p == 0:
                 continue
+            assert plan.counting is not None
             loss = epsilon + math.log(q / p) if q else -math.inf
             total += p if loss == -math.inf else p * max(0.0, _changed_counts(plan.counting, changed, loss))
     return total
@@ -136,6 +137,7 @@ def test_the_enumeration_would_catch_a_bound_that_is_too_small() -> None:
     assert drawn.own_keys / 2 < own <= together(12.0, drawn)
     many = [["x"] for _ in range(40)]  # far above the threshold: only the count tells
     noise = divergence_of_decision_and_counts([*many, ["x"]], many, interests, ONE_ROUND, 0.3)
+    assert ONE_ROUND.counting is not None
     assert noise > gaussian_delta(squared_loss(ONE_ROUND.counting, 1) * 0.6, 0.3)
 
 
