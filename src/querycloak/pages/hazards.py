@@ -81,12 +81,12 @@ def _rare_catastrophe(release: Release) -> Answered:
         return (
             MET,
             f"Delta is {delta:g}; for {release.population_size:,} people it is expected to fail {expected:.2g} of "
-            f"them.",
+            "them.",
         )
     return (
         NOT_MET,
         f"Delta is {delta:g}, too large for {release.population_size:,} people: {expected:.2g} are expected to be "
-        f"exposed.",
+        "exposed.",
     )
 
 
@@ -136,8 +136,7 @@ def _home_made(release: Release) -> Answered:
         return NOT_MET, "The random numbers are a test's."
     return DUTY, (
         "querycloak is one implementation. Noise comes from OpenDP's exact samplers, every mechanism has a proof note "
-        "that "
-        "tests cite, and an audit of the method tests the guarantee; whether that is enough is the owner's "
+        "that tests cite, and an audit of the method tests the guarantee; whether that is enough is the owner's "
         "judgement."
     )
 
@@ -150,8 +149,7 @@ def _small_groups(release: Release) -> Answered:
         return NOT_MET, "The method does not say from how many users on something comes out."
     return NOT_MET, (
         f"What few people ask is missing: a row needs about {max(needed):,} users to come out with 95 % probability. "
-        f"Do not "
-        "draw conclusions about small groups from what is not here."
+        "Do not draw conclusions about small groups from what is not here."
     )
 
 
@@ -174,8 +172,7 @@ def _bias(release: Release) -> Answered:
     if release.counts in ("one-draw", "public-keys"):
         return MET, (
             f"Noise carries a count by {widest:,} at most (95 %). Counts near the threshold are too high on average; "
-            f"the datasheet "
-            "says so."
+            "the datasheet says so."
         )
     return MET, f"Noise carries a count by {widest:,} at most (95 %); counts are right on average but for bounding."
 
@@ -185,8 +182,7 @@ def _bounding(release: Release) -> Answered:
         return MET, "No contribution is bounded."
     return DUTY, (
         "Each user counts for a limited number of rows, so counts of what busy people do are too low. By how much is "
-        "private; "
-        "an evaluation of the task counts shows it to the owner."
+        "private; an evaluation of the task counts shows it to the owner."
     )
 
 
@@ -244,9 +240,8 @@ def _side_channels(release: Release) -> Answered:
         return NOT_MET, "The noise came from a seed."
     return DUTY, (
         "Noise is drawn as whole numbers by an exact sampler from the system's entropy, so that floating point tells "
-        "nothing; "
-        "errors and messages hold nothing of the log. How long a run takes is not protected: run it where nobody "
-        "watches."
+        "nothing; errors and messages hold nothing of the log. How long a run takes is not protected: run it where "
+        "nobody watches."
     )
 
 

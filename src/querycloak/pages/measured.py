@@ -105,8 +105,7 @@ def _beside(rows: Rows, digest: str, what: str) -> Rows:
     if not any(row.get("digest") == digest for row in rows):
         raise InputError(
             f"the {what} is about another release: no row has the digest {digest[:16]}...; evaluate this one, or name "
-            f"the folder "
-            "that was measured in its place"
+            "the folder that was measured in its place"
         )
     return [row for row in rows if row.get("digest") in (digest, None, "")]
 

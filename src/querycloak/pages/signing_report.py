@@ -81,7 +81,7 @@ def _folder(out: Path, release: Path) -> Path:
     if os.path.lexists(out) and (not out.is_dir() or {each.name for each in out.iterdir()} - ours):
         raise ParameterError(
             f"the report must go into a new folder, or one that holds a report alone; {str(out)!r} is neither; name "
-            f"another"
+            "another"
         )
     return out
 

@@ -106,8 +106,7 @@ def figure_1() -> Exhibit:
     return Exhibit(
         "Figure 1", "Taxonomies of query domains and profile topics", "agrees in part",
         "The four topics and the domain of all queries are those that the text names. Of the nineteen profile topics "
-        "the "
-        "text names a few; the others are our choice, published here.",
+        "the text names a few; the others are our choice, published here.",
         "The figure that lists all nineteen is a drawing which our copy of the paper lacks. So losses are compared by "
         "their order and shape, not by their size.",
         ours=Grid.of(rows, "WordNet 3.0, nouns; the paper does not say which version it used"),
@@ -138,10 +137,8 @@ def _figure(
         f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}", verdict_of(held),
         "\n".join(_sentence(reading, by_reading[reading], found) for reading in READINGS),
         f"What the paper says of this drawing: {SAID[setting.figure]}. Its figures fit epsilon per query; its text "
-        f"divides "
-        "epsilon over a user's queries. With epsilon 10 over 100 queries each concept gets 0.1, and no probability "
-        "differs "
-        "by more than 5 %: then every criterion is as good as none.",
+        "divides epsilon over a user's queries. With epsilon 10 over 100 queries each concept gets 0.1, and no "
+        "probability differs by more than 5 %: then every criterion is as good as none.",
         ours=Grid.of(rows, f"ours on {bench.words}, mean of {RUNS} runs; a drawing without numbers in the paper"),
         charts=tuple(_chart(setting, found, equal, reading) for reading in READINGS),
     )  # fmt: skip
@@ -216,13 +213,10 @@ def reading_exhibit(bench: Workbench, made: Mapping[int, Sequence[Mapping[str, A
         "Order of HBDP", "Where HBDP stands under both readings",
         verdict_of([each for held in last.values() for each in held]),
         f"The paper has HBDP last everywhere. With epsilon per user it is last in {sum(last['user'])} of "
-        f"{len(last['user'])} "
-        "comparisons here: noise of scale 200 / epsilon on every bin makes its profile that of the domain, whatever "
-        "the user "
-        "asked, and the replacements do nearly the same. With epsilon per query it is last in "
-        f"{sum(last['query'])} of {len(last['query'])}: noise of scale 2 / epsilon on counts keeps more of a profile "
-        f"than "
-        "replacing every query does.",
+        f"{len(last['user'])} comparisons here: noise of scale 200 / epsilon on every bin makes its profile that of "
+        "the domain, whatever the user asked, and the replacements do nearly the same. With epsilon per query it is "
+        f"last in {sum(last['query'])} of {len(last['query'])}: noise of scale 2 / epsilon on counts keeps more of a "
+        "profile than replacing every query does.",
         "Replacing one query changes two bins by one each, so L1 is twice the number of queries; the paper states "
         "once.",
         ours=Grid.of(rows, f"ours on {bench.words}; printed: what Section 4 says of Figures 2 to 4"),

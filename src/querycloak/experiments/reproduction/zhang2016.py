@@ -86,8 +86,7 @@ def table_3(bench: Workbench) -> Exhibit:
         "Table 3", "Statistics of the AOL query log", "agrees" if same else "not comparable",
         "The log given has AOL's figures." if same else
         f"This is not AOL's log but {bench.words}: {ours['users'] / AOL_USERS:.1%} of its users, "
-        f"{ours['clicks per user']} "
-        "clicks per user where AOL has 29.57.",
+        f"{ours['clicks per user']} clicks per user where AOL has 29.57.",
         ours=Grid.of(rows, f"printed: Table 3; ours: {bench.words}"),
     )  # fmt: skip
 
@@ -127,11 +126,9 @@ def _table(
 _WHY = (
     "The two printed rows are so near each other because both are averaged over queries that the anonymised log still "
     "has: with K = 500 these are the most frequent ones. Over all cases (unanswered ones count 0) the anonymised log "
-    "is "
-    "far behind. 'Not significant' is not 'equal': the interval of the difference says how much could be hidden. We "
+    "is far behind. 'Not significant' is not 'equal': the interval of the difference says how much could be hidden. We "
     "test over users; the paper's five folds share training data. A case here is a test search with clicks, and what "
-    "was "
-    "clicked in it is relevant; the paper does not say what it took as relevant."
+    "was clicked in it is relevant; the paper does not say what it took as relevant."
 )
 
 
@@ -154,14 +151,12 @@ def _statement(
     cases = sum(each["runs"][PAPER][task][part]["nDCG@10"]["cases"] for each in found)
     answers = sum(each["runs"][PAPER][task][part]["nDCG@10"]["answers"] for each in found)
     return (
-        f"The paper finds no significant difference. On the same cases, the anonymised log's nDCG@10 differs from the "
+        "The paper finds no significant difference. On the same cases, the anonymised log's nDCG@10 differs from the "
         f"original's by {mean:+.4f} (95 % intervals within {low:+.4f} to {high:+.4f}); p < {SIGNIFICANT} in "
-        f"{significant} of "
-        f"{len(differences)} folds. It answers {answers:,} of {cases:,} test searches, and over all of them reaches "
-        f"{number(_mean(found, PAPER, task, part, 'nDCG@10', 'all'))} where the original reaches "
+        f"{significant} of {len(differences)} folds. It answers {answers:,} of {cases:,} test searches, and over all "
+        f"of them reaches {number(_mean(found, PAPER, task, part, 'nDCG@10', 'all'))} where the original reaches "
         f"{number(_mean(found, ORIGINAL, task, part, 'nDCG@10', 'all'))}. It is not pure differential privacy as "
-        f"claimed: "
-        "its filter of rare queries has no bounded sensitivity (methods/query_pool/query_pool.md)."
+        "claimed: its filter of rare queries has no bounded sensitivity (methods/query_pool/query_pool.md)."
     )
 
 
@@ -180,9 +175,8 @@ def _table_5(bench: Workbench, found: Sequence[Mapping[str, Any]]) -> Exhibit:
     random, others = (_mean(found, PAPER, task, part, "nDCG@10", "answered") for part in (OWN_RANDOM, WHOLE))
     circular = (
         " The experiment is circular: the click that moves a url up is the click by which the order is judged. With "
-        "the "
-        f"anonymised log's urls in random order it still reaches {number(random)}; with clicks of other test users in "
-        f"place of the user's own it reaches {number(others)}."
+        f"the anonymised log's urls in random order it still reaches {number(random)}; with clicks of other test users "
+        f"in place of the user's own it reaches {number(others)}."
     )  # fmt: skip
     return Exhibit(
         made.name, made.title, made.verdict, made.statement + circular, made.why, ours=made.ours, charts=made.charts

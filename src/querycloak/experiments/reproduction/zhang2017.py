@@ -97,11 +97,10 @@ def table_4() -> Exhibit:
     return Exhibit(
         "Table 4", "Privacy levels of typical A_Session runs", verdict_of(held),
         f"{sum(held)} of {len(held)} rows follow from the paper's formula to the digits printed (4.95e-3 is 4.96e-3 "
-        f"cut "
-        "off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, sessions and "
-        "clicks, "
-        "and both read the same users: their budgets add up. The run that the paper reports as (8, 2.25e-7) is proven "
-        f"({number(paper_runs(20)['DP_S'].proven().numbers[0], 0)}, {paper_runs(20)['DP_S'].proven().numbers[1]:.2e}).",
+        "cut off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, sessions and "
+        "clicks, and both read the same users: their budgets add up. The run that the paper reports as (8, 2.25e-7) "
+        f"is proven ({number(paper_runs(20)['DP_S'].proven().numbers[0], 0)}, "
+        f"{paper_runs(20)['DP_S'].proven().numbers[1]:.2e}).",
         "The paper says that the whole keeps the weaker of the two budgets (Section 3.2.2); composition gives their "
         "sum.",
         ours=Grid.of(rows, "printed: Table 4, rows 1 to 9; ours: the same formula, and what we prove, with no data"),
@@ -131,10 +130,9 @@ def table_5(bench: Workbench) -> Exhibit:
 
 _WHY_5 = (
     "Each run is averaged over the sessions that it can answer itself, and these differ: a log that keeps only "
-    "frequent "
-    "queries answers the easy sessions. The column 'original, same sessions' is the fair pair. Over all test sessions "
-    "(unanswered ones count 0) the order turns round. The paper does not print lambda; it is .5 here. How much of a "
-    "session is predictable is a property of AOL's users that a synthetic log only imitates."
+    "frequent queries answers the easy sessions. The column 'original, same sessions' is the fair pair. Over all test "
+    "sessions (unanswered ones count 0) the order turns round. The paper does not print lambda; it is .5 here. How "
+    "much of a session is predictable is a property of AOL's users that a synthetic log only imitates."
 )
 
 
@@ -189,11 +187,9 @@ def _statement_5(found: Mapping[str, Any]) -> str:
     ours = found[OURS_S]
     return (
         "The paper has, on the sessions that each run answers, Original < KA < DP_C < DP_S in precision and recall, "
-        "and "
-        f"the reverse in sessions answered. Here precision: {order_words(precision)}; sessions answered: "
+        f"and the reverse in sessions answered. Here precision: {order_words(precision)}; sessions answered: "
         f"{order_words(sessions)}. Over all sessions, recall: {order_words(everything)}. Our sessions at the budget "
-        f"that "
-        f"the paper states, (8, 2.25e-7), answer {ours['sessions']:,} sessions where its own run answers "
+        f"that the paper states, (8, 2.25e-7), answer {ours['sessions']:,} sessions where its own run answers "
         f"{found['DP_S']['sessions']:,}, with P@5 {number(ours['P@5']['answered'])} against "
         f"{number(found['DP_S']['P@5']['answered'])}."
     )
@@ -244,10 +240,8 @@ def _figure_1(bench: Workbench, points: Mapping[int, Any]) -> Exhibit:
         "The paper's finding, that what comes out falls steeply with K in all three, "
         + ("holds" if all(held) else "holds in part")
         + f" here: from K = {ks[0]} to K = {ks[-1]}, KA falls from {curves['KA'][0]:,} to {curves['KA'][-1]:,} tuples, "
-        f"DP_C "
-        f"from {curves['DP_C'][0]:,} to {curves['DP_C'][-1]:,}, DP_S from {curves['DP_S'][0]:,} to "
-        f"{curves['DP_S'][-1]:,} "
-        "sessions.",
+        f"DP_C from {curves['DP_C'][0]:,} to {curves['DP_C'][-1]:,}, DP_S from {curves['DP_S'][0]:,} to "
+        f"{curves['DP_S'][-1]:,} sessions.",
         "The paper prints these as drawings without numbers, so that only the shape can be compared.",
         ours=Grid.of(rows, f"ours on {bench.words}; T_gap = 30, l_s = 1, l_q = 3, l = 4, b = 1, as in Section 5.4"),
         charts=(
