@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit audit bench clean
+.PHONY: demo test lint types unit audit bench reliability lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -30,6 +30,14 @@ audit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
+# Commands killed, fuzzed, raced, filled and cut off; the table goes into docs/reliability.md. `unit` has the short version.
+reliability: $(VENV)/.dev
+	$(BIN)/python -m bench.reliability
+
+# Versions and checksums of what `demo` and `test` install, found anew.
+lock: $(VENV)/.dev
+	$(BIN)/python scripts/lock_requirements.py
+
 clean:
 	rm -rf $(VENV) build dist demo-out
 
@@ -37,10 +45,18 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "querycloak needs Python 3.11 or newer; say which: make PYTHON=python3.11 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --editable .
+# Where the locks are for, what they name is installed, checksum by checksum; elsewhere pyproject.toml's bounds decide.
+define install
+	@if $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
+	then $(BIN)/pip install --quiet --require-hashes --requirement requirements/$(1).lock \
+		&& $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .; \
+	else $(BIN)/pip install --quiet --editable '$(2)'; fi
+endef
+
+$(VENV)/.runtime: pyproject.toml requirements/demo.lock | $(BIN)/python
+	$(call install,demo,.)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --editable '.[dev,spark,audit]'
+$(VENV)/.dev: pyproject.toml requirements/test.lock | $(BIN)/python
+	$(call install,test,.[dev,spark,audit])
 	@touch $@ $(VENV)/.runtime

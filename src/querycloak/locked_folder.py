@@ -11,8 +11,11 @@ import hashlib
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from querycloak.interruption import uninterrupted
 
 PRIVATE = ".querycloak-private-"
 """Folders for what spills, below the temporary folder."""
@@ -28,7 +31,11 @@ def temporary_folder() -> Path:
 
 def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new 0700 folder and the lock that says its process lives."""
-    _note(parent, prefix)
+    with _noted(parent, prefix):
+        return _make_locked(parent, prefix)
+
+
+def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     # Between its making and its locking another process may take it for stale and remove it: then once more.
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -40,15 +47,17 @@ def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
-            _note(parent, prefix)  # whoever cleaned up meanwhile saw no folder yet, and took the note away
             return path, lock
         os.close(lock)
 
 
 def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
     """The 0700 folder of this name, new and locked; nothing if a living process has it."""
-    _note(parent, UNFINISHED)
-    path = parent / name
+    with _noted(parent, UNFINISHED):
+        return _take_locked(parent / name)
+
+
+def _take_locked(path: Path) -> tuple[Path, int] | None:
     while True:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
@@ -66,7 +75,6 @@ def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
         if _is_at(path, lock):  # else its owner has ended and removed it meanwhile
             for each in path.iterdir():  # what a killed process left there
                 shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
-            _note(parent, UNFINISHED)
             return path, lock
         os.close(lock)
 
@@ -106,8 +114,29 @@ def clean_up() -> None:
             if prefix not in (PRIVATE, UNFINISHED):
                 continue
             remove_stale(Path(place), prefix)
-            if not any(Path(place).glob(f"{prefix}*")):
-                note.unlink()
+            _forget(Path(place), prefix)
+
+
+def remove_locked(folder: Path, lock: int) -> None:
+    """Remove a folder that was made here, and all in it; no signal cuts that short."""
+    with uninterrupted():
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+        for prefix in (PRIVATE, UNFINISHED):
+            if folder.name.startswith(prefix):
+                _forget(folder.parent, prefix)
+
+
+@contextmanager
+def _noted(parent: Path, prefix: str) -> Iterator[None]:
+    """Note a place before a folder is made there, and after: whoever cleaned up meanwhile took the note away."""
+    _note(parent, prefix)
+    try:
+        yield
+        _note(parent, prefix)
+    except OSError:
+        _forget(parent, prefix)
+        raise
 
 
 def _note(parent: Path, prefix: str) -> None:
@@ -119,14 +148,31 @@ def _note(parent: Path, prefix: str) -> None:
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         if _is_own(folder):
-            said = os.fsencode(f"{prefix}\n{place}")
-            note = folder / hashlib.sha256(said).hexdigest()[:32]
+            said = _said(place, prefix)
+            note = _note_of(said)
             if not note.exists():
                 opened = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
                     os.write(opened, said)
                 finally:
                     os.close(opened)
+
+
+def _forget(parent: Path, prefix: str) -> None:
+    """Take a note away if nothing is under way in its place; the folder of notes goes with the last."""
+    place = parent.absolute()
+    with suppress(OSError):
+        if not any(place.glob(f"{prefix}*")):
+            _note_of(_said(place, prefix)).unlink(missing_ok=True)
+        _notes_folder().rmdir()
+
+
+def _said(place: Path, prefix: str) -> bytes:
+    return os.fsencode(f"{prefix}\n{place}")
+
+
+def _note_of(said: bytes) -> Path:
+    return _notes_folder() / hashlib.sha256(said).hexdigest()[:32]
 
 
 def _notes() -> list[Path]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,7 @@ from typing import BinaryIO
 
 from querycloak import fault
 from querycloak.errors import ParameterError, ResourceError
-from querycloak.interruption import uninterrupted
-from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
+from querycloak.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
 
 
 def check_new(path: Path, what: str) -> None:
@@ -64,9 +62,7 @@ def _growing(path: Path, mode: int, *, replace: bool) -> Iterator[BinaryIO]:
             _put(inner, path, replace=replace)
         _sync(parent)
     finally:
-        with uninterrupted():
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+        remove_locked(folder, lock)
 
 
 def _put(file: Path, place: Path, *, replace: bool) -> None:

@@ -48,6 +48,7 @@ def calls(log: qc.SearchLog, folder: Path, new: Path) -> dict[str, tuple[Callabl
         "describe": (qc.describe, {"release": folder}),
         "evaluate": (qc.evaluate, {"train": log, "test": log, "releases": [folder], "tasks": []}),
         "split": (qc.split, {"log": log, "out": new, "by": "user"}),
+        "compare": (qc.compare, {"log": log, "out": new, "releases": []}),
         "synthesize": (qc.synthesize, {"out": new / "x.tsv", "users": 1}),
         "find_leaks": (qc.find_leaks, {"folder": folder, "log": log}),
         "audit_method": (qc.audit_method, {"method": method}),
@@ -57,7 +58,7 @@ def calls(log: qc.SearchLog, folder: Path, new: Path) -> dict[str, tuple[Callabl
 
 NAMES = [
     "read", "release", "explain", "save", "profile", "sessions", "connect", "Ledger", "load", "verify", "describe",
-    "evaluate", "split", "synthesize", "find_leaks", "audit_method", "audit_release",
+    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release",
 ]  # fmt: skip
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from querycloak.errors import ResourceError
-from querycloak.interruption import uninterrupted
-from querycloak.locked_folder import PRIVATE, clean_up, make_locked, temporary_folder
+from querycloak.locked_folder import PRIVATE, clean_up, make_locked, remove_locked, temporary_folder
 
 
 class PrivateFolder:
@@ -54,8 +52,6 @@ class PrivateFolder:
         """Remove the folder and all in it; a forked child leaves it to its parent."""
         if os.getpid() != self._process or self._lock < 0:
             return
-        with uninterrupted():
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            self._lock = -1
+        lock, self._lock = self._lock, -1
+        remove_locked(self.path, lock)
         atexit.unregister(self.remove)

@@ -139,7 +139,18 @@ class SparkEngine:
     def _run(self, work: Callable[[], Result], doing: str) -> Result:
         if self._closed:
             raise ParameterError(CLOSED)
-        return guarded(work, _explain, doing)
+        return guarded(work, self._explain, doing)
+
+    def _explain(self, error: Exception) -> QuerycloakError | None:
+        """Java that has ended answers nobody: that is no bug of ours."""
+        chain: list[BaseException] = [error]
+        while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
+            chain.append(before)
+        if not _ENDED.isdisjoint(type(each).__name__ for each in chain) or _has_ended(self._session):
+            return ResourceError(
+                Sentence("Spark's Java has ended, killed or out of memory: give it more with {memory}, or free some")
+            )
+        return None
 
 
 class _Parts:
@@ -202,10 +213,15 @@ def _hush() -> None:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging", "py4j"):
         logging.getLogger(name).disabled = True
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # which loggers below it take over
+    logging.getLogger().addFilter(_is_not_of_spark)  # some of it goes to everybody's logger
     from pyspark.accumulators import AccumulatorServer
 
     # Its threads write tracebacks when Java ends.
     AccumulatorServer.handle_error = lambda *_: None
+
+
+def _is_not_of_spark(record: logging.LogRecord) -> bool:
+    return not any(f"{os.sep}{package}{os.sep}" in record.pathname for package in ("py4j", "pyspark"))
 
 
 def _session(master: str, threads: int, memory: str, folder: str) -> Any:
@@ -277,14 +293,11 @@ def _silence() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _explain(error: Exception) -> QuerycloakError | None:
-    """Java that has ended answers nobody: that is no bug of ours."""
-    names = {type(each).__name__ for each in (error, error.__cause__, error.__context__) if each is not None}
-    if names & _ENDED:
-        return ResourceError(
-            Sentence("Spark's Java has ended, killed or out of memory: give it more with {memory}, or free some")
-        )
-    return None
+def _has_ended(session: Any) -> bool:
+    """Whether the Java that was started here runs no longer."""
+    gateway = getattr(getattr(session, "_sc", None), "_gateway", None)
+    process = getattr(gateway, "proc", None)
+    return process is not None and process.poll() is not None
 
 
 def _explain_start(error: Exception) -> QuerycloakError:

@@ -32,7 +32,7 @@ from querycloak.pages.comparison_pictures import (
 )
 from querycloak.pages.comparison_words import choices, for_one_person, headline, said
 from querycloak.pages.layout import render, write_page
-from querycloak.privacy.parameters import refuse
+from querycloak.privacy.parameters import of_kind, path_of, refuse
 from querycloak.releases.versions import versions
 
 
@@ -52,9 +52,10 @@ def compare(
     known to be sensitive. A comparison that was stopped goes on if it is called again in the same way.
     """
     plan = planned(epsilon, delta, releases)
+    target, known = path_of("out", out), None if truth is None else path_of("truth", truth)
     with ExitStack() as stack:
         opened = log if isinstance(log, SearchLog) else stack.enter_context(read(log))
-        return compare_opened(opened, Path(out), plan, truth=None if truth is None else Path(truth), on_step=on_step)
+        return compare_opened(opened, target, plan, truth=known, on_step=on_step)
 
 
 def planned(
@@ -66,7 +67,11 @@ def planned(
     if isinstance(releases, str | os.PathLike):
         return releases_in(Path(releases))
     if releases is not None:
+        of_kind("releases", releases, Sequence, "planned releases, or a TOML file", "leave it out for every method")
+        for each in releases:
+            of_kind("releases", each, PlannedRelease, "planned releases", "leave it out for every method")
         return list(releases)
+    of_kind("epsilon", epsilon, (int, float, Sequence), "a budget, or several", "such as 8")
     several = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
     return list(usual_releases(*checked_budgets(several, delta)))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import BinaryIO
 
 from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
-from querycloak.interruption import uninterrupted
-from querycloak.locked_folder import UNFINISHED, remove_stale, take_locked
+from querycloak.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
 from querycloak.privacy.parameters import path_of
 
 RELEASE, NOTHING = "release", "nothing was written"
@@ -180,10 +178,8 @@ class Unfinished:
     def remove(self) -> None:
         """Remove what did not get into its place."""
         if self._lock >= 0:
-            with uninterrupted():
-                shutil.rmtree(self._outer, ignore_errors=True)
-                os.close(self._lock)
-                self._lock = -1
+            lock, self._lock = self._lock, -1
+            remove_locked(self._outer, lock)
 
     def _errors(self, left: str = NOTHING) -> AbstractContextManager[None]:
         return _disk_errors(self._parent, left, self._what)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import ResourceError
-from querycloak.interruption import uninterrupted
-from querycloak.locked_folder import UNFINISHED, make_locked, remove_stale
+from querycloak.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.synthetic.block import PEOPLE, Block, make_block
@@ -72,9 +70,7 @@ def synthesize(
                 os.rename(growing / "truth", folder)
             os.rename(growing / "log", target)
     finally:
-        with uninterrupted():
-            shutil.rmtree(growing, ignore_errors=True)
-            os.close(lock)
+        remove_locked(growing, lock)
     return Written(target, folder, users, rows)
 
 
