@@ -5,6 +5,7 @@ Nothing heavy is imported here: whoever interrupts the very first imports is ans
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
@@ -36,6 +37,11 @@ def run_and_exit(command: Callable[[], object]) -> None:
     if (advised := advice()) is not None:
         say(advised)
     _close(2)
+    if code == INTERRUPTED:
+        # Python ends itself by a signal if an interrupt came while some library ran Python code of its own, although
+        # the interrupt was answered: so the end is ours, after everybody's clean-up.
+        atexit._run_exitfuncs()
+        os._exit(code)
     sys.exit(code)
 
 
