@@ -47,16 +47,16 @@ $(BIN)/python:
 
 # Where the locks are for, what they name is installed, checksum by checksum; elsewhere pyproject.toml's bounds decide.
 define install
-	@if $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
+	@if test -f requirements/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
 	then $(BIN)/pip install --quiet --require-hashes --requirement requirements/$(1).lock \
 		&& $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .; \
 	else $(BIN)/pip install --quiet --editable '$(2)'; fi
 endef
 
-$(VENV)/.runtime: pyproject.toml requirements/demo.lock | $(BIN)/python
+$(VENV)/.runtime: pyproject.toml $(wildcard requirements/demo.lock) | $(BIN)/python
 	$(call install,demo,.)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml requirements/test.lock | $(BIN)/python
+$(VENV)/.dev: pyproject.toml $(wildcard requirements/test.lock) | $(BIN)/python
 	$(call install,test,.[dev,spark,audit])
 	@touch $@ $(VENV)/.runtime
