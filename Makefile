@@ -46,6 +46,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Where the locks are for, what they name is installed, checksum by checksum; elsewhere pyproject.toml's bounds decide.
+EXTRAS := [dev,spark,audit]
 define install
 	@if test -f requirements/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
 	then $(BIN)/pip install --quiet --require-hashes --requirement requirements/$(1).lock \
@@ -58,5 +59,5 @@ $(VENV)/.runtime: pyproject.toml $(wildcard requirements/demo.lock) | $(BIN)/pyt
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(wildcard requirements/test.lock) | $(BIN)/python
-	$(call install,test,.[dev,spark,audit])
+	$(call install,test,.$(EXTRAS))
 	@touch $@ $(VENV)/.runtime
