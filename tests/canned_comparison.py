@@ -21,11 +21,11 @@ RELEASES: dict[str, tuple[str, dict[str, Any], float | None, float]] = {
     "sessions-e1": ("sessions", {"epsilon": 1.0, "delta": 1e-6}, 0.09, 0.0),
     "sessions-e8": ("sessions", {"epsilon": 8.0, "delta": 1e-6}, 0.28, 0.02),
     "optimal-paper": ("optimal", {"epsilon": 8.0, "delta": 0.1, "variant": "paper"}, 0.2, 0.4),
-    "semantic-e8": ("semantic", {"epsilon": 8.0}, None, 0.05),
+    "semantic-e8": ("semantic", {"epsilon": 8.0, "max_queries": 4}, None, 0.05),
     "affinity-k5-paper": ("affinity", {"min_users": 5, "variant": "paper"}, 0.64, 0.73),
     "a-name-that-somebody-has-chosen-and-that-is-rather-long.2026": ("k-anonymity", {"min_users": 5}, 0.42, 0.66),
 }
-BROKEN = PlannedRelease("broken", "semantic", {"epsilon": 1.0})
+BROKEN = PlannedRelease("broken", "semantic", {"epsilon": 1.0, "max_queries": 4})
 WHY = "its rows stand for what was asked and are not it"
 
 
