@@ -10,7 +10,7 @@ import pyarrow as pa
 from querycloak.audits.release_audit import COLUMNS
 from querycloak.experiments.comparison import Comparison
 from querycloak.experiments.comparison_plan import PlannedRelease
-from querycloak.experiments.comparison_summary import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.methods.registry import METHODS
 from querycloak.utility.evaluation_rows import SCHEMA
 

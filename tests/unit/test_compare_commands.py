@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from querycloak.experiments.comparison_summary import TASK_VIEWS
+from querycloak.experiments.comparison_views import TASK_VIEWS
 from querycloak.pages.shown_text import shown_share
 from tests.commands import in_process, querycloak
 from tests.compared import make_log

@@ -19,13 +19,14 @@ from querycloak.experiments.comparison_plan import (
     releases_in,
     usual_releases,
 )
-from querycloak.experiments.comparison_summary import ATTACK_VIEWS, TASK_VIEWS, ReleaseSummary, Summary, summary_of
+from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
+from querycloak.pages.budget_curves import curves
 from querycloak.pages.comparison_pictures import (
     PROMISES,
     attacks_picture,
     attacks_told,
-    curves,
     missing_in_tradeoff,
     tasks_picture,
     tradeoff,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from querycloak.experiments.comparison_summary import ATTACK_VIEWS, JUDGED, TASK_VIEWS, ReleaseSummary, Summary
+from querycloak.experiments.comparison_summary import ReleaseSummary, Summary
+from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.label_places import Box, label_places
@@ -28,7 +29,7 @@ def tradeoff(summary: Summary) -> Picture:
     task = summary.main_task
     shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
     told = "; ".join(
-        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(_risk(each))}" for each in shown
+        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(risk_of(each))}" for each in shown
     )
     title = f"What is kept of {TASK_VIEWS[task].words}, against what the strongest attack gains"
     return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, width)))
@@ -43,7 +44,8 @@ def _both(release: ReleaseSummary, task: str) -> bool:
     return task in release.tasks and release.tasks[task].share is not None and release.worst is not None
 
 
-def _risk(release: ReleaseSummary) -> float:
+def risk_of(release: ReleaseSummary) -> float:
+    """The largest risk that an attack found; 0 if none could be run."""
     worst = release.worst
     return (worst.shown if worst is not None else None) or 0.0
 
@@ -65,10 +67,10 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
         point["label_x"], point["label_y"] = place.x * right / inner, (1 - place.y / height) * top
     data = alt.Data(values=points)
     words = "Risk: what the strongest attack gains" if narrow else "Risk: what the strongest attack gains on a person"
-    x = alt.X("risk:Q", title=words, scale=alt.Scale(domain=[0, right], nice=False), axis=_percent_axis(alt))
+    x = alt.X("risk:Q", title=words, scale=alt.Scale(domain=[0, right], nice=False), axis=percent_axis(alt))
     y = alt.Y(
         "kept:Q", title=f"{TASK_VIEWS[task].title}: share of what the log itself gives",
-        scale=alt.Scale(domain=[0, top], nice=False), axis=_percent_axis(alt),
+        scale=alt.Scale(domain=[0, top], nice=False), axis=percent_axis(alt),
     )  # fmt: skip
     base = alt.Chart(data).encode(x=x, y=y)
     thin = {"strokeWidth": 1.5, "opacity": 0.55, "clip": True}
@@ -88,7 +90,7 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
 
 def _point(release: ReleaseSummary, task: str) -> dict[str, Any]:
     kept, worst = release.tasks[task], release.worst
-    share, risk = kept.share or 0.0, _risk(release)
+    share, risk = kept.share or 0.0, risk_of(release)
     return {
         "release": release.label,
         "promise": release.promise,
@@ -109,7 +111,8 @@ def _cross(point: dict[str, Any], across: float, upright: float, height: float) 
     return flat, Box(x - 1, min(low, high), x + 1, max(low, high))
 
 
-def _percent_axis(alt: Any, count: int = 5) -> Any:
+def percent_axis(alt: Any, count: int = 5) -> Any:
+    """An axis of shares."""
     return alt.Axis(labelExpr=_PERCENT, tickCount=count, domain=False)
 
 
@@ -204,7 +207,7 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
         title=None,
         axis=alt.Axis(domain=False, grid=True, labelLimit=names, labelFontSize=11),
     )
-    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, top], nice=False), axis=_percent_axis(alt, 2))
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, top], nice=False), axis=percent_axis(alt, 2))
     base = alt.Chart(alt.Data(values=list(rows))).encode(y=y)
     told = base.transform_filter("isValid(datum.value)")
     reach = told.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
@@ -220,105 +223,3 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
     return faceted.facet(
         facet=alt.Facet("panel:N", sort=list(panels), header=header), columns=columns, spacing={"row": 14, "column": 18}
     )
-
-
-def curves(summary: Summary) -> list[Picture]:
-    """Several budgets: privacy against each task, and kept volume against risk."""
-    if len(summary.epsilons) < 2:
-        return []
-    rows = [
-        {"method": each.facts["method"], "epsilon": each.epsilon, "panel": TASK_VIEWS[task].title, "kept": kept.share,
-         "low": kept.low, "high": kept.high}
-        for each in summary.made
-        if each.epsilon is not None
-        for task in (*JUDGED, "counts", "profiles")
-        for kept in [each.tasks.get(task)]
-        if kept is not None and kept.share is not None
-    ]  # fmt: skip
-    panels = [TASK_VIEWS[task].title for task in (*JUDGED, "counts", "profiles")]
-    told = "; ".join(
-        f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
-    )
-    title = "Privacy against each task: what is kept, at each epsilon"
-    found = [Picture("budgets", title, told, lambda width: themed(_budgets(rows, panels, width)))]
-    volumes = [
-        {
-            "method": each.facts["method"],
-            "epsilon": each.epsilon,
-            "risk": _risk(each),
-            "kept": each.tasks["counts"].share,
-        }
-        for each in summary.made
-        if each.epsilon is not None and each.worst and _kept(each, "counts") is not None
-    ]
-    told = "; ".join(
-        f"{row['method']} at ε {row['epsilon']:g}: volume {shown_share(row['kept'])}, risk {shown_share(row['risk'])}"
-        for row in volumes
-    )
-    title = "Kept volume against risk, from the smallest epsilon to the largest"
-    return [*found, Picture("volumes", title, told, lambda width: themed(_volumes(volumes, width)))]
-
-
-def _kept(release: ReleaseSummary, task: str) -> float | None:
-    return release.tasks[task].share if task in release.tasks else None
-
-
-def _methods(alt: Any, rows: Sequence[dict[str, Any]], legend: Any) -> tuple[Any, Any]:
-    """A colour and a dash for each method."""
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    series = [name for name in palette.SERIES if name != "grey"]
-    colours = [palette.light(series[place % len(series)]) for place in range(len(names))]
-    dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1]]
-    scale = alt.Scale(domain=names, range=colours)
-    dashed = alt.Scale(domain=names, range=[dashes[place % len(dashes)] for place in range(len(names))])
-    return alt.Color("method:N", scale=scale, legend=legend), alt.StrokeDash("method:N", scale=dashed, legend=legend)
-
-
-def _legend(alt: Any, width: int) -> Any:
-    """The methods, under the picture."""
-    columns = 2 if width <= NARROW else 6
-    stroke = {"symbolType": "stroke", "symbolSize": 260, "symbolStrokeWidth": 2, "symbolOpacity": 1}
-    return alt.Legend(title=None, orient="bottom", columns=columns, **stroke)
-
-
-def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) -> Any:
-    import altair as alt
-
-    columns = 2 if width <= NARROW else 4
-    inner = (width - 46 * columns) / columns
-    legend = _legend(alt, width)
-    colour, dash = _methods(alt, rows, legend)
-    ticks = sorted({row["epsilon"] for row in rows})
-    x = alt.X(
-        "epsilon:Q",
-        title="ε",
-        scale=alt.Scale(type="log", nice=False, padding=8),
-        axis=alt.Axis(values=ticks, grid=False),
-    )
-    y = alt.Y("kept:Q", title=None, scale=alt.Scale(domainMin=0), axis=_percent_axis(alt, 3))
-    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, color=colour)
-    lines = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash)
-    reach = base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q"), y2="high:Q")
-    dots = base.mark_point(filled=True, size=40, opacity=1).encode(y=y)
-    header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold", labelPadding=4)
-    panel = (lines + reach + dots).properties(width=inner, height=120)
-    facet = alt.Facet("panel:N", sort=list(panels), header=header)
-    whole = panel.facet(facet=facet, columns=columns, spacing={"row": 14, "column": 12})
-    return whole.resolve_scale(y="independent")
-
-
-def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
-    import altair as alt
-
-    narrow = width <= NARROW
-    legend = _legend(alt, width)
-    colour, dash = _methods(alt, rows, legend)
-    x = alt.X("risk:Q", title="Risk: what the strongest attack gains", axis=_percent_axis(alt))
-    y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=_percent_axis(alt))
-    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
-    lines = base.mark_line(strokeWidth=2).encode(order="epsilon:Q", strokeDash=dash)
-    dots = base.mark_point(filled=True, size=60, opacity=1)
-    names = base.mark_text(align="left", dx=8, dy=-6, fontSize=11).encode(
-        text="epsilon:Q", color=alt.value(palette.light("soft"))
-    )
-    return (lines + dots + names).properties(width=width - 70, height=240 if narrow else 280)

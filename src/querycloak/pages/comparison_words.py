@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from querycloak.experiments.comparison_summary import ATTACK_VIEWS, TASK_VIEWS, Gained, ReleaseSummary, Summary
+from querycloak.experiments.comparison_summary import Gained, ReleaseSummary, Summary
+from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages.shown_text import shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee

@@ -13,7 +13,7 @@ import pytest
 import querycloak as qc
 from querycloak.audits.attacks import ATTACKS
 from querycloak.errors import InputError, ParameterError
-from querycloak.experiments.comparison import EXPERIMENT, GIVEN_UP, Comparison, identity_of, run_comparison
+from querycloak.experiments.comparison import Comparison, identity_of, run_comparison
 from querycloak.experiments.comparison_folder import ComparisonFolder, comparison_folder, is_ours
 from querycloak.experiments.comparison_plan import (
     RESERVED,
@@ -22,6 +22,7 @@ from querycloak.experiments.comparison_plan import (
     releases_in,
     usual_releases,
 )
+from querycloak.experiments.comparison_steps import EXPERIMENT, GIVEN_UP
 from querycloak.experiments.comparison_summary import label_of, summary_of
 from querycloak.experiments.demo import clear_demo
 from querycloak.methods.registry import METHODS

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.experiments.comparison_summary import JUDGED, Summary, summary_of
-from querycloak.pages.comparison_pictures import attacks_told, curves, missing_in_tradeoff, tradeoff
+from querycloak.experiments.comparison_summary import Summary, summary_of
+from querycloak.experiments.comparison_views import JUDGED
+from querycloak.pages.budget_curves import curves
+from querycloak.pages.comparison_pictures import attacks_told, missing_in_tradeoff, tradeoff
 from querycloak.pages.comparison_words import choices, for_one_person, headline, said
 from querycloak.pages.label_places import Box, label_places
 from tests.canned_comparison import canned

@@ -14,7 +14,8 @@ from querycloak.errors import CheckFailed, ParameterError
 from querycloak.experiments.comparison import Comparison
 from querycloak.experiments.comparison_folder import PAGE, check_folder
 from querycloak.experiments.comparison_plan import DELTA, EPSILONS, PlannedRelease
-from querycloak.experiments.comparison_summary import TASK_VIEWS, ReleaseSummary, Summary, summary_of
+from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.experiments.comparison_views import TASK_VIEWS
 from querycloak.logs.files import TRUTH_ENDING
 from querycloak.pages.comparison_page import compare_opened, planned
 from querycloak.pages.shown_text import NOTHING, shown_share

@@ -1,0 +1,115 @@
+"""Several budgets as curves: privacy against each task, and kept volume against risk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from querycloak.experiments.comparison_summary import ReleaseSummary, Summary
+from querycloak.experiments.comparison_views import JUDGED, TASK_VIEWS
+from querycloak.pages import palette
+from querycloak.pages.charts import NARROW, Picture, themed
+from querycloak.pages.comparison_pictures import percent_axis, risk_of
+from querycloak.pages.shown_text import shown_share
+
+
+def curves(summary: Summary) -> list[Picture]:
+    """Several budgets: privacy against each task, and kept volume against risk."""
+    if len(summary.epsilons) < 2:
+        return []
+    rows = [
+        {"method": each.facts["method"], "epsilon": each.epsilon, "panel": TASK_VIEWS[task].title, "kept": kept.share,
+         "low": kept.low, "high": kept.high}
+        for each in summary.made
+        if each.epsilon is not None
+        for task in (*JUDGED, "counts", "profiles")
+        for kept in [each.tasks.get(task)]
+        if kept is not None and kept.share is not None
+    ]  # fmt: skip
+    panels = [TASK_VIEWS[task].title for task in (*JUDGED, "counts", "profiles")]
+    told = "; ".join(
+        f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
+    )
+    title = "Privacy against each task: what is kept, at each epsilon"
+    found = [Picture("budgets", title, told, lambda width: themed(_budgets(rows, panels, width)))]
+    volumes = [
+        {
+            "method": each.facts["method"],
+            "epsilon": each.epsilon,
+            "risk": risk_of(each),
+            "kept": each.tasks["counts"].share,
+        }
+        for each in summary.made
+        if each.epsilon is not None and each.worst and _kept(each, "counts") is not None
+    ]
+    told = "; ".join(
+        f"{row['method']} at ε {row['epsilon']:g}: volume {shown_share(row['kept'])}, risk {shown_share(row['risk'])}"
+        for row in volumes
+    )
+    title = "Kept volume against risk, from the smallest epsilon to the largest"
+    return [*found, Picture("volumes", title, told, lambda width: themed(_volumes(volumes, width)))]
+
+
+def _kept(release: ReleaseSummary, task: str) -> float | None:
+    return release.tasks[task].share if task in release.tasks else None
+
+
+def _methods(alt: Any, rows: Sequence[dict[str, Any]], legend: Any) -> tuple[Any, Any]:
+    """A colour and a dash for each method."""
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    series = [name for name in palette.SERIES if name != "grey"]
+    colours = [palette.light(series[place % len(series)]) for place in range(len(names))]
+    dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1]]
+    scale = alt.Scale(domain=names, range=colours)
+    dashed = alt.Scale(domain=names, range=[dashes[place % len(dashes)] for place in range(len(names))])
+    return alt.Color("method:N", scale=scale, legend=legend), alt.StrokeDash("method:N", scale=dashed, legend=legend)
+
+
+def _legend(alt: Any, width: int) -> Any:
+    """The methods, under the picture."""
+    columns = 2 if width <= NARROW else 6
+    stroke = {"symbolType": "stroke", "symbolSize": 260, "symbolStrokeWidth": 2, "symbolOpacity": 1}
+    return alt.Legend(title=None, orient="bottom", columns=columns, **stroke)
+
+
+def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) -> Any:
+    import altair as alt
+
+    columns = 2 if width <= NARROW else 4
+    inner = (width - 46 * columns) / columns
+    legend = _legend(alt, width)
+    colour, dash = _methods(alt, rows, legend)
+    ticks = sorted({row["epsilon"] for row in rows})
+    x = alt.X(
+        "epsilon:Q",
+        title="ε",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        axis=alt.Axis(values=ticks, grid=False),
+    )
+    y = alt.Y("kept:Q", title=None, scale=alt.Scale(domainMin=0), axis=percent_axis(alt, 3))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, color=colour)
+    lines = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash)
+    reach = base.mark_rule(opacity=0.45).encode(y=alt.Y("low:Q"), y2="high:Q")
+    dots = base.mark_point(filled=True, size=40, opacity=1).encode(y=y)
+    header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold", labelPadding=4)
+    panel = (lines + reach + dots).properties(width=inner, height=120)
+    facet = alt.Facet("panel:N", sort=list(panels), header=header)
+    whole = panel.facet(facet=facet, columns=columns, spacing={"row": 14, "column": 12})
+    return whole.resolve_scale(y="independent")
+
+
+def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
+    import altair as alt
+
+    narrow = width <= NARROW
+    legend = _legend(alt, width)
+    colour, dash = _methods(alt, rows, legend)
+    x = alt.X("risk:Q", title="Risk: what the strongest attack gains", axis=percent_axis(alt))
+    y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=percent_axis(alt))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
+    lines = base.mark_line(strokeWidth=2).encode(order="epsilon:Q", strokeDash=dash)
+    dots = base.mark_point(filled=True, size=60, opacity=1)
+    names = base.mark_text(align="left", dx=8, dy=-6, fontSize=11).encode(
+        text="epsilon:Q", color=alt.value(palette.light("soft"))
+    )
+    return (lines + dots + names).properties(width=width - 70, height=240 if narrow else 280)
