@@ -13,6 +13,7 @@ from bench import (
     composing,
     counts,
     evaluation,
+    json_reading,
     peers,
     pool,
     reading,
@@ -22,7 +23,21 @@ from bench import (
     synthetic,
 )
 
-_ALL = (reading, releasing, sessions, pool, bounds, composing, peers, synthetic, affinity, semantic, counts, evaluation)
+_ALL = (
+    reading,
+    json_reading,
+    releasing,
+    sessions,
+    pool,
+    bounds,
+    composing,
+    peers,
+    synthetic,
+    affinity,
+    semantic,
+    counts,
+    evaluation,
+)
 BENCHES = {bench.__name__.rpartition(".")[2]: bench for bench in _ALL}
 OWN_LOGS = ("affinity", "counts", "evaluation", "synthetic")
 """Benches that make their logs themselves."""

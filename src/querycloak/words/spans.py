@@ -93,6 +93,20 @@ class Spans:
         return self.data[self.starts[index] : self.ends[index]].tobytes()
 
 
+def with_others(columns: list[Spans], rows: Mask, others: list[Spans]) -> list[Spans]:
+    """Columns over one buffer, with other texts in some rows; all of them then share one buffer again."""
+    if not rows.any():
+        return columns
+    data = np.concatenate([columns[0].data, *(other.data for other in others)])
+    changed, base = [], len(columns[0].data)
+    for column, other in zip(columns, others, strict=True):
+        starts, ends = column.starts.copy(), column.ends.copy()
+        starts[rows], ends[rows] = other.starts + np.int32(base), other.ends + np.int32(base)
+        changed.append(Spans(data, starts, ends))
+        base += len(other.data)
+    return changed
+
+
 def string_array(offsets: NDArray[np.int32], data: Bytes, present: Mask | None = None) -> pa.StringArray:
     """An Arrow string column over finished buffers."""
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), validity(present))

@@ -35,7 +35,8 @@ from querycloak.logs.formats.signs import (
     separator_of,
     share_of,
 )
-from querycloak.logs.formats.ubi import UbiReader, is_ubi
+from querycloak.logs.formats.ubi import UbiReader
+from querycloak.logs.formats.ubi_documents import is_ubi
 from querycloak.logs.time_formats import time_parser
 from querycloak.logs.times import TimeParser
 from querycloak.privacy.parameters import one_of

@@ -137,10 +137,11 @@ def mark_other_formats(codes: Codes, records: Spans, own: str, *, all_rows: bool
 
 
 def mark_other_objects(
-    codes: Codes, objects: Sequence[JsonObject | None], unread: int, is_other: Callable[[JsonObject | None], bool]
+    codes: Codes, records: Spans, unread: int, is_other: Callable[[JsonObject | None], bool]
 ) -> Codes:
     """L111: objects that could not be read, by this code, and are such as another format has."""
-    others = [index for index in np.flatnonzero(codes == unread).tolist() if is_other(objects[index])]
+    suspects = np.flatnonzero(codes == unread).tolist()
+    others = [index for index in suspects if is_other(parse_object(records.bytes_at(index)))]
     if not others:
         return codes
     marked = codes.copy()

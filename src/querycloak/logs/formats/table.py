@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from querycloak.errors import MissingColumn, ParameterError
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import WRONG_FIELDS, Candidates, mark
 from querycloak.logs.choices import Choices
+from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import (
@@ -21,18 +23,20 @@ from querycloak.logs.formats.json_lines import (
     member,
     member_in_any_case,
     no_rows,
-    objects_of,
+    parse_object,
     spans_of,
 )
+from querycloak.logs.formats.json_members import Wanted
+from querycloak.logs.formats.json_values import ABSENT
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
 from querycloak.logs.formats.signs import could_be_names, mark_other_formats, mark_other_objects
-from querycloak.logs.formats.ubi import is_ubi
+from querycloak.logs.formats.ubi_documents import is_ubi
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
 from querycloak.logs.times import TimeParser, iso_or_epoch
 from querycloak.logs.urls import url_texts
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Action, Sentence
-from querycloak.words.spans import Mask, Spans
+from querycloak.words.spans import Mask, Spans, with_others
 
 _BATCH_ROWS = 1 << 16
 
@@ -181,6 +185,17 @@ class RawColumns:
 _ABSENT = object()
 
 
+class JsonTexts(NamedTuple):
+    """The columns of JSON lines, which lines are no object, and which objects have no query at all.
+
+    An empty query is nothing bad (L106); objects without one are, or a wrong mapping would pass for a log.
+    """
+
+    texts: dict[str, Spans]
+    not_objects: Mask
+    without_query: Mask
+
+
 @dataclass(frozen=True)
 class JsonColumns:
     """Where our columns stand in an object, looked for in each object alone.
@@ -200,6 +215,33 @@ class JsonColumns:
             return [missing] * len(objects)
         path = self.mapping[ours]
         return [member(held, path, missing) for held in objects]
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        names = COLUMNS if self.mapping is None else self.mapping.values()
+        return Wanted(names, any_case=self.mapping is None)
+
+    def read(self, records: Spans) -> JsonTexts:
+        """The columns of records in UTF-8: scanned as bytes, and as objects where that is not enough."""
+        found = self._wanted.scan(records)
+        paths = [ours if self.mapping is None else self.mapping.get(ours) for ours in COLUMNS]
+        texts = [found.text(path) for path in paths]
+        not_objects, without_query = no_rows(len(records)), found.kind(paths[COLUMNS.index("query")]) == ABSENT
+        if found.odd.any():
+            objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(found.odd).tolist()]
+            others = self.read_objects(objects)
+            texts = with_others(texts, found.odd, list(others.texts.values()))
+            not_objects[found.odd], without_query[found.odd] = others.not_objects, others.without_query
+        return JsonTexts(dict(zip(COLUMNS, texts, strict=True)), not_objects, without_query)
+
+    def read_objects(self, objects: Sequence[JsonObject | None]) -> JsonTexts:
+        """The columns of objects: what `read` is held to."""
+        values = {ours: self.values(objects, ours, _ABSENT) for ours in COLUMNS}
+        return JsonTexts(
+            texts={ours: spans_of([as_text(value) for value in column]) for ours, column in values.items()},
+            not_objects=np.array([held is None for held in objects], np.bool_),
+            without_query=np.array([value is _ABSENT for value in values["query"]], np.bool_),
+        )
 
     def has(self, held: JsonObject | None, ours: str) -> bool:
         """Whether the object has the column, be it null."""
@@ -242,9 +284,8 @@ class JsonLinesReader:
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         records = block.records()
-        objects, undecodable = objects_of(records, self._encoding)
-        values = {name: self._columns.values(objects, name, _ABSENT) for name in COLUMNS}
-        texts = {name: spans_of([as_text(value) for value in column]) for name, column in values.items()}
+        decoded, undecodable = to_utf8(records, self._encoding)
+        texts, not_objects, without_query = self._columns.read(decoded)
         columns = RawColumns(
             user=texts["user"],
             time=self._read_times(texts["time"].trimmed()),
@@ -252,12 +293,9 @@ class JsonLinesReader:
             rank=texts["rank"],
             url=texts["url"],
         )
-        not_objects = np.array([held is None for held in objects], np.bool_)
-        # An empty query is nothing bad (L106); objects without one are, or a wrong mapping would pass for a log.
-        without_query = np.array([value is _ABSENT for value in values["query"]], np.bool_)
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
         rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query)
         contents = contents_of(records) if origin else None
         codes = mark_other_formats(mark(rows), records, "json")
-        codes = mark_other_objects(codes, objects, WRONG_FIELDS, is_ubi)
+        codes = mark_other_objects(codes, decoded, WRONG_FIELDS, is_ubi)
         return marked_batch(rows, codes, block.file, line_numbers(block, records), contents)

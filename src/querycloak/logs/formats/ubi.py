@@ -10,15 +10,12 @@ Lines are read one by one (`UbiReader`); what needs several of them is one relat
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.checks import (
@@ -33,33 +30,17 @@ from querycloak.logs.checks import (
     mark,
 )
 from querycloak.logs.choices import Choices
+from querycloak.logs.encodings import to_utf8
 from querycloak.logs.fields import integers
 from querycloak.logs.files import LogFile
-from querycloak.logs.formats.json_lines import JsonObject, as_text, member, no_rows, objects_of, spans_of
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
 from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
+from querycloak.logs.formats.ubi_documents import EVENT, QUERY, Documents, read_documents
 from querycloak.logs.schema import COLUMNS
 from querycloak.logs.times import iso_or_epoch
 from querycloak.logs.urls import url_texts
 from querycloak.words.spans import Mask, Spans, number_array
 
-QUERY, EVENT = 1, 2
-_IDS = ("query_id", "client_id", "user_id")
-_ACTIONS = ("index", "create", "update", "delete")
-_OBJECT_IDS = (
-    "event_attributes.object.object_id",
-    "event_attributes.object.internal_id",
-    "event_attributes.object_id",
-    "object_id",
-)
-_POSITIONS = (
-    "event_attributes.position.ordinal",
-    "event_attributes.position.index",
-    "event_attributes.position",
-    "event_attributes.ordinal",
-    "position.ordinal",
-    "position",
-)
 DOCUMENTS = pa.schema(
     [
         pa.field("kind", pa.int8()),
@@ -73,19 +54,6 @@ DOCUMENTS = pa.schema(
         pa.field("code", pa.int16()),
     ]
 )
-
-
-def is_action_line(value: JsonObject | None) -> bool:
-    """Whether this is a bulk file's instruction, not a document."""
-    if value is None or len(value) != 1:
-        return False
-    (name, body), *_ = value.items()
-    return name in _ACTIONS and isinstance(body, dict)
-
-
-def is_ubi(value: JsonObject | None) -> bool:
-    """Whether this is a UBI document, or an action line of a bulk file."""
-    return value is not None and (is_action_line(value) or _kind(_document(value)) > 0)
 
 
 class UbiReader:
@@ -105,32 +73,35 @@ class UbiReader:
     def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
         """The block's documents, each with its code."""
         records = block.records()
-        objects, undecodable = objects_of(records, self._encoding)
         lines = line_numbers(block, records)
-        documents = np.array([not is_action_line(value) for value in objects], np.bool_)
-        if not documents.all():
-            records, undecodable, lines = records.where(documents), undecodable[documents], lines[documents]
-            objects = list(itertools.compress(objects, documents))
+        decoded, undecodable = to_utf8(records, self._encoding)
+        documents = read_documents(decoded, choices.click_actions)
+        if documents.instructions.any():
+            kept = ~documents.instructions
+            records, decoded, undecodable, lines = (
+                records.where(kept),
+                decoded.where(kept),
+                undecodable[kept],
+                lines[kept],
+            )
+            documents = documents.where(kept)
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
-        batch, fields = _batch([_document(value) for value in objects], undecodable, too_long, choices)
+        batch = _batch(documents, undecodable, too_long, choices)
         codes = mark_other_formats(batch.column("code").to_numpy(), records, "json")
-        codes = mark_other_objects(codes, objects, NOT_AN_OBJECT, has_our_columns)
+        codes = mark_other_objects(codes, decoded, NOT_AN_OBJECT, has_our_columns)
         batch = batch.set_column(batch.num_columns - 1, "code", pa.array(codes))
         if not origin:
             return batch
-        return with_origin(batch, codes, block.file, lines, fields, contents_of(records))
+        return with_origin(batch, codes, block.file, lines, documents.counts, contents_of(records))
 
 
-def _batch(
-    documents: list[JsonObject], undecodable: Mask, too_long: Mask, choices: Choices
-) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
-    kinds = np.array([_kind(value) for value in documents], np.int8)
-    ids = [spans_of([as_text(value.get(name)) for value in documents]).trimmed() for name in _IDS]
-    rows = _candidates(documents, kinds, ids, undecodable, too_long, choices)
+def _batch(documents: Documents, undecodable: Mask, too_long: Mask, choices: Choices) -> pa.RecordBatch:
+    ids = [documents.texts[name].trimmed() for name in ("query_id", "client_id", "user_id")]
+    rows = _candidates(documents, ids, undecodable, too_long, choices)
     # Ids count even in documents that are set aside: they tell which client is whose.
     usable = [span.blank(rows.overlong) for span in ids]
     columns = [
-        pa.array(kinds),
+        pa.array(documents.kinds),
         *(span.strings(span.lengths > 0) for span in usable),
         number_array(rows.time, pa.timestamp("us"), rows.time_readable),
         rows.query,
@@ -138,26 +109,17 @@ def _batch(
         rows.url.strings(rows.url.lengths > 0),
         pa.array(mark(rows)),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS), rows.fields
+    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
 
 
 def _candidates(
-    documents: list[JsonObject],
-    kinds: NDArray[np.int8],
-    ids: list[Spans],
-    undecodable: Mask,
-    too_long: Mask,
-    choices: Choices,
+    documents: Documents, ids: list[Spans], undecodable: Mask, too_long: Mask, choices: Choices
 ) -> Candidates:
-    events = kinds == EVENT
-    clicks = events & np.array([value.get("action_name") in choices.click_actions for value in documents], np.bool_)
-    # Most documents are impressions and the like: only clicks are searched for what was clicked, and where.
-    clicked = [value if click else None for value, click in zip(documents, clicks.tolist(), strict=True)]
-    query = spans_of([as_text(value.get("user_query")) for value in documents])
-    url = spans_of([None if value is None else _first_text(value, _OBJECT_IDS) for value in clicked])
+    events, clicks, texts = documents.kinds == EVENT, documents.clicks, documents.texts
+    query, url, application = texts["user_query"], texts["object"], texts["application"]
     overlong = too_long | any_longer([*ids, query, url])
-    rank, rank_readable = integers(spans_of([None if value is None else _position(value) for value in clicked]))
-    time, time_readable = iso_or_epoch(spans_of([as_text(value.get("timestamp")) for value in documents]))
+    rank, rank_readable = integers(texts["position"])
+    time, time_readable = iso_or_epoch(texts["timestamp"])
     return Candidates(
         user=Spans.empty(len(documents)),
         time=time,
@@ -166,14 +128,14 @@ def _candidates(
         url=url_texts(url.blank(overlong | ~clicks), choices, with_scheme_only=True),
         rank=rank,
         rank_readable=rank_readable,
-        rank_present=no_rows(len(documents)),  # a position that cannot be read is a position not told
+        rank_present=np.zeros(len(documents), np.bool_),  # a position that cannot be read is a position not told
         choices=choices,
         undecodable=undecodable,
         overlong=overlong,
         wrong_fields=clicks & (url.lengths == 0),
-        fields=np.array([len(value) for value in documents], np.int32),
-        application=pa.array([as_text(value.get("application")) for value in documents], pa.string()),
-        not_an_object=kinds == 0,
+        fields=documents.counts,
+        application=application.strings(application.lengths > 0) if choices.applications else None,
+        not_an_object=documents.kinds == 0,
         other_action=events & ~clicks,
         user_known_later=True,
         query_elsewhere=events,
@@ -251,33 +213,3 @@ def _rows_of(documents: ir.Table) -> ir.Table:
 
 def _code(condition: ir.BooleanValue, code: int, otherwise: ir.Value) -> ir.Value:
     return ibis.ifelse(condition, ibis.literal(code, "int16"), otherwise.cast("int16"))
-
-
-def _document(value: JsonObject | None) -> JsonObject:
-    """The document itself, out of a search hit if it was exported as one."""
-    if value is None:
-        return {}
-    source = value.get("_source")
-    return source if isinstance(source, dict) else value
-
-
-def _kind(document: JsonObject) -> int:
-    if "action_name" in document:
-        return EVENT
-    return QUERY if "user_query" in document else 0
-
-
-def _position(document: JsonObject) -> str | None:
-    for path in _POSITIONS:
-        value = member(document, path)
-        if isinstance(value, dict):  # the legacy form {"index": 3}
-            value = value.get("index")
-        text = as_text(value)
-        if text is not None:
-            return text
-    return None
-
-
-def _first_text(document: JsonObject, paths: tuple[str, ...]) -> str | None:
-    texts: Iterator[Any] = (as_text(member(document, path)) for path in paths)
-    return next((text for text in texts if text is not None), None)

@@ -1,0 +1,175 @@
+"""What a line of a UBI log holds: a query, an event, or a bulk file's instruction.
+
+Documents are scanned as bytes; those that the scanner leaves alone are read as objects. `documents_of` reads all of
+them as objects: the tests hold both to the same answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.logs.formats.json_lines import JsonObject, as_text, member, parse_object, spans_of
+from querycloak.logs.formats.json_members import Members, Wanted
+from querycloak.logs.formats.json_values import ABSENT, OBJECT, TEXT
+from querycloak.words.spans import Mask, Spans, with_others
+
+QUERY, EVENT = 1, 2
+_NAMES = ("query_id", "client_id", "user_id", "user_query", "timestamp", "application")
+_ACTIONS = ("index", "create", "update", "delete")
+_OBJECT_IDS = (
+    "event_attributes.object.object_id",
+    "event_attributes.object.internal_id",
+    "event_attributes.object_id",
+    "object_id",
+)
+_POSITIONS = (
+    "event_attributes.position.ordinal",
+    "event_attributes.position.index",
+    "event_attributes.position",
+    "event_attributes.ordinal",
+    "position.ordinal",
+    "position",
+)
+_INDEXED = {"event_attributes.position", "position"}
+"""Positions that may be an object `{"index": 3}`, the legacy form; elsewhere that is odd."""
+_WRAPPER = "_source"
+_WANTED = Wanted(
+    (*_NAMES, "action_name", *_ACTIONS, *_OBJECT_IDS, *_POSITIONS, "position.index"), wrapper=_WRAPPER, counted=True
+)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of a block, column by column; what was clicked, and where, is told of clicks alone."""
+
+    kinds: NDArray[np.int8]
+    instructions: Mask
+    clicks: Mask
+    counts: NDArray[np.int32]
+    texts: dict[str, Spans]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def where(self, mask: Mask) -> Documents:
+        """Those under a mask."""
+        texts = {name: text.where(mask) for name, text in self.texts.items()}
+        return Documents(self.kinds[mask], self.instructions[mask], self.clicks[mask], self.counts[mask], texts)
+
+
+def is_action_line(value: JsonObject | None) -> bool:
+    """Whether this is a bulk file's instruction, not a document."""
+    if value is None or len(value) != 1:
+        return False
+    (name, body), *_ = value.items()
+    return name in _ACTIONS and isinstance(body, dict)
+
+
+def is_ubi(value: JsonObject | None) -> bool:
+    """Whether this is a UBI document, or an action line of a bulk file."""
+    return value is not None and (is_action_line(value) or _kind(_document(value)) > 0)
+
+
+def read_documents(records: Spans, click_actions: Sequence[str]) -> Documents:
+    """The documents of records in UTF-8."""
+    found = _WANTED.scan(records)
+    scanned = _scanned(found, click_actions)
+    odd = found.odd | _odd_position(found, scanned.clicks)
+    if not odd.any():
+        return scanned
+    objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(odd).tolist()]
+    return _with_others(scanned, odd, documents_of(objects, click_actions))
+
+
+def documents_of(objects: Sequence[JsonObject | None], click_actions: Sequence[str]) -> Documents:
+    """The documents of objects; none is one of no kind."""
+    documents = [_document(value) for value in objects]
+    kinds = np.array([_kind(value) for value in documents], np.int8)
+    clicks = np.array([value.get("action_name") in click_actions for value in documents], np.bool_) & (kinds == EVENT)
+    clicked = [value if click else None for value, click in zip(documents, clicks.tolist(), strict=True)]
+    texts = {name: spans_of([as_text(value.get(name)) for value in documents]) for name in _NAMES}
+    texts["object"] = spans_of([None if value is None else _first_text(value, _OBJECT_IDS) for value in clicked])
+    texts["position"] = spans_of([None if value is None else _position(value) for value in clicked])
+    instructions = np.array([is_action_line(value) for value in objects], np.bool_)
+    counts = np.array([len(value) for value in documents], np.int32)
+    return Documents(kinds, instructions, clicks, counts, texts)
+
+
+def _scanned(found: Members, click_actions: Sequence[str]) -> Documents:
+    action, asked = found.kind("action_name"), found.kind("user_query") != ABSENT
+    kinds = np.where(action != ABSENT, EVENT, np.where(asked, QUERY, 0)).astype(np.int8)
+    clicks = (action == TEXT) & _is_in(found.text("action_name"), click_actions)
+    actions = np.logical_or.reduce([found.kind(name) == OBJECT for name in _ACTIONS])
+    texts = {name: found.text(name) for name in _NAMES}
+    texts["object"] = _first_filled([found.text(path) for path in _OBJECT_IDS], clicks)
+    texts["position"] = _first_filled([found.text(path) for path in (*_POSITIONS, "position.index")], clicks)
+    return Documents(kinds, actions & (found.counts == 1) & ~found.wrapped, clicks, found.counts, texts)
+
+
+def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documents:
+    """The documents, with others in some rows."""
+    kinds, instructions = documents.kinds.copy(), documents.instructions.copy()
+    clicks, counts = documents.clicks.copy(), documents.counts.copy()
+    kinds[rows], instructions[rows], clicks[rows] = others.kinds, others.instructions, others.clicks
+    counts[rows] = others.counts
+    names = list(documents.texts)
+    spans = with_others([documents.texts[name] for name in names], rows, [others.texts[name] for name in names])
+    return Documents(kinds, instructions, clicks, counts, dict(zip(names, spans, strict=True)))
+
+
+def _odd_position(found: Members, clicks: Mask) -> Mask:
+    """Clicks with an object where a number is looked for."""
+    paths = [path for path in _POSITIONS if path not in _INDEXED]
+    objects: Mask = clicks & np.logical_or.reduce([found.kind(path) == OBJECT for path in paths])
+    return objects
+
+
+def _is_in(texts: Spans, names: Sequence[str]) -> Mask:
+    same: Mask = pc.is_in(texts.strings(), pa.array(names, pa.string())).to_numpy(zero_copy_only=False)
+    return same
+
+
+def _first_filled(texts: Sequence[Spans], rows: Mask) -> Spans:
+    """The first text that is not empty, in some rows."""
+    starts, ends = texts[0].starts, texts[0].ends
+    for text in itertools.islice(texts, 1, None):
+        empty = starts == ends
+        starts, ends = np.where(empty, text.starts, starts), np.where(empty, text.ends, ends)
+    return Spans(texts[0].data, starts, np.where(rows, ends, starts))
+
+
+def _document(value: JsonObject | None) -> JsonObject:
+    """The document itself, out of a search hit if it was exported as one."""
+    if value is None:
+        return {}
+    source = value.get(_WRAPPER)
+    return source if isinstance(source, dict) else value
+
+
+def _kind(document: JsonObject) -> int:
+    if "action_name" in document:
+        return EVENT
+    return QUERY if "user_query" in document else 0
+
+
+def _position(document: JsonObject) -> str | None:
+    for path in _POSITIONS:
+        value = member(document, path)
+        if isinstance(value, dict):
+            value = value.get("index")
+        text = as_text(value)
+        if text is not None:
+            return text
+    return None
+
+
+def _first_text(document: JsonObject, paths: tuple[str, ...]) -> str | None:
+    texts = (as_text(member(document, path)) for path in paths)
+    return next((text for text in texts if text is not None), None)
