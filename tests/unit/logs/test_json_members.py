@@ -59,7 +59,7 @@ def _value(chance: random.Random, depth: int) -> str:
         return _object(chance, depth + 1)
     if kind < 0.7 and depth < 4:
         return "[" + ",".join(_value(chance, depth + 1) for _ in range(chance.randrange(3))) + "]"
-    return chance.choice(_WORDS[:3] if kind < 0.9 else _WORDS)
+    return chance.choice(_WORDS[2:4] if kind < 0.95 else _WORDS)
 
 
 def _object(chance: random.Random, depth: int = 0, *first: str) -> str:
@@ -109,11 +109,13 @@ def same(first: dict[str, Spans], second: dict[str, Spans]) -> None:
 
 
 def test_ubi_documents_are_those_of_parsed_objects(fuzzed: Spans) -> None:
-    fast = read_documents(fuzzed, CLICKS)
+    fast, counted = read_documents(fuzzed, CLICKS), read_documents(fuzzed, CLICKS, counted=True)
     slow = documents_of([parse_object(record) for record in fuzzed.texts()], CLICKS)
-    for name in ("kinds", "instructions", "clicks", "counts"):
-        np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name), name)
-    same(fast.texts, slow.texts)
+    np.testing.assert_array_equal(counted.counts, slow.counts)
+    for documents in (fast, counted):
+        for name in ("kinds", "instructions", "clicks"):
+            np.testing.assert_array_equal(getattr(documents, name), getattr(slow, name), name)
+        same(documents.texts, slow.texts)
     assert slow.clicks.sum() > 500
     assert (slow.texts["position"].lengths > 0).sum() > 200
 
@@ -127,11 +129,11 @@ def test_columns_of_json_lines_are_those_of_parsed_objects(fuzzed: Spans, mappin
     np.testing.assert_array_equal(fast.without_query, slow.without_query)
 
 
-def test_most_of_what_is_json_is_scanned(fuzzed: Spans) -> None:
+def test_most_of_these_objects_are_scanned(fuzzed: Spans) -> None:
     """Otherwise the two tests above would compare the slow reader with itself."""
     objects = [parse_object(record) is not None for record in fuzzed.texts()]
     odd = Wanted(["user_query", "timestamp"]).scan(fuzzed).odd
-    assert (~odd).sum() > 0.8 * sum(objects) > 0.4 * len(objects)
+    assert (~odd).sum() > 0.5 * sum(objects) > 0.25 * len(objects)
     assert not (~odd & ~np.array(objects)).any()
 
 
@@ -162,7 +164,7 @@ def test_a_document_inside_a_search_hit_hides_what_stands_around_it() -> None:
     def hit(**more: Any) -> bytes:
         return json.dumps({"user_query": "outer", "_source": {"user_query": "inner", "_source": {}}, **more}).encode()
 
-    found = Wanted(["user_query"], wrapper="_source", counted=True).scan(spans([hit(), hit(user_query_2=1)]))
+    found = Wanted(["user_query"], wrapper="_source", distinct=True).scan(spans([hit(), hit(user_query_2=1)]))
     assert not found.odd.any()
     assert found.wrapped.all()
     assert found.counts.tolist() == [2, 2]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -26,46 +25,16 @@ from querycloak.logs.formats.json_values import (
     string_end,
     unescape,
 )
-from querycloak.words.spans import Bytes, Mask, Positions, Spans
+from querycloak.words.spans import Bytes, Mask, Spans
 
 _DEEPEST = 64
 """Objects nested deeper are odd; `parse_object` goes as deep as 1,024, and takes what is deeper for no object."""
 _MOST_NAMES = 64
-_NOWHERE, _OUTSIDE = -1, -2
-
-
-class _Tree(NamedTuple):
-    """The names asked for: each node has edges, each edge a name, and perhaps a node below it."""
-
-    names: Bytes
-    starts: Positions
-    ends: Positions
-    children: Positions
-    odd: Mask
-    first_edges: Positions
-    lengths: NDArray[np.uint64]
-    wrapper: int
-    any_case: bool
-    counted: bool
-
-
-class _Rows(NamedTuple):
-    """What was found: by edge and record, and by record."""
-
-    kinds: NDArray[np.int8]
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
-    counts: NDArray[np.int32]
-    wrapped: Mask
-    odd: Mask
-
-
-class _Stack(NamedTuple):
-    """The objects and lists that are open, and a digest of each name of the document."""
-
-    nodes: Positions
-    objects: Mask
-    digests: NDArray[np.uint64]
+_SETTINGS, _ROOT = 0, 1
+_NOWHERE, _OUTSIDE = 0, -1
+_OPEN_NODE, _OPEN_OBJECT, _DIGEST = 0, 1, 2
+"""The lines of the scanner's stack: where it is among the names asked for, whether in an object, and names seen."""
+# The scanner's tables are plain arrays: those in a tuple would be counted as used and unused at every step.
 
 
 @dataclass(frozen=True)
@@ -73,71 +42,76 @@ class Members:
     """What the records hold under the paths asked for; rows under `odd` mean nothing."""
 
     data: Bytes
-    odd: Mask
-    counts: NDArray[np.int32]
-    """How many members the document has, if that was asked for."""
-    wrapped: Mask
-    """Whether the document was found inside the wrapper."""
     _edges: dict[str, int]
-    _rows: _Rows
+    _found: NDArray[np.int32]
 
-    def kind(self, path: str | None) -> NDArray[np.int8]:
+    @property
+    def odd(self) -> Mask:
+        """Which records are left to `parse_object`."""
+        odd: Mask = self._found[2] > 0
+        return odd
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How many members the document has."""
+        counts: NDArray[np.int32] = self._found[0]
+        return counts
+
+    @property
+    def wrapped(self) -> Mask:
+        """Whether the document was found inside the wrapper."""
+        wrapped: Mask = self._found[1] > 0
+        return wrapped
+
+    def kind(self, path: str | None) -> NDArray[np.int32]:
         """What stands at a path, by record."""
         edge = None if path is None else self._edges.get(path)
-        return np.zeros(len(self.odd), np.int8) if edge is None else self._rows.kinds[edge]
+        return np.zeros(self._found.shape[1], np.int32) if edge is None else self._found[3 * edge]
 
     def text(self, path: str | None) -> Spans:
         """The texts and whole numbers at a path; anything else is empty."""
         edge = None if path is None else self._edges.get(path)
         if edge is None:
-            nowhere = np.zeros(len(self.odd), np.int32)
+            nowhere = np.zeros(self._found.shape[1], np.int32)
             return Spans(self.data, nowhere, nowhere)
-        return Spans(self.data, self._rows.starts[edge], self._rows.ends[edge])
+        return Spans(self.data, self._found[3 * edge + 1], self._found[3 * edge + 2])
 
 
 class Wanted:
     """Names, or dotted paths, to look for in each record.
 
     `wrapper` names a member that holds the document itself, if it is an object. With `any_case` names may differ in
-    case. With `counted`, members of the document are counted, each name once.
+    case. With `distinct`, a document that may have any name twice is odd: then `counts` are those of its object.
     """
 
     def __init__(
-        self, paths: Iterable[str], *, wrapper: str | None = None, any_case: bool = False, counted: bool = False
+        self, paths: Iterable[str], *, wrapper: str | None = None, any_case: bool = False, distinct: bool = False
     ) -> None:
-        nodes: list[dict[str, tuple[int, bool]]] = [{}]
+        nodes: list[dict[str, tuple[int, bool]]] = [{}, {}]  # none is the settings' line
         ends: dict[str, tuple[int, str]] = {}
         for path in (*paths, *(() if wrapper is None else (wrapper,))):
             end = _add_path(nodes, path)
             if end is not None:
                 ends[path] = end
         places = [(node, name) for node, edges in enumerate(nodes) for name in edges]
-        numbers = {place: number for number, place in enumerate(places)}
+        numbers = {place: number for number, place in enumerate(places, start=len(nodes))}
         self._edges = {path: numbers[end] for path, end in ends.items()}
-        wrapping = _NOWHERE if wrapper is None else self._edges[wrapper]
-        self._tree = _tree(nodes, wrapping, any_case=any_case, counted=counted)
+        self._names, self._tree = _tables(nodes)
+        self._tree[_SETTINGS] = (0 if wrapper is None else self._edges[wrapper], any_case, distinct, len(nodes))
 
     def scan(self, records: Spans) -> Members:
         """The members of each record, which must be UTF-8."""
-        shape = (len(self._tree.children), len(records))
         data = records.data.copy()  # escapes are undone in place
-        rows = _Rows(
-            kinds=np.zeros(shape, np.int8),
-            starts=np.zeros(shape, np.int32),
-            ends=np.zeros(shape, np.int32),
-            counts=np.zeros(len(records), np.int32),
-            wrapped=np.zeros(len(records), np.bool_),
-            odd=np.zeros(len(records), np.bool_),
-        )
-        stack = _Stack(np.zeros(_DEEPEST, np.int32), np.zeros(_DEEPEST, np.bool_), np.zeros(_MOST_NAMES, np.uint64))
-        _scan(data, records.starts, records.ends, self._tree, rows, stack)
+        found = np.zeros((3 * len(self._tree), len(records)), np.int32)
+        stack = np.zeros((3, max(_DEEPEST, _MOST_NAMES)), np.int64)
+        _scan(data, records.starts, records.ends, self._names, self._tree, found, stack)
         data.setflags(write=False)
-        return Members(data, rows.odd, rows.counts, rows.wrapped, self._edges, rows)
+        return Members(data, self._edges, found)
 
 
 def _add_path(nodes: list[dict[str, tuple[int, bool]]], path: str) -> tuple[int, str] | None:
     """Where a path ends, step by step; a member of the whole remaining name would come first, and is odd."""
-    node, rest = 0, path
+    node, rest = _ROOT, path
     while "." in rest:
         nodes[node][rest] = (_NOWHERE, True)
         first, _, rest = rest.partition(".")
@@ -153,76 +127,81 @@ def _add_path(nodes: list[dict[str, tuple[int, bool]]], path: str) -> tuple[int,
     return node, rest
 
 
-def _tree(nodes: list[dict[str, tuple[int, bool]]], wrapper: int, *, any_case: bool, counted: bool) -> _Tree:
-    edges = [edge for node in nodes for edge in node.items()]
-    names = [name.encode("utf-8", "surrogatepass") for name, _ in edges]
-    ends = np.cumsum([len(name) for name in names], dtype=np.int32)
-    lengths = [sum({1 << min(len(name.encode("utf-8", "surrogatepass")), 63) for name in node}) for node in nodes]
-    return _Tree(
-        names=np.frombuffer(b"".join(names) or b"\0", np.uint8),
-        starts=ends - np.array([len(name) for name in names], np.int32),
-        ends=ends,
-        children=np.array([child for _, (child, _) in edges], np.int32),
-        odd=np.array([odd for _, (_, odd) in edges], np.bool_),
-        first_edges=np.cumsum([0, *(len(node) for node in nodes)], dtype=np.int32),
-        lengths=np.array(lengths, np.uint64),
-        wrapper=wrapper,
-        any_case=any_case,
-        counted=counted,
-    )
+def _tables(nodes: list[dict[str, tuple[int, bool]]]) -> tuple[Bytes, NDArray[np.int64]]:
+    """The names, one after another, and a table with a line for the settings, each node and each edge.
+
+    A node: its first edge, the one after its last, and which lengths its names have. An edge: where its name begins
+    and ends, the node below it, and whether it is odd.
+    """
+    names, lines, first = bytearray(), [], len(nodes)
+    for node in nodes:
+        lengths = {min(len(_encoded(name)), 62) for name in node}
+        lines.append((first, first + len(node), sum(1 << length for length in lengths), 0))
+        first += len(node)
+    for node in nodes:
+        for name, (child, odd) in node.items():
+            lines.append((len(names), len(names) + len(_encoded(name)), child, int(odd)))
+            names += _encoded(name)
+    return np.frombuffer(bytes(names) or b"\0", np.uint8), np.array(lines, np.int64)
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
 
 
 @njit(cache=True, nogil=True)
-def _scan(data, starts, ends, tree, rows, stack):  # type: ignore[no-untyped-def]
+def _scan(data, starts, ends, names, tree, found, stack):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        at, stop = starts[row], ends[row]
+        at, stop = np.int64(starts[row]), np.int64(ends[row])
         if at < stop and data[at] != 123:  # an index name and a tab may come first
             while at < stop and data[at] != 9:
                 at += 1
             at += 1
-        rows.odd[row] = not _scan_object(data, at, stop, tree, rows, row, stack)
+        found[2, row] = not _scan_object(data, at, stop, names, tree, found, row, stack)
 
 
 @njit(cache=True, nogil=True)
-def _scan_object(data, at, stop, tree, rows, row, stack):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
+def _scan_object(data, at, stop, names, tree, found, row, stack):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
     """Whether the bytes are one plain object, whose members are then written down."""
     at = after_blanks(data, at, stop)
     if at >= stop or data[at] != 123:
         return False
-    depth, fresh, at = 0, True, at + 1
-    stack.nodes[0], stack.objects[0] = 0, True
+    depth, fresh, at, closing = 0, True, at + 1, 125
+    stack[_OPEN_NODE, 0], stack[_OPEN_OBJECT, 0] = _ROOT, 1
     while True:
         at = after_blanks(data, at, stop)
         if at >= stop:
             return False
-        if data[at] == (125 if stack.objects[depth] else 93):
+        if data[at] == closing:
             if not fresh:  # a comma before the end
                 return False
             at, depth = at + 1, depth - 1
         else:
-            edge = -1
-            if stack.objects[depth]:
-                at, edge = _name(data, at, stop, tree, rows, row, stack, depth)
+            edge = 0
+            if closing == 125:
+                at, edge = _name(data, at, stop, names, tree, found, row, stack, depth)
                 if at < 0:
                     return False
             if data[at] == 123 or data[at] == 91:
                 depth += 1
                 if depth == _DEEPEST:
                     return False
-                _open(data[at] == 123, tree, rows, row, stack, depth, edge)
+                closing = data[at] + 2
+                _open(closing == 125, tree, found, row, stack, depth, edge)
                 at, fresh = at + 1, True
                 continue
-            at = _value(data, at, stop, rows, row, edge)
+            at = _value(data, at, stop, found, row, edge)
             if at < 0:
                 return False
         while depth >= 0:
+            closing = 125 if stack[_OPEN_OBJECT, depth] else 93
             at = after_blanks(data, at, stop)
             if at >= stop:
                 return False
             if data[at] == 44:
                 at, fresh = at + 1, False
                 break
-            if data[at] != (125 if stack.objects[depth] else 93):
+            if data[at] != closing:
                 return False
             at, depth = at + 1, depth - 1
         if depth < 0:
@@ -230,99 +209,99 @@ def _scan_object(data, at, stop, tree, rows, row, stack):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _name(data, at, stop, tree, rows, row, stack, depth):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911
-    """Where the value of the member begins, -1 if the member is odd; and the edge of its name, -1 if nobody asks."""
+def _name(data, at, stop, names, tree, found, row, stack, depth):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911
+    """Where the value of the member begins, -1 if the member is odd; and the edge of its name, 0 if nobody asks."""
     if data[at] != 34:
-        return -1, -1
+        return -1, 0
     start = at + 1
     end, plain = string_end(data, start, stop)
     if end < 0:
-        return -1, -1
-    edge, node = -1, stack.nodes[depth]
+        return -1, 0
+    edge, node = 0, stack[_OPEN_NODE, depth]
     if node != _NOWHERE:
         if not plain:
-            return -1, -1
-        edge = _edge_of(data, start, end, tree, max(node, 0))
-        if edge == -2:
-            return -1, -1
+            return -1, 0
+        edge = _edge_of(data, start, end, names, tree, max(node, _ROOT))
+        if edge < 0:
+            return -1, 0
         if node == _OUTSIDE:  # of what surrounds the document, only a second document would matter
-            if edge == tree.wrapper:
-                return -1, -1
-            edge = -1
-        elif edge >= 0 and (tree.odd[edge] or rows.kinds[edge, row] != ABSENT):
-            return -1, -1
-        if node == 0 and tree.counted and not _count(data, start, end, rows, row, stack.digests):
-            return -1, -1
+            if edge == tree[_SETTINGS, 0]:
+                return -1, 0
+            edge = 0
+        elif edge and (tree[edge, 3] or found[3 * edge, row] != ABSENT):
+            return -1, 0
+        if node == _ROOT:
+            found[0, row] += 1
+            if tree[_SETTINGS, 2] and _seen(data, start, end, found[0, row], stack):
+                return -1, 0
     at = after_blanks(data, end + 1, stop)
     if at >= stop or data[at] != 58:
-        return -1, -1
+        return -1, 0
     at = after_blanks(data, at + 1, stop)
-    return (at, edge) if at < stop else (-1, -1)
+    return (at, edge) if at < stop else (-1, 0)
 
 
 @njit(cache=True, nogil=True)
-def _edge_of(data, start, end, tree, node):  # type: ignore[no-untyped-def]  # noqa: C901
-    """The edge of this name below a node, -1 if there is none, -2 if only Unicode's tables could tell."""
-    length = end - start
-    if tree.any_case:
+def _edge_of(data, start, end, names, tree, node):  # type: ignore[no-untyped-def]  # noqa: C901
+    """The edge of this name below a node, 0 if there is none, -1 if only Unicode's tables could tell."""
+    length, any_case = end - start, tree[_SETTINGS, 1]
+    if any_case:
         for i in range(start, end):
             if data[i] == 0xE2:  # the Kelvin sign is the one other character whose small letter is in ASCII
-                return -2
-    if not (tree.lengths[node] >> np.uint64(min(length, 63))) & np.uint64(1):
-        return -1
-    for edge in range(tree.first_edges[node], tree.first_edges[node + 1]):
-        if tree.ends[edge] - tree.starts[edge] != length:
+                return -1
+    if not (tree[node, 2] >> min(length, 62)) & 1:
+        return 0
+    for edge in range(tree[node, 0], tree[node, 1]):
+        first = tree[edge, 0]
+        if tree[edge, 1] - first != length:
             continue
         same = True
         for i in range(length):
             byte = data[start + i]
-            if tree.any_case and 65 <= byte <= 90:
-                byte += 32
-            if byte != tree.names[tree.starts[edge] + i]:
+            if any_case and 65 <= byte <= 90:
+                byte |= 32
+            if byte != names[first + i]:
                 same = False
                 break
         if same:
             return edge
-    return -1
+    return 0
 
 
 @njit(cache=True, nogil=True)
-def _count(data, start, end, rows, row, digests):  # type: ignore[no-untyped-def]
-    """Count a name; false if it may have come before, or if there are too many."""
-    digest = np.uint64(14695981039346656037)
+def _seen(data, start, end, count, stack):  # type: ignore[no-untyped-def]
+    """Whether this name, the document's `count`-th, may have come before; beyond many names it may."""
+    if count > _MOST_NAMES:
+        return True
+    digest = np.int64(end - start)
     for i in range(start, end):
-        digest = (digest ^ np.uint64(data[i])) * np.uint64(1099511628211)
-    count = rows.counts[row]
-    if count == _MOST_NAMES:
-        return False
-    for i in range(count):
-        if digests[i] == digest:
-            return False
-    digests[count] = digest
-    rows.counts[row] = count + 1
-    return True
+        digest = (digest ^ np.int64(data[i])) * np.int64(1099511628211)
+    for i in range(count - 1):
+        if stack[_DIGEST, i] == digest:
+            return True
+    stack[_DIGEST, count - 1] = digest
+    return False
 
 
 @njit(cache=True, nogil=True)
-def _open(is_object, tree, rows, row, stack, depth, edge):  # type: ignore[no-untyped-def]
+def _open(is_object, tree, found, row, stack, depth, edge):  # type: ignore[no-untyped-def]
     """Go into an object or a list."""
-    stack.objects[depth], stack.nodes[depth] = is_object, _NOWHERE
-    if edge < 0:
+    stack[_OPEN_OBJECT, depth], stack[_OPEN_NODE, depth] = is_object, _NOWHERE
+    if edge == 0:
         return
-    if is_object and edge == tree.wrapper and depth == 1:  # this is the document: forget what stood around it
-        for other in range(tree.children.size):
-            rows.kinds[other, row] = ABSENT
-            rows.starts[other, row] = rows.ends[other, row] = 0
-        rows.counts[row], rows.wrapped[row] = 0, True
-        stack.nodes[0], stack.nodes[1] = _OUTSIDE, 0
+    if is_object and edge == tree[_SETTINGS, 0] and depth == 1:  # this is the document: forget what stood around it
+        for line in range(found.shape[0]):
+            found[line, row] = 0
+        found[1, row] = 1
+        stack[_OPEN_NODE, 0], stack[_OPEN_NODE, 1] = _OUTSIDE, _ROOT
         return
-    rows.kinds[edge, row] = OBJECT if is_object else OTHER
+    found[3 * edge, row] = OBJECT if is_object else OTHER
     if is_object:
-        stack.nodes[depth] = tree.children[edge]
+        stack[_OPEN_NODE, depth] = tree[edge, 2]
 
 
 @njit(cache=True, nogil=True)
-def _value(data, at, stop, rows, row, edge):  # type: ignore[no-untyped-def]
+def _value(data, at, stop, found, row, edge):  # type: ignore[no-untyped-def]
     """Where a text, a number or a literal ends, -1 if it is odd; it is written down if there is an edge for it."""
     start, kind = at, OTHER
     if data[at] == 34:
@@ -331,7 +310,7 @@ def _value(data, at, stop, rows, row, edge):  # type: ignore[no-untyped-def]
         if end < 0:
             return -1
         at = end + 1
-        if edge >= 0 and not plain:
+        if edge and not plain:
             end = unescape(data, start, end)
     elif data[at] == 45 or 48 <= data[at] <= 57:
         at, kind = number_end(data, at, stop)
@@ -339,8 +318,8 @@ def _value(data, at, stop, rows, row, edge):  # type: ignore[no-untyped-def]
     else:
         at = literal_end(data, at, stop)
         end = at
-    if edge >= 0 and at >= 0:
-        rows.kinds[edge, row] = kind
+    if edge and at >= 0:
+        found[3 * edge, row] = kind
         if kind != OTHER:
-            rows.starts[edge, row], rows.ends[edge, row] = start, end
+            found[3 * edge + 1, row], found[3 * edge + 2, row] = start, end
     return at

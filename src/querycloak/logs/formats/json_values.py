@@ -24,26 +24,28 @@ def after_blanks(data, at, stop):  # type: ignore[no-untyped-def]
 def string_end(data, at, stop):  # type: ignore[no-untyped-def]
     """Where the closing quote stands, -1 if the string is odd, and whether it is without escapes."""
     plain = True
-    while at < stop:
-        byte = data[at]
-        if byte == 34:
-            return at, plain
-        if byte < 32:
-            return -1, plain
-        if byte == 92:
-            plain = False
-            if at + 1 >= stop:
-                return -1, plain
-            if data[at + 1] == 117:
-                code = _hexadecimal(data, at + 2, stop)
-                if code < 0 or 0xD800 <= code <= 0xDFFF:
-                    return -1, plain
-                at += 4
-            elif data[at + 1] not in (34, 92, 47, 98, 102, 110, 114, 116):
-                return -1, plain
+    while True:
+        while at < stop and data[at] != 34 and data[at] != 92 and data[at] >= 32:
             at += 1
-        at += 1
-    return -1, plain
+        if at >= stop or data[at] < 32:
+            return -1, plain
+        if data[at] == 34:
+            return at, plain
+        plain = False
+        at = _escape_end(data, at, stop)
+        if at < 0:
+            return -1, plain
+
+
+@njit(cache=True, nogil=True)
+def _escape_end(data, at, stop):  # type: ignore[no-untyped-def]
+    """Where an escape ends, -1 if it is odd."""
+    if at + 1 >= stop:
+        return -1
+    if data[at + 1] != 117:
+        return at + 2 if data[at + 1] in (34, 92, 47, 98, 102, 110, 114, 116) else -1
+    code = _hexadecimal(data, at + 2, stop)
+    return -1 if code < 0 or 0xD800 <= code <= 0xDFFF else at + 6
 
 
 @njit(cache=True, nogil=True)

@@ -75,7 +75,7 @@ class UbiReader:
         records = block.records()
         lines = line_numbers(block, records)
         decoded, undecodable = to_utf8(records, self._encoding)
-        documents = read_documents(decoded, choices.click_actions)
+        documents = read_documents(decoded, choices.click_actions, counted=origin)
         if documents.instructions.any():
             kept = ~documents.instructions
             records, decoded, undecodable, lines = (

@@ -40,9 +40,8 @@ _POSITIONS = (
 _INDEXED = {"event_attributes.position", "position"}
 """Positions that may be an object `{"index": 3}`, the legacy form; elsewhere that is odd."""
 _WRAPPER = "_source"
-_WANTED = Wanted(
-    (*_NAMES, "action_name", *_ACTIONS, *_OBJECT_IDS, *_POSITIONS, "position.index"), wrapper=_WRAPPER, counted=True
-)
+_PATHS = (*_NAMES, "action_name", *_ACTIONS, *_OBJECT_IDS, *_POSITIONS, "position.index")
+_WANTED, _WANTED_AND_COUNTED = (Wanted(_PATHS, wrapper=_WRAPPER, distinct=distinct) for distinct in (False, True))
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,9 @@ def is_ubi(value: JsonObject | None) -> bool:
     return value is not None and (is_action_line(value) or _kind(_document(value)) > 0)
 
 
-def read_documents(records: Spans, click_actions: Sequence[str]) -> Documents:
-    """The documents of records in UTF-8."""
-    found = _WANTED.scan(records)
+def read_documents(records: Spans, click_actions: Sequence[str], *, counted: bool = False) -> Documents:
+    """The documents of records in UTF-8; how many members each has is exact only if that is asked for."""
+    found = (_WANTED_AND_COUNTED if counted else _WANTED).scan(records)
     scanned = _scanned(found, click_actions)
     odd = found.odd | _odd_position(found, scanned.clicks)
     if not odd.any():
