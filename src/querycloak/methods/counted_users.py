@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from querycloak.privacy.chance.exact import four_digits_up
+from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.reach import LIKELY, Route
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 
@@ -59,12 +61,29 @@ def of_plan(table: str, plan: TablePlan) -> TableReach:
     """What a table with this plan reaches."""
     if plan.counts == "none":
         return _without_counts(table, plan)
+    if isinstance(plan, HistogramPlan | WeightedPlan) and plan.times is not None:
+        return _of_clicks(plan, plan.times)
     if isinstance(plan, WeightedPlan) and plan.counting is not None:
         cut = cut_off(table, plan.per_user, plan.counted_per_user)
         return _of_weights(table, plan, plan.counting.words, [cut, alone(plan.rows_of_one_user)])
     noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     published = plan.route().fresh or plan.noise
     return TableReach.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
+
+
+def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
+    route = plan.route()
+    noise = (route.fresh or plan.noise).words
+    told = (
+        f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} in "
+        f"all; plus {noise}, and at least 1"
+    )
+    cut = (
+        f"Clicks of a user beyond {times.per_key} on one pair, and beyond {times.per_user} on all that came out, are "
+        "missing. That is in no margin, and makes counts too low."
+    )
+    users = "How many users bring a pair out does not depend on how often they clicked."
+    return TableReach.of_route(route, told, notes=[users, cut, alone(plan.rows_of_one_user)])
 
 
 def _without_counts(table: str, plan: TablePlan) -> TableReach:

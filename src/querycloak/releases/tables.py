@@ -25,6 +25,10 @@ class Kind:
 
 
 _USERS = (pa.int64(), "how many users, as the method counts and noises them")
+_USERS_OR_CLICKS = (
+    pa.int64(),
+    "how many users, or clicks if that was asked for (`count_of`), as the method counts and noises them",
+)
 _TIMES = (pa.int64(), "how often, as the method counts and noises it")
 _QUERY = (pa.string(), "what was asked")
 KINDS: Mapping[str, Kind] = {
@@ -37,7 +41,7 @@ KINDS: Mapping[str, Kind] = {
     "clicks": Kind(
         "queries with a result that was clicked for them",
         "ranking from clicks, query similarity through shared results",
-        {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS},
+        {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS_OR_CLICKS},
         frozenset({"count"}),
     ),
     "transitions": Kind(

@@ -59,6 +59,8 @@ class Counts:
 def countable(subject: Subject) -> tuple[str, ...]:
     """The kinds of keys whose counts a subject tells, in its tables or by the rows of its log."""
     found = {kind for kind in subject.kinds if "count" in subject.columns[kind]}
+    if subject.parameters.get("count_of") == "clicks":
+        found.discard("clicks")  # there is no number of users to compare with
     if "log" in subject.kinds and subject.name != ORIGINAL:
         told = _KEYS_OF_ROWS.get(subject.rows, ())
         found |= {kind for kind in told if kind == "queries" or "url" in subject.columns["log"]}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from querycloak.errors import ParameterError
 from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
+from querycloak.privacy.parameters import natural, refuse
+from querycloak.privacy.prices.times import Times
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 TABLE = "clicks"
 KEY = ("query", "url")
+CLICKS_PER_KEY, CLICKS_PER_USER = 4, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,53 @@ class Clicks(OneTable):
     summary = "Noisy counts of (query, url) pairs."
     keys: ClassVar = {TABLE: KEY}
 
+    count_of: Literal["users", "clicks"] = option(
+        "users",
+        help="clicks: users decide which pairs come out, then the clicks on these are counted, for a part of the "
+        "budget.",
+    )
+    clicks_per_key: int | None = option(
+        help="With clicks: how many clicks of one user on one pair count; 4 if not given."
+    )
+    clicks_per_user: int | None = option(
+        help="With clicks: how many clicks of one user on all pairs that came out count; 16 if not given."
+    )
     variant: Variant = option("default", help="paper: as published, to compare with.")
+
+    def __post_init__(self) -> None:
+        if self.count_of != "clicks":
+            for name in ("clicks_per_key", "clicks_per_user"):
+                if getattr(self, name) is not None:
+                    refuse(
+                        name, Sentence("left out without {count_of:clicks}"), getattr(self, name), "users are counted"
+                    )
+        elif self.epsilon is None or self.two_draws or self.variant == "paper" or self.counts == "none":
+            raise ParameterError(
+                Sentence(
+                    "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
+                    "{threshold}, {two_draws}, {counts:none} and the paper variant out"
+                )
+            )
+        super().__post_init__()
+
+    @property
+    def times(self) -> Times | None:
+        """How many clicks of one user count, for a pair and in all."""
+        if self.count_of != "clicks":
+            return None
+        each = natural("clicks_per_key", self.clicks_per_key or CLICKS_PER_KEY, "say how many clicks on a pair count")
+        most = natural(
+            "clicks_per_user", self.clicks_per_user or CLICKS_PER_USER, "say how many clicks of a user count"
+        )
+        return Times(min(each, most), most)
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given and what was solved for."""
+        times = self.times
+        if times is None:
+            return super().parameters()
+        counted = {"count_of": "clicks", "clicks_per_key": times.per_key, "clicks_per_user": times.per_user}
+        return {**super().parameters(), **counted}
 
     def rows(self, log: SearchLog) -> ir.Table:
         """The rows with a click."""

@@ -19,12 +19,16 @@ TIES = ("time", "rank", "query", "url")
 _RANKS = 1024
 
 
-def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None) -> ir.Table:
-    """user, key and `earliest` (its place in time) of each user's keys, once; with `most`, only the first ones."""
+def once_per_key(table: ir.Table, key: Sequence[str], most: int | None = None, *, with_times: bool = False) -> ir.Table:
+    """user, key and `earliest` (its place in time) of each user's keys, once; with `most`, only the first ones.
+
+    with_times: also `times`, how many rows of the user have the key.
+    """
     _check(key, table, most)
     rank = ibis.coalesce(table["rank"].clip(lower=0, upper=_RANKS - 1), _RANKS - 1) if "rank" in table.columns else 0
     placed = table.select("user", *key, earliest=microseconds_of(table.time) * _RANKS + rank)
-    keys = placed.group_by(["user", *key]).agg(earliest=placed.earliest.min())
+    times = {"times": placed.count().cast("int64")} if with_times else {}
+    keys = placed.group_by(["user", *key]).agg(earliest=placed.earliest.min(), **times)
     return keys if most is None else first_keys(keys, key, most)
 
 

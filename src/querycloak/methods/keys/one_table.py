@@ -27,6 +27,7 @@ from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.histogram_plan import price
 from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class OneTable(KeysMethod):
     def key(self) -> Sequence[str]:
         """The columns of its key."""
         return self.keys[self.table]
+
+    @property
+    def times(self) -> Times | None:
+        """What one user may add where it is counted how often; None where users are counted."""
+        return None
 
     @abstractmethod
     def rows(self, log: SearchLog) -> ir.Table:
@@ -121,6 +127,7 @@ class OneTable(KeysMethod):
                 two_draws=self.two_draws,
                 priors=self.priors is not None,
                 counted=self.counts == "noisy",
+                times=self.times,
             ).plans[self.table]
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
@@ -150,7 +157,7 @@ class OneTable(KeysMethod):
         rows = self.rows(log)
         if self.variant == "paper":
             return {self.table: first_records(rows, self.plans[self.table].per_user)}
-        held = once_per_key(rows, self.key)
+        held = once_per_key(rows, self.key, with_times=self.times is not None)
         if self.priors is None:
             return {self.table: held}
         from querycloak.methods.keys.public_priors import with_prior

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys
-from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, release_by_chance, release_keys
+from querycloak.methods.keys.counted_clicks import counted_clicks
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_by_chance, release_keys
 from querycloak.methods.keys.weighted_selection import Weighing
-from querycloak.methods.noiseless import Past, Step
+from querycloak.methods.noiseless import Past, Step, named
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 
@@ -42,7 +46,11 @@ def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: Tab
     bounded = first_keys(contributions, key, plan.per_user)
     if isinstance(plan, KeysOnlyPlan):
         return _KeysOnly(KeyCounts.of(engine, bounded, key), plan)
-    return _OneDraw(KeyCounts.of(engine, bounded, key), _histogram(plan), once_per_key=True)
+    histogram = _histogram(plan)
+    if histogram.times is not None:
+        held = engine.stage(bounded)
+        return _ClicksOfKeys(KeyCounts.of(engine, held, key), held, histogram, histogram.times)
+    return _OneDraw(KeyCounts.of(engine, bounded, key), histogram, once_per_key=True)
 
 
 def count_records(engine: Engine, records: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
@@ -80,6 +88,37 @@ class _OneDraw:
         bound, most = plan.per_user, 1 if self._once_per_key else plan.per_user
         counts = self._counts.numbers()
         return [Step("counts", counts, bound, bound * most, most, plan.noise, plan.threshold, coin=plan.coin)]
+
+
+class _ClicksOfKeys:
+    """Users decide by a threshold; the clicks of what came out are counted anew."""
+
+    def __init__(self, counts: KeyCounts, held: ir.Table, plan: HistogramPlan, times: Times) -> None:
+        self._counts, self._held, self._plan, self._times = counts, held, plan, times
+
+    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
+        """Decide, then count."""
+        plan, key = self._plan, self._counts.key
+        chosen = release_keys(self._counts, plan.noise, plan.threshold, randomness, coin=plan.coin, runs=runs)
+        counts = counted_clicks(self._counts.engine, self._held, chosen.table, key, self._times)
+        keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
+        # A key that came out has somebody who clicked: what noise makes less than one is one.
+        noisy = np.maximum(true + randomness.noise(plan.fresh or plan.noise, true.size), 1)
+        return ReleasedKeys(by_count(keys.append_column("count", pa.array(noisy)), key), chosen.draws + true.size)
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """The users of keys, and the clicks of those that came out (histogram.md, claim 9)."""
+        plan, key, times = self._plan, self._counts.key, self._times
+        users = self._counts.numbers()
+        bound = plan.per_user
+        decision = Step("users", users, bound, bound, 1, plan.noise, plan.threshold, coin=plan.coin)
+        out = [tuple(name.split("\t")) for name in users if past.came_out(name)]
+        chosen = pa.table({name: pa.array([each[at] for each in out], pa.string()) for at, name in enumerate(key)})
+        found = counted_clicks(self._counts.engine, self._held, chosen, key, times)
+        clicks = named(
+            zip(*(found[name].to_pylist() for name in key), strict=True), found["n"].fill_null(0).to_pylist()
+        )
+        return [decision, Step("clicks", clicks, times.per_user, times.squared, times.per_key, plan.fresh)]
 
 
 class _KeysOnly:

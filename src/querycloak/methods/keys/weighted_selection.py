@@ -17,6 +17,7 @@ import pyarrow as pa
 from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys.contribution_bounding import first_keys
+from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
 from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
@@ -111,7 +112,9 @@ class Weighing:
         return buckets.append_column("known", pa.array(known)), loads.num_rows
 
     def counted(self, chosen: pa.Table) -> pa.Table:
-        """The chosen keys, sorted, with the number of users who hold them, of each user the first keys."""
+        """The chosen keys, sorted, with the number of users who hold them, of each user the first keys; or clicks."""
+        if self.plan.times is not None:
+            return counted_clicks(self.engine, self.held, chosen, self.key, self.plan.times)
         key = [*run_of(chosen), *self.key]
         keys = chosen.select(key).sort_by([(name, "ascending") for name in key])
         asked = self.engine.upload(keys)
@@ -152,8 +155,10 @@ class Weighing:
         steps.append(Step("decision", votes, l2_squared=GRID**2, noise=self.plan.noise, threshold=self.plan.threshold))
         if self.plan.counting is None:
             return steps
-        most = self.plan.counted_per_user
-        counts = self._users(past)
+        counts, times, most = self._users(past), self.plan.times, self.plan.counted_per_user
+        if times is not None:
+            bounds = (times.per_user, times.squared, times.per_key)
+            return [*steps, Step("clicks", counts, *bounds, self.plan.counting)]
         return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
 
     def _known(self, buckets: Sequence[str], past: Past) -> pa.Table:

@@ -2,21 +2,23 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.chance.exact import float_up, four_digits_down, four_digits_up, stated
+from querycloak.privacy.chance.exact import float_up, four_digits_down, four_digits_up, rounded_down, rounded_up, stated
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import checked_bound, one_of, share
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, smallest_number
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
-__all__ = ["LAWS", "calibrate", "laplace_noise"]
+__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]
 
 LAWS = ("laplace", "gaussian")
 LEAST_COIN, MOST_COIN = 1e-6, 0.9999
@@ -85,6 +87,18 @@ def _largest_coin(noise: Laplace, threshold: int, per_user: int, delta: float) -
     while coin and laplace_delta(noise, threshold, per_user, coin) > delta:
         coin = four_digits_down(coin * 0.999)
     return coin if coin >= LEAST_COIN else 0.0
+
+
+def calibrate_times(
+    epsilon: float, delta: float, per_user: int, times: Times, share_of_counts: Fraction
+) -> HistogramPlan:
+    """Return the plan of Laplace noise whose second draw counts clicks (histogram.md, claim 9)."""
+    whole = stated(Budget(epsilon, delta).epsilon)
+    deciding = rounded_down(whole * (1 - share_of_counts))
+    plan, bounded = calibrate(deciding, delta, per_user, law="laplace"), times.within(checked_bound(per_user))
+    fresh = laplace_noise(bounded.per_user, whole - stated(deciding))
+    spent = per_user / Fraction(plan.noise.size) + bounded.per_user / Fraction(fresh.scale)
+    return replace(plan, epsilon=rounded_up(spent), fresh=fresh, times=bounded)
 
 
 def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:

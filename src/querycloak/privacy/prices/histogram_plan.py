@@ -6,7 +6,7 @@ from typing import Any
 
 from querycloak.privacy.chance.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.chance.noise import Laplace, Noise
-from querycloak.privacy.composing.draws import Histogram
+from querycloak.privacy.composing.draws import Anything, Histogram
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
@@ -14,6 +14,7 @@ from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplac
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.reach import Route, Stage, rows_of_one_user
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 __all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]
@@ -34,6 +35,8 @@ class HistogramPlan(TablePlan):
     fresh: Noise | None = None
     coin: float = 0.0
     """The chance of a key whose noisy count is the threshold itself."""
+    times: Times | None = None
+    """What one user may add to the second draw where clicks are counted; None where users are."""
 
     @property
     def selection(self) -> str:
@@ -67,8 +70,10 @@ class HistogramPlan(TablePlan):
             "fresh_noise": None if self.fresh is None else self.fresh.size,
         }
 
-    def draw(self) -> Histogram:
-        """Return what it draws, as a charge records it."""
+    def draw(self) -> Histogram | Anything:
+        """Return what it draws, as a charge records it; of clicks only what they come to (claim 9)."""
+        if self.times is not None:
+            return Anything(self.epsilon, self.delta)
         return Histogram(self.noise, self.threshold, self.per_user, self.fresh, self.coin)
 
     def gain(self, keys: int) -> Fraction:
@@ -86,7 +91,10 @@ class HistogramPlan(TablePlan):
 
     def _because(self) -> str:
         published = "and this noisy count is published"
-        if self.fresh is not None:
+        if self.fresh is not None and self.times is not None:
+            most = f"at most {self.times.per_key} of a user for a key and {self.times.per_user} in all"
+            published = f"and its clicks, {most}, are published with fresh {self.fresh.words}"
+        elif self.fresh is not None:
             published = f"and a second count is published, with fresh {self.fresh.words}"
         coin = f" (or, with probability {self.coin:g}, equals it)" if self.coin else ""
         return (

@@ -14,10 +14,11 @@ from querycloak.privacy.chance.exact import rounded_down, rounded_up, stated
 from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import one_of, refuse, whole
-from querycloak.privacy.prices.calibration import LAWS, calibrate
+from querycloak.privacy.prices.calibration import LAWS, calibrate, calibrate_times
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.sentence import Parameter, Sentence
 
@@ -42,6 +43,8 @@ LEAST_DELTA = 1e-15
 """Below this the slack of claim 1 would count."""
 COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
+COUNTING = Fraction(1, 5)
+"""Which part of epsilon counts clicks where Laplace noise decides, as with weights."""
 OWN_KEYS = Fraction(1, 2)
 """Which part of delta is for keys of one user alone; the rest is for noise."""
 KEPT_BY_SCOUTS = 4
@@ -76,11 +79,13 @@ def plan_tables(
     two_draws: bool = False,
     priors: bool = False,
     counted: bool = True,
+    times: Times | None = None,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
     split: how many parts of the budget each table gets; equal parts if not given.
     priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
+    times: what one user may add where clicks are counted, once keys are chosen.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -97,17 +102,31 @@ def plan_tables(
             raise ParameterError(
                 Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
             )
-        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted)
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times)
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
-        if counted:
+        if times is not None:
+            plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
+        elif counted:
             plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
         else:
             plans[name] = plan_without_counts(own_epsilon, own_delta, bound, selection)
     spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
     total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
     return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
+
+
+def plan_times(epsilon: float, delta: float, per_user: int, selection: str | None, times: Times) -> TablePlan:
+    """Return the plan of one draw per key that decides by users, and a second one that counts clicks."""
+    if selection == "gaussian":
+        raise ParameterError(
+            Sentence(
+                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:rounds}, or leave "
+                "{selection} out"
+            )
+        )
+    return calibrate_times(epsilon, delta, per_user, times, COUNTING)
 
 
 def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: str | None) -> KeysOnlyPlan:
@@ -142,6 +161,7 @@ def _weighted_tables(
     *,
     priors: bool,
     counted: bool,
+    times: Times | None,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
@@ -153,7 +173,9 @@ def _weighted_tables(
         part = float(parts[name]) * (1 - 1e-12)
         counts = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
         spend = GaussianRounds(squared * part, own * part)
-        plan = plan_weighted(spend, bound, counts, shares, epsilon, delta, priors=priors)
+        plan = plan_weighted(
+            spend, bound, counts, shares, epsilon, delta, priors=priors, times=times and times.within(bound)
+        )
         plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
     reached = together(epsilon, *(plan.draw() for plan in plans.values()))
     if reached > delta:

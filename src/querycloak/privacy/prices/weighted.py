@@ -21,6 +21,7 @@ from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
 from querycloak.privacy.prices.reach import Route, Stage
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 __all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
@@ -72,6 +73,8 @@ class WeightedPlan(TablePlan):
     delta: float
     priors: bool = False
     """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
+    times: Times | None = None
+    """What one user may add where clicks are counted; None where users are."""
 
     @property
     def selection(self) -> str:
@@ -102,7 +105,7 @@ class WeightedPlan(TablePlan):
         weighed = [scout.noise for scout in self.scouts] + [self.noise]
         squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
         if self.counting is not None:
-            squared += squared_loss(self.counting, self.counted_per_user)
+            squared += squared_loss(self.counting, self.times.squared if self.times else self.counted_per_user)
         own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
         return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
 
@@ -134,10 +137,10 @@ class WeightedPlan(TablePlan):
     def _published(self) -> str:
         if self.counting is None:
             return "nothing else is published"
-        return (
-            f"then each user counts for at most {self.counted_per_user} of these keys, and a count gets Gaussian noise "
-            f"of sigma {self.counting.sigma:.4g}"
-        )
+        whom = f"each user counts for at most {self.counted_per_user} of these keys"
+        if self.times is not None:
+            whom = f"each user's clicks count, at most {self.times.per_key} for a key and {self.times.per_user} in all"
+        return f"then {whom}, and a count gets Gaussian noise of sigma {self.counting.sigma:.4g}"
 
     def _guided(self) -> str:
         if not self.scouts:
@@ -227,18 +230,20 @@ def plan_weighted(
     delta: float,
     *,
     priors: bool = False,
+    times: Times | None = None,
 ) -> WeightedPlan:
     """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone."""
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
     deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
     scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
     noise = _noise(spend.squared_loss * deciding, GRID**2)
-    counting = _noise(spend.squared_loss * shares.counting, counted) if shares.counting else None
+    changed = times.squared if times else counted
+    counting = _noise(spend.squared_loss * shares.counting, changed) if shares.counting else None
     equal = not scouts and not priors
     threshold = smallest_integer(
         lambda t: own_keys(noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID
     )
-    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors)
+    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors, times)
 
 
 def _scout(squared: float, floor: float) -> Scout:
