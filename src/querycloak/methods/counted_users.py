@@ -75,8 +75,8 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
     route = plan.route()
     noise = (route.fresh or plan.noise).words
     told = (
-        f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} in "
-        f"all; plus {noise}, and at least 1"
+        f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} "
+        f"in all; plus {noise}, and at least 1"
     )
     cut = (
         f"Clicks of a user beyond {times.per_key} on one pair, and beyond {times.per_user} on all that came out, are "

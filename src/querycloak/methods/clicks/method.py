@@ -49,31 +49,34 @@ class Clicks(OneTable):
     variant: Variant = option("default", help="paper: as published, to compare with.")
 
     def __post_init__(self) -> None:
-        if self.count_of != "clicks":
-            for name in ("clicks_per_key", "clicks_per_user"):
-                if getattr(self, name) is not None:
-                    refuse(
-                        name, Sentence("left out without {count_of:clicks}"), getattr(self, name), "users are counted"
-                    )
-        elif self.epsilon is None or self.two_draws or self.variant == "paper" or self.counts == "none":
+        if self.count_of == "clicks":
+            self._check_clicks()
+        else:
+            given = {"clicks_per_key": self.clicks_per_key, "clicks_per_user": self.clicks_per_user}
+            for name, value in given.items():
+                if value is not None:
+                    refuse(name, Sentence("left out without {count_of:clicks}"), value, "users are counted")
+        super().__post_init__()
+
+    def _check_clicks(self) -> None:
+        """Refuse what does not go with a second release."""
+        if self.epsilon is None or self.two_draws or self.variant == "paper" or self.counts == "none":
             raise ParameterError(
                 Sentence(
                     "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
                     "{threshold}, {two_draws}, {counts:none} and the paper variant out"
                 )
             )
-        super().__post_init__()
 
     @property
     def times(self) -> Times | None:
         """How many clicks of one user count, for a pair and in all."""
         if self.count_of != "clicks":
             return None
-        each = natural("clicks_per_key", self.clicks_per_key or CLICKS_PER_KEY, "say how many clicks on a pair count")
-        most = natural(
-            "clicks_per_user", self.clicks_per_user or CLICKS_PER_USER, "say how many clicks of a user count"
-        )
-        return Times(min(each, most), most)
+        each = CLICKS_PER_KEY if self.clicks_per_key is None else self.clicks_per_key
+        most = CLICKS_PER_USER if self.clicks_per_user is None else self.clicks_per_user
+        most = natural("clicks_per_user", most, "say how many clicks of one user count")
+        return Times(min(natural("clicks_per_key", each, "say how many clicks on one pair count"), most), most)
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for."""

@@ -122,8 +122,8 @@ def plan_times(epsilon: float, delta: float, per_user: int, selection: str | Non
     if selection == "gaussian":
         raise ParameterError(
             Sentence(
-                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:rounds}, or leave "
-                "{selection} out"
+                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:rounds}; take "
+                "one of these, or leave {selection} out"
             )
         )
     return calibrate_times(epsilon, delta, per_user, times, COUNTING)
