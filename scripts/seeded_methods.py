@@ -68,7 +68,7 @@ METHODS: dict[str, Value] = {
         {"min_users": 3, "concept_users": 5, "max_neighbours": 4, "keep_time": True},
     ),
     "generalize": ("Generalize", {"min_users": 3}),
-    "semantic": ("Semantic", {"epsilon": 4, "domain": "sport"}),
+    "semantic": ("Semantic", {"epsilon": 4, "domain": "sport", "max_queries": 60}),
     "semantic topics": (
         "Semantic",
         {"epsilon": 4, "domain": "disease|sport", "criterion": "nsqc", "max_queries": 3, "times": "day"},
