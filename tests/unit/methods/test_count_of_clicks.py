@@ -136,7 +136,7 @@ def test_bounds_of_clicks_without_clicks() -> None:
 @pytest.mark.parametrize("selection", ["laplace", "rounds"])
 def test_the_audit_of_its_method(selection: Any) -> None:
     method = qc.Clicks(epsilon=3, delta=0.01, selection=selection, count_of="clicks", clicks_per_user=6)
-    found = audit_method(method, runs=200)
+    found = audit_method(method, runs=100, neighbours=["own", "repeats"])
     assert found.holds
     assert not any(each.refuted for each in found.exact)
     assert any(each.step.endswith("clicks") for each in found.exact)

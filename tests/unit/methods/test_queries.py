@@ -139,7 +139,7 @@ def test_tasks_that_it_serves(duckdb_engine: Engine, tmp_path: Path) -> None:
 
 
 def test_the_audit_of_its_method() -> None:
-    found = audit_method(qc.Queries(noise=1, threshold=5, per_user=1), runs=500)
+    found = audit_method(qc.Queries(noise=1, threshold=5, per_user=1), runs=500, neighbours=["own", "shared"])
     assert found.holds
     assert found.exact
     assert not any(each.refuted for each in found.exact)
