@@ -22,13 +22,16 @@ from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.weighted import GRID, WeightedPlan
 from querycloak.utility.pair_measures import pair_measures, values
 from querycloak.utility.pair_values import output_of
 from tests.commands import querycloak
 from tests.logs import Row, aol, write
 
 # Noise of sigma 0.05 is 0 but for a chance of 1e-86: the tables are then the counts themselves.
-EXACT = SyntheticPlan(9.0, 0.5, 3, 2, Gaussian(0.05), 1, Gaussian(0.05), 1, Gaussian(0.05))
+# A pair that one user alone holds has a weight of at most 256, two users of three pairs each give it 294.
+WEIGHED = WeightedPlan((), Gaussian(0.05), GRID, 3, Gaussian(0.05), 3, 9.0, 0.5)
+EXACT = SyntheticPlan(9.0, 0.5, 2, WEIGHED, Gaussian(0.05), 1, Gaussian(0.05))
 
 
 def click(user: str, minute: int, name: str) -> Row:
@@ -132,7 +135,7 @@ def test_a_charge_comes_before_the_draw_and_names_every_law(duckdb_engine: Engin
     Optimal(epsilon=8, delta=1e-3).release(log, ledger=ledger, population="people").save(tmp_path / "out")
     (charge,) = ledger.show("people")[0].charges
     kinds = [mechanism["kind"] for mechanism in charge.parameters["mechanisms"]]
-    assert kinds == ["histogram", "histogram", "public-counts"]
+    assert kinds == ["gaussian-rounds", "histogram", "public-counts"]
     assert charge.status == "released"
 
 

@@ -94,7 +94,7 @@ def test_methods_that_had_no_number_have_one(duckdb_engine: Engine, tmp_path: Pa
     one, many, texts = said(pool)
     assert one == many == pool.thresholds["queries"] + 1
     assert texts == pool.bounds["queries"]
-    assert said(Optimal(epsilon=8.0, delta=1e-6))[2] == 64
+    assert said(Optimal(epsilon=8.0, delta=1e-6))[2] == 256
     one, many, texts = said(Clicks(**BUDGET, per_user="auto"))
     assert one <= 6
     assert (texts, many > 100) == (256, True)

@@ -102,7 +102,7 @@ def user_rows(method: Method) -> ClickRows:
         urls = urls_of(method.lists["urls"], Choices()).to_pylist() if "urls" in method.lists else []
         return PoolRows(method.bounds["queries"], method.thresholds["queries"] + 1, pool, urls)
     if isinstance(method, Optimal) and method.plan is not None:
-        return ClickRows(method.plan.per_user, method.plan.pair_threshold + 1)
+        return ClickRows(method.plan.per_user, method.plan.pairs.enough_users)
     if isinstance(method, KeysMethod):
         planned = method.planned
         plans = (planned.candidates()[0] if isinstance(planned, AutoBound) else method).plans.values()

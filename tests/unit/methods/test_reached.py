@@ -175,7 +175,10 @@ def test_numbers_of_three_digits() -> None:
             lambda: qc.KAnonymity.for_users(5, min_users=5),
             "which has no epsilon, got 5; min_users is that number itself",
         ),
-        (lambda: qc.Semantic.for_users(5), "for_users must be left out with semantic, got 5; no number of users"),
+        (
+            lambda: qc.Semantic.for_users(5, max_queries=1),
+            "for_users must be left out with semantic, got 5; no number of users",
+        ),
         (lambda: qc.Optimal.for_users(9, delta=0.5, variant="paper"), "for_users must be left out with optimal"),
         (
             lambda: qc.Clicks.for_users(1, delta=1e-6, selection="laplace"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, joint_delta
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.weighted import GRID, WeightedPlan
 
 few = settings(max_examples=60, deadline=None)
 counts_of_pairs = st.lists(st.integers(-3, 30), min_size=1, max_size=12)
@@ -51,56 +53,58 @@ def gaussian_pmf(sigma: float, reach: int = 60) -> np.ndarray:
     return pmf
 
 
-def test_the_joint_delta_covers_what_a_user_really_changes() -> None:
-    """By enumeration: a user with one own pair, one shared pair, one own and one shared association, one bin.
+def small_plan() -> SyntheticPlan:
+    """Noise so small that outcomes can be enumerated: one round decides, three units of weight are a user's."""
+    pairs = WeightedPlan((), Gaussian(200.0), 700, 2, Gaussian(2.5), 2, 2.0, 0.5)
+    return SyntheticPlan(2.0, 0.5, 2, pairs, Gaussian(1.6), 5, Gaussian(2.0))
 
-    The tables are independent given which pairs came out, so the worst set of outputs is where the product of
+
+def test_the_joint_delta_covers_what_a_user_really_changes() -> None:
+    """By enumeration: a user with one own and one shared pair, a count of it, an own association and a bin.
+
+    Given which pairs came out the tables are independent, so the worst set of outputs is where the product of
     densities under D' exceeds e^eps times that under D, and the other way round.
     """
-    budget = SyntheticPlan(2.0, 0.5, 2, 3, Gaussian(1.5), 4, Gaussian(1.8), 5, Gaussian(2.0))
-    stated = joint_delta(budget)
-    # Every part as (law under D', law under D) over all outcomes of the part.
+    plan = small_plan()
+    stated = joint_delta(plan)
+    weight = math.isqrt(GRID * GRID // 2)
+    assert plan.link_noise is not None
+    assert plan.link_threshold is not None
+    # Every part as (law under D', law under D): what decides on a shared pair, an own pair, a count, and so on.
     parts = [
-        _shared(budget.pair_noise, budget.pair_threshold),
-        _own(budget.pair_noise, budget.pair_threshold),
-        _shared(budget.link_noise, budget.link_threshold),
-        _own(budget.link_noise, budget.link_threshold),
-        _bin(budget.size_noise),
+        _decision(plan.pairs, plan.pairs.threshold, weight),
+        _own(gaussian_pmf(plan.pairs.noise.sigma, 2000), plan.pairs.threshold - weight),
+        _moved(plan.pairs.counting),
+        _own(gaussian_pmf(plan.link_noise.sigma), plan.link_threshold - 1),
+        _moved(plan.size_noise),
     ]
     first, second = np.ones(1), np.ones(1)
     for with_user, without in parts:
         first, second = np.outer(first, with_user).ravel(), np.outer(second, without).ravel()
-        kept = (first > 1e-13) | (second > 1e-13)
+        kept = (first > 1e-11) | (second > 1e-11)
         first, second = first[kept], second[kept]
     adding = np.maximum(first - math.exp(2.0) * second, 0).sum()
     removing = np.maximum(second - math.exp(2.0) * first, 0).sum()
     assert max(adding, removing) <= stated
     assert stated <= 0.5
-    # Not so generous that a wrong formula would hide behind it: own keys alone cost a third of it.
-    assert adding > stated / 20
+    assert adding > stated / 40  # not so generous that a wrong formula would hide behind it
 
 
-def _shared(noise: Gaussian | None, threshold: int | None) -> tuple[np.ndarray, np.ndarray]:
-    assert noise is not None
-    pmf = gaussian_pmf(noise.sigma, 14)
-    assert threshold is not None
-    laws = []
-    for true in (threshold + 2, threshold + 1):
-        law = np.zeros(40)
-        np.add.at(law, np.maximum(np.arange(-14, 15) + true - threshold, 0), pmf)
-        laws.append(law)
-    return laws[0], laws[1]
+def _decision(pairs: WeightedPlan, shared: int, weight: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a shared pair of this weight comes out, with and without the user."""
+    pmf = gaussian_pmf(pairs.noise.sigma, 2000)
+    passing = [pmf[2000 + pairs.threshold + 1 - total :].sum() for total in (shared + weight, shared)]
+    return np.array([1 - passing[0], passing[0]]), np.array([1 - passing[1], passing[1]])
 
 
-def _own(noise: Gaussian | None, threshold: int | None) -> tuple[np.ndarray, np.ndarray]:
-    assert noise is not None
-    assert threshold is not None
-    passes = gaussian_pmf(noise.sigma)[60 + threshold :].sum()
+def _own(pmf: np.ndarray, lacking: int) -> tuple[np.ndarray, np.ndarray]:
+    """A key of the user alone passes if noise exceeds what it lacks; without the user it cannot."""
+    passes = pmf[pmf.size // 2 + lacking + 1 :].sum()
     return np.array([1 - passes, passes]), np.array([1.0, 0.0])
 
 
-def _bin(noise: Gaussian) -> tuple[np.ndarray, np.ndarray]:
-    pmf = gaussian_pmf(noise.sigma, 14)
+def _moved(noise: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+    pmf = gaussian_pmf(noise.sigma, 12)
     return np.append(0.0, pmf), np.append(pmf, 0.0)
 
 
@@ -112,17 +116,28 @@ def test_a_plan_stays_within_its_budget(epsilon: float, delta: float, per_user: 
     assert budget.epsilon == epsilon
     assert budget.linked_per_user == min(per_user, linked)
     assert (budget.link_noise is None) == (min(per_user, linked) == 1)
-    lower = SyntheticPlan(**{**vars(budget), "pair_threshold": budget.pair_threshold - 1})
+    assert bool(budget.pairs.scouts) == (per_user > 8)
+    lower = replace(budget, pairs=replace(budget.pairs, threshold=budget.pairs.threshold - 64))
     assert joint_delta(lower) > budget.delta
 
 
+def test_parts_add_up_exactly_where_zcdp_gave_noise_away() -> None:
+    # By zCDP and a sum of deltas associations had sigma 5.106 and a threshold of 30 at (8, 1e-7).
+    plan = plan_synthetic(Budget(8, 1e-7), 256, 4)
+    assert plan.link_noise is not None
+    assert plan.link_noise.sigma < 5.0
+    assert plan.link_threshold is not None
+    assert plan.link_threshold < 30
+    assert plan.delta <= 1e-7
+
+
 def test_mechanisms_name_every_table() -> None:
-    drawn = [draw.to_json() for draw in plan_synthetic(Budget(8, 1e-7), 16, 6).draws()]
-    assert [(each["kind"], each["per_user"]) for each in drawn] == [
-        ("histogram", 16), ("histogram", 15), ("public-counts", 1),
-    ]  # fmt: skip
-    alone = [draw.to_json() for draw in plan_synthetic(Budget(8, 1e-7), 16, 1).draws()]
-    assert [each["per_user"] for each in alone] == [16, 1]
+    plan = plan_synthetic(Budget(8, 1e-7), 16, 6)
+    drawn = [draw.to_json() for draw in plan.draws()]
+    assert [each["kind"] for each in drawn] == ["gaussian-rounds", "histogram", "public-counts"]
+    assert plan.pairs.draw().to_json() == drawn[0]
+    alone = [draw.to_json()["kind"] for draw in plan_synthetic(Budget(8, 1e-7), 16, 1).draws()]
+    assert alone == ["gaussian-rounds", "public-counts"]
 
 
 # Counts and sizes

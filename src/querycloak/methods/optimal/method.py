@@ -12,7 +12,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, plan_synthetic
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import ALWAYS, several_accounts
+from querycloak.methods.unprotected import ALWAYS, several_accounts, with_thresholds
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.prices.table_reach import TableReach
 
 WEIGHTS = ("size", "diversity", "frequent")
-PER_USER, LINKED_PER_USER = 64, 4
+PER_USER, LINKED_PER_USER = 256, 4
 """What keeps most of the synthetic standard log at (8, 1e-7); fewer per user suit logs of people who search little."""
 _MOST_PER_USER = 1000
 _UNPROTECTED_BY_SAMPLING = (
@@ -80,8 +80,8 @@ class Optimal(Method):
         help="For joint, such as size=1,diversity=0.5,frequent=2; what is left out is 0, and without any all are 1."
     )
     per_user: int | None = option(
-        help="Default variant: how many pairs of one user count; 64 if not given. Fewer suit logs of people who "
-        "search little."
+        help="Default variant: how many pairs of one user are looked at; 256 if not given. Fewer suit logs of people "
+        "who search little."
     )
     linked_per_user: int | None = option(
         help="Default variant: how many released pairs of a user are associated; 4 if not given."
@@ -165,10 +165,8 @@ class Optimal(Method):
             return {"epsilon": self.epsilon, "delta": self.delta, **given, **chosen}
         return {
             **given,
-            "per_user": self.plan.per_user,
+            **self.plan.pairs.parameters(),
             "linked_per_user": self.plan.linked_per_user,
-            "noise": self.plan.pair_noise.sigma,
-            "threshold": self.plan.pair_threshold,
             "link_noise": self.plan.link_noise and self.plan.link_noise.sigma,
             "link_threshold": self.plan.link_threshold,
             "size_noise": self.plan.size_noise.sigma,
@@ -185,8 +183,7 @@ class Optimal(Method):
         """What optimal.md proves."""
         if self.plan is None:
             return self._proven_of_sampling()
-        enough = self.plan.pair_threshold + 1
-        unprotected = (*ALWAYS, several_accounts(enough, (self.plan.per_user, enough)))
+        unprotected = with_thresholds(self.plan.pairs)
         return user_guarantee(self.plan.epsilon, self.plan.delta, self._because(self.plan), unprotected)
 
     def _because(self, budget: SyntheticPlan) -> str:
@@ -197,9 +194,8 @@ class Optimal(Method):
                 f"{budget.link_noise.sigma:g}, out above {budget.link_threshold}"
             )
         return (
-            f"each user adds to at most {budget.per_user} pairs, discrete Gaussian noise of sigma "
-            f"{budget.pair_noise.sigma:g}, out above {budget.pair_threshold}{linked}; numbers of pairs per user with "
-            f"noise of sigma {budget.size_noise.sigma:g}; together (epsilon, delta); users are made up from these "
+            f"pairs: {budget.pairs.guarantee().because}{linked}; numbers of pairs per user with noise of sigma "
+            f"{budget.size_noise.sigma:g}; all rounds add up exactly to (epsilon, delta); users are made up from these "
             "(methods/optimal/optimal.md)"
         )
 
@@ -221,25 +217,22 @@ class Optimal(Method):
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
         """Pairs pass a threshold before users are made up of them; the paper variant has no such thing."""
-        from querycloak.privacy.prices.reach import Route, Stage
-
-        return {} if self.plan is None else {"log": [Route((Stage(self.plan.pair_noise, self.plan.pair_threshold),))]}
+        return {} if self.plan is None else {"log": [self.plan.pairs.route()]}
 
     def reach(self) -> Mapping[str, TableReach]:
         """What the noise of pairs tells; the paper variant computes from the log what comes out, so that none does."""
         from querycloak.methods.counted_users import alone, cut_off
-        from querycloak.privacy.prices.reach import rows_of_one_user
         from querycloak.privacy.prices.table_reach import TableReach
 
         if self.plan is None:
             note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
             return {"log": TableReach("how often this user was drawn for the pair", notes=(note,))}
         plan = self.plan
-        own = rows_of_one_user(plan.pair_noise, plan.pair_threshold, plan.per_user)
+        own = plan.pairs.rows_of_one_user
         found = TableReach.of_route(
             self.routes()["log"][0],
             "1 in every row: a made-up user has the pair; the rows of a pair add up to the users who clicked it, each "
-            f"counted for the first {plan.per_user} pairs only; plus {plan.pair_noise.words}",
+            f"counted for the first {plan.counted_per_user} released pairs only; plus {plan.pairs.counting.words}",
             notes=[*_FITTED, cut_off("clicks", plan.per_user), alone(own)],
         )
         return {"log": found if self.objective == "size" else replace(found, margin95=None)}

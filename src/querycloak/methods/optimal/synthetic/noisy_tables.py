@@ -5,7 +5,7 @@ After this module nothing reads the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ibis
 import ibis.expr.types as ir
@@ -15,8 +15,9 @@ import pyarrow as pa
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
-from querycloak.methods.keys.contribution_bounding import once_per_key
+from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
+from querycloak.methods.keys.weighted_selection import Weighing
 from querycloak.methods.noiseless import Past, Step
 from querycloak.methods.optimal.paper.holdings import KEY
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
@@ -49,13 +50,12 @@ class NoisyTables:
 
 def bounded(log: SearchLog, per_user: int) -> ir.Table:
     """Each user's first pairs, once each, kept in the engine."""
-    return log.engine.stage(once_per_key(clicks_of(log), KEY, per_user).select("user", *KEY))
+    return log.engine.stage(once_per_key(clicks_of(log), KEY, per_user))
 
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
     """Pairs first; the other two tables look only at pairs that came out."""
-    counts = pair_counts(engine, contributions)
-    pairs = release_keys(counts, budget.pair_noise, budget.pair_threshold, randomness).table.combine_chunks()
+    pairs = Weighing.of(engine, contributions, KEY, budget.pairs).release(randomness).table.combine_chunks()
     return _with_links_and_sizes(engine, contributions, [pairs], budget, randomness)[0]
 
 
@@ -63,8 +63,7 @@ def draw_tables_of_runs(
     engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness, runs: int
 ) -> list[NoisyTables]:
     """The tables of several independent runs; those in which the same pairs come out in one order are drawn at once."""
-    counts = pair_counts(engine, contributions)
-    drawn = release_keys(counts, budget.pair_noise, budget.pair_threshold, randomness, runs=runs).table.combine_chunks()
+    drawn = Weighing.of(engine, contributions, KEY, budget.pairs).release(randomness, runs).table.combine_chunks()
     bounds = np.searchsorted(drawn[RUN].to_numpy(), np.arange(runs + 1))
     released = drawn.drop_columns([RUN])
     made: dict[int, NoisyTables] = {}
@@ -75,20 +74,15 @@ def draw_tables_of_runs(
     return [made[run] for run in range(runs)]
 
 
-def pair_counts(engine: Engine, contributions: ir.Table) -> KeyCounts:
-    """How many users keep each pair."""
-    return KeyCounts.of(engine, contributions.select(*KEY), KEY)
-
-
 def _with_links_and_sizes(
     engine: Engine, contributions: ir.Table, pairs: list[pa.Table], budget: SyntheticPlan, randomness: Randomness
 ) -> list[NoisyTables]:
     """The tables of runs that differ in the counts of their pairs, and in nothing else."""
     nothing = np.zeros(0, dtype=np.int64)
     if pairs[0].num_rows == 0:
-        none = np.zeros(budget.per_user, dtype=np.int64)
+        none = np.zeros(budget.counted_per_user, dtype=np.int64)
         return [NoisyTables(each, nothing, nothing, nothing, none) for each in pairs]
-    held = held_pairs(engine, contributions, pairs[0])
+    held = held_pairs(engine, contributions, pairs[0], budget.counted_per_user)
     sizes = noisy_counts(pairs_per_user(engine, held, budget), budget.size_noise, randomness, runs=len(pairs))
     links = [(nothing, nothing, nothing)] * len(pairs)
     if budget.link_noise is not None and budget.link_threshold is not None:
@@ -105,18 +99,18 @@ def _links_by_run(found: pa.Table, runs: int) -> list[tuple[IntArray, IntArray, 
     return [(first[some], second[some], count[some]) for some in slices]
 
 
-def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table) -> ir.Table:
-    """User and place of every released pair that a user kept."""
+def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table, most: int) -> ir.Table:
+    """User and place of the released pairs that a user is counted for: the first ones, as where they are counted."""
     places = pa.array(np.arange(pairs.num_rows))
     released = engine.upload(pairs.select(KEY).append_column("pair", places))
-    return engine.stage(contributions.inner_join(released, list(KEY)).select("user", "pair"))
+    return engine.stage(first_keys(contributions.inner_join(released, list(KEY)), KEY, most).select("user", "pair"))
 
 
 def pairs_per_user(engine: Engine, held: ir.Table, budget: SyntheticPlan) -> IntArray:
     """How many users hold 1, 2, ... of the released pairs (private)."""
     each = held.group_by("user").agg(size=held.count())
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
-    true = np.zeros(budget.per_user, dtype=np.int64)
+    true = np.zeros(budget.counted_per_user, dtype=np.int64)
     true[counted["size"].to_numpy() - 1] = counted["users"].to_numpy()
     return true
 
@@ -133,14 +127,12 @@ def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
 
 def steps_of(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, past: Past) -> list[Step]:
     """What the three tables add noise to, given which pairs are supposed to have come out (private)."""
-    pairs = pair_counts(engine, contributions)
-    most = budget.per_user
-    counts = pairs.numbers()
-    steps = [Step("pairs", counts, most, most, 1, budget.pair_noise, budget.pair_threshold)]
-    released = engine.fetch(pairs.table.select(*KEY)).sort_by([(name, "ascending") for name in KEY])
+    weighed = Weighing.of(engine, contributions, KEY, budget.pairs).steps(past)
+    steps = [replace(step, name=f"pairs: {step.name}") for step in weighed]
+    released = engine.fetch(contributions.select(*KEY).distinct()).sort_by([(name, "ascending") for name in KEY])
     names = ["\t".join(key.values()) for key in released.to_pylist()]
     kept = [past.came_out(name) for name in names]
-    held = held_pairs(engine, contributions, released.filter(pa.array(kept, pa.bool_())))
+    held = held_pairs(engine, contributions, released.filter(pa.array(kept, pa.bool_())), budget.counted_per_user)
     names = [name for name, stays in zip(names, kept, strict=True) if stays]
     sizes = pairs_per_user(engine, held, budget).tolist()
     steps.append(Step("pairs per user", {f"{size}": n for size, n in enumerate(sizes, 1)}, 1, 1, 1, budget.size_noise))
