@@ -4,57 +4,57 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.selection.accounting import purse
 from bench.selection.holdings import Holdings
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.sessions.method import Sessions
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.sessions.method import BOUNDS, Sessions
 from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.prices.bound_choice import choose_plan
+from querycloak.privacy.prices.selection import PER_USER
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.weighted import ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
-
-
-def method_of(table: str, budget: tuple[float, float], **given: object) -> Clicks | Sessions:
-    """The method that releases this table; words of a text collection are bounded as clicks are."""
-    epsilon, delta = budget
-    if table == "sessions":
-        return Sessions(epsilon=epsilon, delta=delta, no_clicks=True, **given)  # type: ignore[arg-type]
-    return Clicks(epsilon=epsilon, delta=delta, **given)  # type: ignore[arg-type]
 
 
 def our_plan(
     name: str, table: str, held: Holdings, budget: tuple[float, float], draw: np.random.Generator, *, counts: bool
 ) -> tuple[TablePlan, Holdings]:
     """The plan of a selection, and what of the holdings it bounds: sessions under Laplace noise are of two queries."""
-    if name == "auto":
-        return _chosen(table, held, budget, draw), held
-    method = method_of(table, budget, selection=name)
-    plan = method.plans[table if table == "sessions" else "clicks"]
-    if not counts and isinstance(plan, WeightedPlan):
-        plan = _without_counts(plan, budget)
+    method = _method(name, table, budget, counts=counts)
+    if isinstance(method.planned, AutoBound):
+        method = _chosen(method.planned, table, held, draw)
+    plan = method.plans[_released(table)]
     if isinstance(method, Sessions) and method.bounds.queries == 2 and held.parts is not None:
         return plan, held.kept((held.parts[:, 2] < 0)[held.key])
     return plan, held
 
 
-def _chosen(table: str, held: Holdings, budget: tuple[float, float], draw: np.random.Generator) -> TablePlan:
-    """What `--per-user auto` chooses, its price taken off first."""
-    name = table if table == "sessions" else "clicks"
-    chooser = method_of(table, budget, per_user="auto").planned
-    candidates = [{name: each.plans[name]} for each in chooser.candidates()]  # type: ignore[union-attr]
-    most = max(each[name].per_user for each in candidates)
+def _released(table: str) -> str:
+    """Words of a text collection are released as clicks are."""
+    return table if table == "sessions" else "clicks"
+
+
+def _method(name: str, table: str, budget: tuple[float, float], *, counts: bool) -> Clicks | Sessions:
+    """The method with the bounds that the selection has by default; `auto` chooses both."""
+    given = {"epsilon": budget[0], "delta": budget[1], **({} if counts else {"counts": "none"})}
+    if table == "sessions":
+        bounds = {} if name == "auto" else dict(zip(_SESSION_BOUNDS, BOUNDS[name], strict=True)) | {"selection": name}
+        return Sessions(no_clicks=True, **given, **bounds)  # type: ignore[arg-type]
+    bounds = {} if name == "auto" else {"per_user": PER_USER[name], "selection": name}
+    return Clicks(**given, **bounds)  # type: ignore[arg-type]
+
+
+_SESSION_BOUNDS = ("sessions_per_user", "queries_per_session")
+
+
+def _chosen(chooser: AutoBound, table: str, held: Holdings, draw: np.random.Generator) -> Clicks | Sessions:
+    """What `auto` chooses, its price taken off first."""
+    name = _released(table)
+    candidates = chooser.candidates()
+    plans = [{name: each.plans[name]} for each in candidates]
+    most = max(each[name].per_user for each in plans)
     sizes = np.bincount(np.minimum(held.of_users(), most))
     by_keys = {number: int(users) for number, users in enumerate(sizes) if number and users}
     randomness = Randomness(seed=int(draw.integers(1 << 31)))
-    at = choose_plan(candidates, {name: by_keys}, chooser.budget[0], randomness)  # type: ignore[union-attr]
-    return candidates[at][name]
-
-
-def _without_counts(plan: WeightedPlan, budget: tuple[float, float]) -> WeightedPlan:
-    """The same rounds with the counts' part of the budget as well."""
-    epsilon, delta = budget
-    shares = ROUNDS if plan.scouts else WEIGHTED
-    all_of_it = purse(epsilon, delta)
-    spend = GaussianRounds(all_of_it.squared / (1 - shares.counting), all_of_it.own)
-    return plan_weighted(spend, plan.per_user, plan.counted_per_user, shares, epsilon, delta)
+    chosen = candidates[choose_plan(plans, {name: by_keys}, chooser.budget[0], randomness)]
+    if not isinstance(chosen, Clicks | Sessions):
+        raise TypeError(f"no selection is known for a {type(chosen).__name__}")
+    return chosen

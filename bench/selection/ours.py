@@ -23,11 +23,14 @@ def select(held: Holdings, plan: TablePlan, draw: np.random.Generator) -> Ints:
     if not isinstance(plan, HistogramPlan):
         raise TypeError(f"no selection is known for a {type(plan).__name__}")
     counts = np.bincount(held.first(plan.per_user).key, minlength=held.keys)
-    return _above(counts, plan.noise, plan.threshold, draw)
+    return _above(counts, plan.noise, plan.threshold, draw, coin=plan.coin)
 
 
-def _above(totals: Ints, noise: Noise, threshold: int, draw: np.random.Generator) -> Ints:
-    return np.flatnonzero((totals > 0) & (totals + drawn(noise, totals.size, draw) > threshold))
+def _above(totals: Ints, noise: Noise, threshold: int, draw: np.random.Generator, coin: float = 0.0) -> Ints:
+    """The keys above the threshold, and by a coin those at the threshold."""
+    noisy = totals + drawn(noise, totals.size, draw)
+    at = (noisy == threshold) & (draw.random(totals.size) < coin)
+    return np.flatnonzero((totals > 0) & ((noisy > threshold) | at))
 
 
 def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:

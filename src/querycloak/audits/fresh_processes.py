@@ -70,7 +70,7 @@ def _noises(method: Method) -> list[Noise]:
     if isinstance(method, QueryPool):
         return [method.noises["queries"]]
     if isinstance(method, Optimal):
-        return [] if method.plan is None else [method.plan.pairs.route().fresh or method.plan.pairs.noise]
+        return [] if method.plan is None else [method.plan.count_noise]
     if not isinstance(method, KeysMethod):
         return []
     planned = method.planned

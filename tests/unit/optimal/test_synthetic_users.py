@@ -74,7 +74,7 @@ def test_the_joint_delta_covers_what_a_user_really_changes() -> None:
     parts = [
         _decision(plan.pairs, plan.pairs.threshold, weight),
         _own(gaussian_pmf(plan.pairs.noise.sigma, 2000), plan.pairs.threshold - weight),
-        _moved(plan.pairs.counting),
+        _moved(plan.count_noise),
         _own(gaussian_pmf(plan.link_noise.sigma), plan.link_threshold - 1),
         _moved(plan.size_noise),
     ]

@@ -232,7 +232,7 @@ class Optimal(Method):
         found = TableReach.of_route(
             self.routes()["log"][0],
             "1 in every row: a made-up user has the pair; the rows of a pair add up to the users who clicked it, each "
-            f"counted for the first {plan.counted_per_user} released pairs only; plus {plan.pairs.counting.words}",
+            f"counted for the first {plan.counted_per_user} released pairs only; plus {plan.count_noise.words}",
             notes=[*_FITTED, cut_off("clicks", plan.per_user), alone(own)],
         )
         return {"log": found if self.objective == "size" else replace(found, margin95=None)}

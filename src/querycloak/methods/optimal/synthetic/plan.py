@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from querycloak.errors import ParameterError
+from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import four_digits_up
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
@@ -50,6 +50,13 @@ class SyntheticPlan:
     def counted_per_user(self) -> int:
         """How many of the pairs that came out one user is counted for."""
         return self.pairs.counted_per_user
+
+    @property
+    def count_noise(self) -> Gaussian:
+        """The noise of the published counts of pairs."""
+        if self.pairs.counting is None:
+            raise EngineError("pairs of synthetic users need counts; this is a bug in querycloak")
+        return self.pairs.counting
 
     @property
     def links_per_user(self) -> int:
