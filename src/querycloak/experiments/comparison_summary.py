@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from querycloak.audits.log_baselines import K_ANONYMITY, MIN_USERS, ORIGINAL, PSEUDONYMS
+from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.experiments.comparison import Comparison
 from querycloak.experiments.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
 
@@ -128,7 +128,7 @@ def summary_of(comparison: Comparison) -> Summary:
     beside = (
         reader.release(ORIGINAL, "the log itself", "none", {}),
         reader.release(PSEUDONYMS, "the log, other names", "none", {}),
-        reader.release(K_ANONYMITY, f"k-anonymity, k = {MIN_USERS}, all tables", "rule", {}),
+        reader.release(K_ANONYMITY, "k-anonymity, baseline", "rule", {}),
     )
     listed = comparison.about["releases"]
     made = tuple(reader.release(each["name"], label_of(each), promise_of(each), each) for each in listed)

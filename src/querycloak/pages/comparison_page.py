@@ -144,7 +144,7 @@ def _forced(summary: Summary) -> dict[str, list[str]]:
     for release in (each for each in summary.made if each.name in first):
         setting = first[release.name]["setting"]
         accounts = (setting or "no number of accounts").removesuffix(", 1 text")
-        found.setdefault(accounts, []).append(release.label)
+        found.setdefault(accounts, []).append(said(release))
     return {accounts: found[accounts] for accounts in sorted(found, key=_number_in)}
 
 

@@ -21,7 +21,7 @@ PROMISES = {
 }
 """What is proven, with the colour and the shape that stand for it."""
 _PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.0%')"
-_ROW = 17
+_ROW, _COLUMNS = 17, 5
 
 
 def tradeoff(summary: Summary) -> Picture:
@@ -197,8 +197,7 @@ def _words(rows: Iterable[dict[str, Any]], panel: str) -> list[str]:
 def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequence[str], width: int) -> Any:
     import altair as alt
 
-    columns = 2 if width <= NARROW else 4
-    names = 132 if width <= NARROW else 205
+    columns, names = (2, 132) if width <= NARROW else (_COLUMNS, 190)
     inner = (width - names - 18 * columns) / columns
     top = max([1.0, *(row["value"] for row in rows if row["value"] is not None)])
     y = alt.Y(

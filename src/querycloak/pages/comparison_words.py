@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from querycloak.experiments.comparison_summary import Gained, ReleaseSummary, Summary
 from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
-from querycloak.pages.shown_text import shown_share
+from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 
@@ -68,7 +68,8 @@ def for_one_person(summary: Summary) -> Iterator[ForOnePerson]:
 
 def _promise(release: ReleaseSummary) -> tuple[str, ...]:
     """The first paragraphs of what is promised: what somebody can come to believe."""
-    return tuple(explain(Guarantee.from_json(dict(release.facts["proven"]))).split("\n\n")[:3])
+    said = explain(Guarantee.from_json(dict(release.facts["proven"])))
+    return tuple(said.replace(" %", PERCENT).split("\n\n")[:3])
 
 
 def _measured(release: ReleaseSummary) -> str:
@@ -84,7 +85,7 @@ def _measured(release: ReleaseSummary) -> str:
 
 
 def _sure(gained: Gained) -> str:
-    return "" if gained.high is None else f" (95 % interval up to {shown_share(gained.high)})"
+    return "" if gained.high is None else f" (95{PERCENT} interval up to {shown_share(gained.high)})"
 
 
 def _listed(names: list[str]) -> str:
