@@ -45,19 +45,21 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "querycloak needs Python 3.11 or newer; say which: make PYTHON=python3.11 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-# Where the locks are for, what they name is installed, checksum by checksum; elsewhere pyproject.toml's bounds decide.
+# Where the locks are for, what they name is installed, checksum by checksum; elsewhere, and with `make LOCKS=none`,
+# pyproject.toml's bounds decide.
 EXTRAS := [dev,spark,audit]
+LOCKS ?= requirements
 define install
-	@if test -f requirements/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
-	then $(BIN)/pip install --quiet --require-hashes --requirement requirements/$(1).lock \
-		&& $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .; \
+	@if test -f $(LOCKS)/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
+	then $(BIN)/pip install --quiet --require-hashes --requirement $(LOCKS)/$(1).lock \
+		&& $(BIN)/pip install --quiet --no-build-isolation --editable '$(2)'; \
 	else $(BIN)/pip install --quiet --editable '$(2)'; fi
 endef
 
-$(VENV)/.runtime: pyproject.toml $(wildcard requirements/demo.lock) | $(BIN)/python
+$(VENV)/.runtime: pyproject.toml $(wildcard $(LOCKS)/demo.lock) | $(BIN)/python
 	$(call install,demo,.)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(wildcard requirements/test.lock) | $(BIN)/python
+$(VENV)/.dev: pyproject.toml $(wildcard $(LOCKS)/test.lock) | $(BIN)/python
 	$(call install,test,.$(EXTRAS))
 	@touch $@ $(VENV)/.runtime
