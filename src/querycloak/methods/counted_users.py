@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from querycloak.privacy.chance.exact import four_digits_up
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.reach import LIKELY, Route
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.table_reach import TableReach
-from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 

@@ -7,14 +7,14 @@ place is stopped (privacy/order.py).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import option, options_of, options_text
+from querycloak.methods.sealed import Sealed
 from querycloak.methods.unprotected import with_bad_rows
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
@@ -65,7 +65,7 @@ class Counted(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
+class Method(metaclass=Sealed):
     """One way of releasing a log.
 
     A method is a frozen dataclass whose options are fields made by `option`. Its guarantee follows from them alone.
@@ -80,11 +80,6 @@ class Method(ABC):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        # Where Python looks before it looks here: also in classes that stand beside Method.
-        before = cls.__mro__[: cls.__mro__.index(Method)]
-        for name in sealed_names():
-            if any(name in vars(base) for base in before):
-                raise TypeError(f"{cls.__name__} must not define {name}: every method is released the same way")
         listed = options_text(cls)
         if listed:
             cls.__doc__ = f"{cls.__doc__}\n\n    Options:\n{listed}\n    "
@@ -151,7 +146,7 @@ class Method(ABC):
         """How many queries of each user one charge pays for, in one release or in several; None: a charge each."""
         return None
 
-    def check_inputs(self) -> None:  # noqa: B027 (most methods name none)
+    def check_inputs(self) -> None:
         """Look whether the public things that the options name are there; a log is none of them."""
 
     def cautions(self) -> Sequence[str | Sentence]:
@@ -198,10 +193,7 @@ class Method(ABC):
     @final
     def bill(self) -> Bill:
         """What a release costs, as the ledger records it."""
-        from querycloak.privacy.books.payment import Bill
-
-        recorded = {**self.parameters(), "mechanisms": self._recorded()}
-        return Bill(self.name, self.proven(), recorded, self.campaign)
+        return self._bill_for(self.proven(), self.parameters())
 
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
@@ -223,6 +215,7 @@ class Method(ABC):
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw."""
         from querycloak.logs.searchlog import check_log
+        from querycloak.privacy.books.payment import payment_of
         from querycloak.privacy.chance.randomness import Randomness
         from querycloak.privacy.composing.composition import Composed
         from querycloak.releases.release import Release, describe_log
@@ -232,9 +225,9 @@ class Method(ABC):
         if composition is not None:
             of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
         of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
-        # Everything that is promised and billed is settled before the log is read.
+        # What is promised is asked for once, before the log is read: that is billed, and stands on the card.
         claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
-        payment = self.payment(ledger, population)
+        payment = payment_of(ledger, population, self._bill_for(proven, parameters))
         payment.check()
         warnings = tuple(map(str, self.warnings(population_size)))
         log.check_format()
@@ -272,16 +265,15 @@ class Method(ABC):
             check=log.check_unchanged,
         )
 
+    @final
+    def _bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:
+        from querycloak.privacy.books.payment import Bill
+
+        return Bill(self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign)
+
+    @final
     def _recorded(self) -> list[dict[str, Any]]:
         return [each.to_json() for each in self.draws()]
-
-
-def sealed_names() -> list[str]:
-    """What is marked as final in `Method`: no method may define it again."""
-    members = vars(Method).items()
-    return [
-        name for name, each in members if isinstance(each, FunctionType | classmethod) and "__final__" in vars(each)
-    ]
 
 
 def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:

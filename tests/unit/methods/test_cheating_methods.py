@@ -22,7 +22,9 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods import method as base
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
+from querycloak.methods.sealed import sealed_names
 from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.books.payment import NobodyPays
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import Randomness, secret_key
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -301,7 +303,7 @@ def test_rows_that_do_not_fit_are_not_written(
     assert ledger.show("people")[0].charges[0].status == "no release"
 
 
-@pytest.mark.parametrize("name", base.sealed_names())
+@pytest.mark.parametrize("name", sealed_names(Method))
 def test_what_is_sealed_cannot_be_defined_again(name: str) -> None:
     def mine(self: Any, *_: Any, **more: Any) -> None:
         """Not what every method does."""
@@ -315,6 +317,24 @@ def test_what_is_sealed_cannot_be_defined_again(name: str) -> None:
         type("Own", (beside, Method), {})
 
 
+def nobody_pays(self: Any, *_: Any, **more: Any) -> NobodyPays:
+    """Not how a release is paid."""
+    return NobodyPays()
+
+
+@pytest.mark.parametrize("name", ["release", "payment", "bill"])
+def test_what_is_sealed_cannot_be_replaced_later(name: str) -> None:
+    """Neither in a class that is there already, nor in a value, nor by answering for every name."""
+    kind = type("Own", (Trick,), {})
+    with pytest.raises(TypeError, match=f"Own must not define {name}"):
+        setattr(kind, name, nobody_pays)
+    own = {"__init__": lambda self: object.__setattr__(self, name, nobody_pays)}
+    with pytest.raises(TypeError, match=f"Own must not define {name}"):
+        type("Own", (Trick,), own)()
+    with pytest.raises(TypeError, match="Own must not define __getattribute__"):
+        type("Own", (Trick,), {"__getattribute__": nobody_pays})
+
+
 def test_everything_final_is_sealed() -> None:
     tree = ast.parse(Path(base.__file__).read_text())
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Method")
@@ -323,12 +343,13 @@ def test_everything_final_is_sealed() -> None:
         for node in found.body
         if isinstance(node, ast.FunctionDef) and "final" in [ast.unparse(each) for each in node.decorator_list]
     ]
-    assert final == base.sealed_names()
+    assert final == sealed_names(Method)
     assert {"release", "payment", "bill", "describe"} <= set(final)
 
 
 def test_the_card_says_what_was_billed_whatever_a_method_says_later(log: SearchLog, ledger: Ledger) -> None:
-    answers = iter([4.0, 4.0, 0.1, 0.1, 0.1, 0.1])
+    """What is proven is asked for once, so that a method cannot bill one guarantee and print another."""
+    answers = iter([4.0, 0.1, 0.2, 0.3, 0.4])
 
     class Changing(Trick):
         def proven(self) -> Guarantee:

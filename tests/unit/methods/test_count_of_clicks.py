@@ -18,9 +18,9 @@ from querycloak.methods.keys.contribution_bounding import first_keys, once_per_k
 from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.gaussian import squared_loss
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import GRID, WeightedPlan
 from tests.evaluated import Asked, open_rows
 

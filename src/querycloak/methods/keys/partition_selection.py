@@ -17,10 +17,10 @@ from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_coun
 from querycloak.methods.keys.weighted_selection import Weighing
 from querycloak.methods.noiseless import Past, Step, named
 from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import WeightedPlan
 
 

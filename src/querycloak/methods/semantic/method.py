@@ -128,7 +128,8 @@ class Semantic(Method):
 
         if self.budget_per == "query":
             return min(self.budget, MOST_LOSS)
-        return share_of(self.budget, self.delta, self.max_queries or 1)
+        queries = 1 if self.max_queries is None else self.max_queries
+        return share_of(self.budget, self.delta, queries)
 
     @property
     def similarity(self) -> tuple[float, float] | None:

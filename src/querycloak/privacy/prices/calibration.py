@@ -12,10 +12,10 @@ from querycloak.privacy.chance.exact import float_up, four_digits_down, four_dig
 from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.privacy.parameters import checked_bound, one_of, share
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_integer, smallest_number
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
-from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 __all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]

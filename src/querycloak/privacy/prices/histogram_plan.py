@@ -10,11 +10,11 @@ from querycloak.privacy.composing.draws import Anything, Histogram
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
 from querycloak.privacy.prices.bisection import FOUR_DIGITS, smallest_number
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.deltas import any_passes, histogram_delta, laplace_delta
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.prices.reach import Route, Stage, rows_of_one_user
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 __all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]

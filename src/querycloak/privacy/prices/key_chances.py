@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
-from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.chance.noise import Noise
 from querycloak.privacy.composing.draws import Anything
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.calibration import laplace_noise
@@ -76,21 +76,19 @@ class KeysOnlyPlan(TablePlan):
     per_user: int
     epsilon: float
     delta: float
+    noise: Noise = field(init=False, repr=False)
+    """The noise of one key's loss: what is drawn here loses no more than a count with it."""
+    threshold: int = field(init=False, repr=False)
+    """One fewer than the users whose key comes out more likely than not."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", laplace_noise(1, self.chances.epsilon))
+        object.__setattr__(self, "threshold", self.enough_users - 1)
 
     @property
     def selection(self) -> str:
         """The name of the law that reaches the optimum."""
         return "truncated-geometric"
-
-    @property
-    def noise(self) -> Laplace:  # type: ignore[override]
-        """The noise of one key's loss: what is drawn here loses no more than a count with it."""
-        return laplace_noise(1, self.chances.epsilon)
-
-    @property
-    def threshold(self) -> int:  # type: ignore[override]
-        """One fewer than the users whose key comes out more likely than not."""
-        return self.enough_users - 1
 
     @property
     def counts(self) -> str:

@@ -15,10 +15,10 @@ from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import one_of, refuse, whole
 from querycloak.privacy.prices.calibration import LAWS, calibrate, calibrate_times
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.times import Times
 from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.sentence import Parameter, Sentence
 

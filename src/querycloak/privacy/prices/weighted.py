@@ -18,10 +18,10 @@ from querycloak.privacy.chance.randomness import IntArray
 from querycloak.privacy.composing.draws import GaussianRounds
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.bisection import smallest_integer
+from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
 from querycloak.privacy.prices.reach import Route, Stage
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.times import Times
 from querycloak.sentence import Sentence
 
 __all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
@@ -31,6 +31,8 @@ from tests.unit.privacy.privacy_oracles import surprising
 ONE_DRAW: list[TablePlan] = [price(Laplace(0.125), 2, 1), price(Laplace(0.5), 9, 4), price(Gaussian(3.9), 23, 32)]
 WEIGHTED, ROUNDS = (plan_tables(8, 1e-6, {"keys": 64}, selection=name).plans["keys"] for name in ("weighted", "rounds"))
 PLANS = [*ONE_DRAW, WEIGHTED, ROUNDS]
+DIGITS = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Chances of e^-millions are not 0 here."""
 
 
 class Exponents(Randomness):
@@ -44,7 +46,7 @@ class Exponents(Randomness):
 def chances(users: dict[int, int], epsilon: float) -> list[Decimal]:
     seen = Exponents(seed=0)
     choose_plan([{"keys": plan} for plan in PLANS], {"keys": users}, epsilon, seen)
-    with localcontext(prec=60):
+    with localcontext(DIGITS):
         weights = [(-Decimal(x.numerator) / Decimal(x.denominator)).exp() for x in seen.asked]
         return [weight / sum(weights) for weight in weights]
 
@@ -54,11 +56,12 @@ def chances(users: dict[int, int], epsilon: float) -> list[Decimal]:
     st.integers(1, 300),
     st.sampled_from([0.02, 0.16, 1.0]),
 )
+@example({8: 302_720, 9: 1_000_000, 10: 1_000_000}, 1, 1.0)
 @settings(max_examples=60, deadline=None)
 def test_one_more_user_changes_no_chance_by_more_than_epsilon(users: dict[int, int], keys: int, epsilon: float) -> None:
     """The claim, with the exact probabilities, whatever log and whichever user."""
     more = Counter(users) + Counter({keys: 1})
-    with localcontext(prec=60):
+    with localcontext(DIGITS):
         for with_user, without in zip(chances(dict(more), epsilon), chances(users, epsilon), strict=True):
             assert abs((with_user / without).ln()) <= Decimal(epsilon) + Decimal("1e-40")
 
