@@ -115,7 +115,9 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "--encoding", "klingon"], "--encoding must be an encoding that Python knows"),
         (["inspect", "{log}", "--encoding", "utf-16"], "in which ASCII bytes stand for ASCII alone"),
         (["inspect", "{log}", "--log-format", "excite"], "9 of 9 rows are bad"),
-        (["inspect", "{log}", "--keep-url", "all"], "Invalid value for '--keep-url'"),
+        (["inspect", "{log}", "--keep-url", "all"], "--keep-url: 'all' is not one of 'full', 'path'"),
+        (["inspect", "{log}", "--threads", "1.5"], "--threads must be a whole number, got '1.5'; see --help"),
+        (["inspect", "{log}", "--max-bad", "few"], "--max-bad must be a number, got 'few'; see --help"),
         (["inspect", "{log}", "--set-aside", "/no/such/folder/x"], "the file for rows set aside cannot be written"),
         (["inspect"], "Missing argument 'LOG"),
         (["inspct"], "No such command 'inspct'"),
@@ -286,6 +288,25 @@ def test_summaries_of_commands_are_not_cut() -> None:
         assert done.returncode == 0
         assert "..." not in done.stdout.split("Commands:")[1]
         assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("querycloak rel", ["release"]),
+        ("querycloak release sess", ["sessions"]),
+        ("querycloak release clicks --selection ", ["laplace", "gaussian", "weighted", "rounds"]),
+        ("querycloak guarantee sessions --per-user ", ["auto"]),
+        ("querycloak inspect --log-format u", ["ubi"]),
+        ("querycloak evaluate --task l", ["loss"]),
+        ("querycloak audit release --attack s", ["singling-out", "secrets"]),
+        ("querycloak reproduce h", ["hong2012"]),
+    ],
+)
+def test_a_shell_is_offered_what_may_follow(typed: str, offered: list[str]) -> None:
+    at = str(typed.count(" "))
+    done = in_process(COMP_WORDS=typed, COMP_CWORD=at, _QUERYCLOAK_COMPLETE="complete_bash")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, offered, "")
 
 
 def test_version() -> None:

@@ -28,7 +28,9 @@ def misuse(error: BaseException) -> str | None:
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{error}\n"
     tell = getattr(error, "format_message", None)
-    return None if tell is None else f"querycloak: {_foreign_option(error) or f'{tell()} (see --help)'}\n"
+    if tell is None:
+        return None
+    return f"querycloak: {_foreign_option(error) or _bad_value(error) or f'{tell()} (see --help)'}\n"
 
 
 def _piece(piece: Parameter | Action) -> str:
@@ -46,6 +48,23 @@ def _foreign_option(error: BaseException) -> str | None:
         return None
     method, command = context.info_name, context.parent.command_path
     return f"{name} does not go with {method}; {command} {method} --help shows what does"
+
+
+def _bad_value(error: BaseException) -> str | None:
+    """What to say of a value of the wrong kind: the option, the rule, the value, the way out."""
+    option, problem = getattr(error, "param", None), error.__cause__
+    if option is None or not hasattr(problem, "errors"):
+        return None
+    found = problem.errors()[0]
+    if found["type"] in _RULES:
+        return f"{option.opts[0]} must be {_RULES[found['type']]}, got {found['input']!r}; see --help"
+    if "error" in found.get("ctx", {}):  # it lists the choices
+        return f"{option.opts[0]}: {str(found['ctx']['error']).rstrip('.')}; see --help"
+    return None
+
+
+_RULES = {"int_parsing": "a whole number", "float_parsing": "a number"}
+"""What the parser expected, by its own name for what went wrong."""
 
 
 @cache

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.option import Option, options_of
 from querycloak.methods.registry import METHODS, method_class
-from querycloak.present.options import Wishing, with_groups
+from querycloak.present.options import Wishing, completing, with_groups
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -97,7 +97,13 @@ def typed_option(declared: Option) -> Any:
     if declared.is_flag:
         return Annotated[bool | None, typer.Option(declared.typed, help=shown)]
     if declared.choices and declared.kinds:
-        taken = typer.Option(declared.typed, parser=_number_or_word, metavar=declared.accepts, help=shown)
+        taken = typer.Option(
+            declared.typed,
+            parser=_number_or_word,
+            metavar=declared.accepts,
+            autocompletion=completing(lambda: declared.choices),
+            help=shown,
+        )
         return Annotated[Any, taken]
     if declared.choices:
         return Annotated[Literal[declared.choices] | None, typer.Option(declared.typed, help=shown)]

@@ -22,10 +22,29 @@ if TYPE_CHECKING:
     from querycloak.methods.method import Method
     from querycloak.privacy.books.ledger import Ledger
 
+
+def completing(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell offers for an option of free text: the words that are known."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words() if word.startswith(incomplete)]
+
+    return complete
+
+
+def _formats() -> Iterable[str]:
+    from querycloak.logs.formats.detection import FORMATS
+
+    return FORMATS
+
+
 Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
 LogFormat = Annotated[
     str | None,
-    typer.Option(help="aol, excite, sogou, ubi, csv, jsonl or parquet; told by the log if not given."),
+    typer.Option(
+        help="aol, excite, sogou, ubi, csv, jsonl or parquet; told by the log if not given.",
+        autocompletion=completing(_formats),
+    ),
 ]
 Columns = Annotated[str | None, typer.Option(help="Of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
 Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
@@ -51,6 +70,7 @@ Memory = Annotated[str | None, typer.Option(help="Memory before spilling to disk
 Composition = Annotated[Literal["sum", "pld"], typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.")]  # noqa: E501  # fmt: skip
 AtDelta = Annotated[float | None, typer.Option(help="pld: the delta at which epsilon is stated; twice the sum if not given.")]  # noqa: E501  # fmt: skip
 LedgerToCharge = Annotated[Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")]  # noqa: E501  # fmt: skip
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
 Population = Annotated[str | None, typer.Option(help="The people behind the log, by the ledger's name.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]

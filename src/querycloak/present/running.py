@@ -60,7 +60,9 @@ def run(command: Callable[[], object]) -> int:
         return interrupted() if result == INTERRUPTED else result if isinstance(result, int) else 0
     except KeyboardInterrupt:
         return interrupted()
-    except SystemExit as stop:  # the parser's way to end when nobody reads on
+    except SystemExit as stop:  # the parser's way to end a completion, and to end when nobody reads on
+        if stop.__context__ is None and isinstance(stop.code, int):
+            return stop.code
         return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
     except Exception as error:
         return _ended_by(error)

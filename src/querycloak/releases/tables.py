@@ -27,7 +27,7 @@ class Kind:
 _USERS = (pa.int64(), "how many users, as the method counts and noises them")
 _USERS_OR_CLICKS = (
     pa.int64(),
-    "how many users, or clicks if that was asked for (`count_of`), as the method counts and noises them",
+    "how many users, or clicks where the method was told to count those, with its noise",
 )
 _TIMES = (pa.int64(), "how often, as the method counts and noises it")
 _QUERY = (pa.string(), "what was asked")

@@ -1,0 +1,88 @@
+"""Commands that read or make a log: inspect, split, synth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from querycloak.present import options
+from querycloak.privacy.parameters import refuse
+from querycloak.private_file import check_new
+
+
+@options.with_groups
+def inspect_log(
+    log: options.Logs,
+    *,
+    set_aside: options.SetAside = None,
+    gap_minutes: options.GapMinutes = 30,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Profile a log: rows, users, searches, clicks (private output)."""
+    from querycloak.present.commands.inspect_command import show_profile
+
+    if set_aside is not None:
+        check_new(set_aside, "the file for rows set aside")
+    with reading.open(log, quiet=quiet or as_json, out=set_aside) as opened:
+        if set_aside is not None:
+            opened.write_set_aside(set_aside)
+        show_profile(opened, gap_minutes, as_json=as_json)
+
+
+@options.with_groups
+def split(
+    log: options.Logs,
+    *,
+    by: Annotated[
+        Literal["user", "time"] | None,
+        typer.Option(help="user, or time: TRAIN before a moment, TEST from then on; no user in both."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The private folder to write; it must not exist yet.")] = None,
+    test: Annotated[float | None, typer.Option(help="The share of users in TEST; 0.1 if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed deals out users differently.")] = 1,
+    folds: Annotated[int | None, typer.Option(help="The number of parts that take turns as TEST.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Split a log into TRAIN and TEST (private output)."""
+    if by is None:
+        refuse("by", "user or time", None, "say how the log is to be split")
+    if out is None:
+        refuse("out", "the folder to write", None, "it must not exist yet")
+    from querycloak.logs.split import Split
+    from querycloak.present.commands.split_command import show_split
+    from querycloak.releases.folder import check_target
+    from querycloak.utility.split_folder import write_split
+
+    how, target = Split(by=by, test=test, seed=seed, folds=folds), check_target(out)
+    with reading.open(log, quiet=quiet or as_json, out=target) as opened:
+        written = write_split(opened, target, how)
+    if as_json or not quiet:
+        show_split(written, as_json=as_json)
+
+
+def synth(
+    out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search.")] = None,
+    preset: Annotated[str | None, typer.Option(help="standard: 100,000 users, the same for everybody.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed makes other people; 1 if not given.")] = None,
+    truth: Annotated[
+        bool, typer.Option("--truth/--no-truth", help="Write the truth beside it, into FILE.truth.")
+    ] = True,
+    check: Annotated[bool, typer.Option("--check", help="Compare it with AOL's figures.")] = False,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a synthetic log like a real one, with the truth known."""
+    if out is None:
+        refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
+    from querycloak.present.commands.synth_command import make_log, users_and_seed
+
+    number, chosen = users_and_seed(users, seed, preset)
+    make_log(out, number, chosen, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
