@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 our own bug, 2 bad input or parameters, 3 budget refused, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -49,21 +50,14 @@ ledgers = typer.Typer(help="Budgets, and what has been spent on whom.", no_args_
 app.add_typer(audits, name="audit")
 app.add_typer(ledgers, name="ledger")
 
-for home, name, command in (
+Declared = tuple[typer.Typer, str, Callable[..., None]]
+FOR_METHODS: tuple[Declared, ...] = (
     (app, "guarantee", method_commands.guarantee),
     (app, "release", method_commands.release),
     (app, "tune", method_commands.tune),
     (audits, "method", method_commands.audit_guarantee),
-):
-    group = typer.Typer(
-        cls=method_options.methods_group(command),
-        help=command.__doc__,
-        no_args_is_help=True,
-        subcommand_metavar="METHOD [OPTIONS]",
-    )
-    home.add_typer(group, name=name)
-
-for home, name, command in (
+)
+PLAIN: tuple[Declared, ...] = (
     (app, "inspect", log_commands.inspect_log),
     (app, "split", log_commands.split),
     (app, "synth", log_commands.synth),
@@ -78,7 +72,18 @@ for home, name, command in (
     (ledgers, "set", book_commands.ledger_set),
     (ledgers, "show", book_commands.ledger_show),
     (ledgers, "verify", book_commands.ledger_verify),
-):
+)
+
+for home, name, command in FOR_METHODS:
+    group = typer.Typer(
+        cls=method_options.methods_group(command),
+        help=command.__doc__,
+        no_args_is_help=True,
+        subcommand_metavar="METHOD [OPTIONS]",
+    )
+    home.add_typer(group, name=name)
+
+for home, name, command in PLAIN:
     home.command(name)(command)
 
 

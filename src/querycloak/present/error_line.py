@@ -52,10 +52,10 @@ def _foreign_option(error: BaseException) -> str | None:
 
 def _bad_value(error: BaseException) -> str | None:
     """What to say of a value of the wrong kind: the option, the rule, the value, the way out."""
-    option, problem = getattr(error, "param", None), error.__cause__
-    if option is None or not hasattr(problem, "errors"):
+    option, list_problems = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if option is None or list_problems is None:
         return None
-    found = problem.errors()[0]
+    found = list_problems()[0]
     if found["type"] in _RULES:
         return f"{option.opts[0]} must be {_RULES[found['type']]}, got {found['input']!r}; see --help"
     if "error" in found.get("ctx", {}):  # it lists the choices
