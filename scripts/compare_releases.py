@@ -1,7 +1,8 @@
 """Seeded releases of every method at two commits, side by side: `python scripts/compare_releases.py OLD NEW`.
 
 Tables must be the same bytes; cards must have the same keys and numbers. Sentences, checksums of texts, dates and
-versions may differ. Each commit runs its own code, in a process of its own, on the same small log.
+versions may differ. Each commit runs its own code, in a process of its own, on the same small log. A method that one
+of them does not have, or options that it refuses, are listed: there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ TEXTS = {"README.md", "croissant.json"}
 def record(log_file: Path, out: Path) -> None:
     """Release the log with each method, seeded; runs inside the commit's own code."""
     import querycloak as qc
+    from querycloak.errors import QuerycloakError
 
     sys.path.insert(0, str(ROOT))
     from scripts.seeded_methods import METHODS
@@ -33,8 +35,13 @@ def record(log_file: Path, out: Path) -> None:
 
     with qc.read(log_file) as log:
         for name, (kind, options) in METHODS.items():
-            method = getattr(qc, kind)(**options)
-            method.release(log, randomness=Randomness(seed=11)).save(out / name.replace(" ", "-"), format="tsv")
+            target = out / name.replace(" ", "-")
+            try:
+                method = getattr(qc, kind)(**options)
+            except (AttributeError, TypeError, QuerycloakError) as refused:  # not there yet, or not so
+                target.with_suffix(".refused").write_text(str(refused))
+                continue
+            method.release(log, randomness=Randomness(seed=11)).save(target, format="tsv")
 
 
 def compare(old: Path, new: Path) -> list[str]:
@@ -42,6 +49,10 @@ def compare(old: Path, new: Path) -> list[str]:
     names = sorted({path.name for path in (*old.iterdir(), *new.iterdir()) if path.is_dir()})
     found: list[str] = []
     for name in names:
+        refused = [side.name for side in (old, new) if not (side / name).is_dir()]
+        if refused:
+            found.append(f"{name}: not made by {refused[0].removeprefix('out-')}")
+            continue
         tables = {path.name for side in (old, new) for path in (side / name).glob("*.tsv")}
         for table in sorted(tables):
             sides = [side / name / table for side in (old, new)]
@@ -99,8 +110,11 @@ def main() -> int:
         log_file.write_text(_small_log())
         old, new = (recorded(commit, log_file, Path(folder)) for commit in sys.argv[1:])
         found = compare(old, new)
-        count = sum(path.is_dir() for path in new.iterdir())
-    sys.stdout.write("".join(f"{line}\n" for line in found) or f"{count} releases are the same\n")
+        made = {path.name for path in new.iterdir() if path.is_dir()} | {
+            path.name for path in old.iterdir() if path.is_dir()
+        }
+    same = len(made - {line.partition(":")[0] for line in found})
+    sys.stdout.write("".join(f"{line}\n" for line in found) + f"{same} of {len(made)} releases are the same\n")
     return 1 if found else 0
 
 
