@@ -58,6 +58,7 @@ def test_split_says_that_it_is_private_and_what_it_wrote(log: Path, tmp_path: Pa
     assert re.search(r"train.parquet +\d+ users +\d+ rows", done.stdout)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["split.json", "test.parquet", "train.parquet"]
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()} == {0o600}
 
 
 def test_folds(log: Path, tmp_path: Path) -> None:
@@ -102,6 +103,14 @@ def test_evaluate_prints_tables_of_eighty_columns(split: Path, release: Path) ->
     assert "What is published is made of the whole log" in " ".join(lines).replace("; what", ". What")
 
 
+def test_a_release_that_answers_nothing_says_so(split: Path, tmp_path: Path) -> None:
+    train, test = sides(split)
+    with qc.read(train) as log:
+        qc.Clicks(noise=1, threshold=10**6).release(log).save(tmp_path / "nothing")
+    done = in_process("evaluate", train, test, tmp_path / "nothing", "--task", "completion", "--task", "ranking")
+    assert done.stdout.count("\n  nothing: none of the cases is answered\n") == 2
+
+
 def test_evaluate_as_json_and_into_a_file(split: Path, release: Path, tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     given = ("--task", "ranking", "--task", "completion", "--json", "--out", out)
@@ -122,6 +131,15 @@ def test_quiet_prints_nothing(split: Path, release: Path, tmp_path: Path) -> Non
     done = in_process("evaluate", *sides(split), release, "--task", "ranking", "--quiet", "--out", out)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert out.read_text().startswith('"release","digest","task"')
+
+
+def test_the_raw_log_never_goes_into_a_release(log: Path, release: Path) -> None:
+    before = sorted(release.iterdir())
+    for command in (("split", log, "--by", "user", "--out"), ("inspect", log, "--set-aside")):
+        done = in_process(*command, release / "mine")
+        assert done.returncode == 2
+        assert f"{command[-1]} must be outside of release folders" in done.stderr
+    assert sorted(release.iterdir()) == before
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import InputError, ParameterError, ResourceError
+from querycloak.releases.private_place import outside_releases
 
 STATE, PAGE, EVALUATION, AUDIT = "comparison.json", "index.html", "evaluation.parquet", "audit.parquet"
 RELEASES, UNFINISHED = "releases", "unfinished"
@@ -139,6 +140,7 @@ def comparison_folder(path: Path, identity: str, *, demo: bool = False) -> Itera
 
 def check_folder(path: Path, identity: str | None = None) -> None:
     """Refuse a folder that is not ours, or was begun with something else; call it before anything is read."""
+    outside_releases(path)
     if not os.path.lexists(path):
         if not path.absolute().parent.is_dir():
             raise ParameterError(

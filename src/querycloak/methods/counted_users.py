@@ -124,8 +124,11 @@ def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
 def at_some_bound(table: str, candidates: Iterable[TableReach]) -> TableReach:
     """What a table reaches whose bound is chosen on the log."""
     note = "The bound is chosen when the log is released: all ranges run over the plans that it may choose."
+    known = _ONE_KEY if table == "clicks" else ""
+    who = f"A user of more {TABLES[table].keys} than count"
+    cut = f"{who} is missing from the later ones. That is in no margin, and makes counts too low{known}."
     told = f"{TABLES[table].holders}; how many {TABLES[table].keys} of a user count is chosen on the log; plus noise"
-    return TableReach.over(candidates, told, notes=[note])
+    return TableReach.over(candidates, told, notes=[note, cut])
 
 
 def alone(rows_of_one_user: float) -> str:

@@ -15,7 +15,7 @@ from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.signing_page import Signing, private_page, public_page
 from querycloak.privacy.books.accounts import Account
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.parameters import of_kind, path_of
+from querycloak.privacy.parameters import path_of
 from querycloak.releases.card import CARD
 from querycloak.releases.loading import load_card
 from querycloak.sentence import Sentence
@@ -49,10 +49,9 @@ def report(
     evaluation, audits: as they were made, or the files they were saved in; they must be about this release, or about
     `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them.
     """
-    of_kind("registry", registry, bool, "True or False", "True writes the entry for the registry, too")
     place = path_of("release", release, "give the folder of a release")
     load_card(place)
-    folder = _folder(path_of("out", out, "give a folder for the pages"), place)
+    folder = _folder(path_of("out", out, "give a folder for the pages"))
     stand_in = None if measured_on is None else path_of("measured_on", measured_on, "give the folder of a release")
     told, found = About.of(about), measured(place, evaluation, audits, stand_in)
     signing = Signing.of(place, told, found, _account(place, ledger))
@@ -67,10 +66,10 @@ def report(
     return WrittenReport(public, private, listed, signing.digest)
 
 
-def _folder(out: Path, release: Path) -> Path:
+def _folder(out: Path) -> Path:
     """Where the pages go: a new or empty folder, or one of ours; never inside a release."""
     target = out.resolve()
-    if release.resolve() in (target, *target.parents) or (target / CARD).exists():
+    if any((folder / CARD).is_file() for folder in (target, *target.parents)):
         raise ParameterError(
             "the report must not be written into a release folder: part of it is private; name another"
         )

@@ -26,7 +26,10 @@ def inspect_log(
     from querycloak.present.commands.inspect_command import show_profile
 
     if set_aside is not None:
+        from querycloak.releases.private_place import outside_releases
+
         check_new(set_aside, "the file for rows set aside")
+        outside_releases(set_aside, "set_aside")
     with reading.open(log, quiet=quiet or as_json, out=set_aside) as opened:
         if set_aside is not None:
             opened.write_set_aside(set_aside)
@@ -56,10 +59,9 @@ def split(
         refuse("out", "the folder to write", None, "it must not exist yet")
     from querycloak.logs.split import Split
     from querycloak.present.commands.split_command import show_split
-    from querycloak.releases.folder import check_target
-    from querycloak.utility.split_folder import write_split
+    from querycloak.utility.split_folder import check_split_folder, write_split
 
-    how, target = Split(by=by, test=test, seed=seed, folds=folds), check_target(out)
+    how, target = Split(by=by, test=test, seed=seed, folds=folds), check_split_folder(out)
     with reading.open(log, quiet=quiet or as_json, out=target) as opened:
         written = write_split(opened, target, how)
     if as_json or not quiet:

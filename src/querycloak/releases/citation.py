@@ -16,7 +16,7 @@ def citation(release: Release, published: object, file: tuple[str, str] | None) 
         "title": f"{{{_escaped(release.title.capitalize())}}}",
         "howpublished": f"Data set, made with {_escaped(made_with)}",
         **({"year": str(when.year), "date": when.isoformat()} if when else {}),
-        **({"note": f"SHA-256 of {_escaped(file[0])}: {file[1]}"} if file else {}),
+        **({"note": f"SHA-256 of {_escaped(file[0])}:\n    {file[1]}"} if file else {}),
     }
     method = re.sub(r"[^a-z0-9-]", "", release.method)
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]

@@ -50,11 +50,13 @@ def reserve(folder: str | os.PathLike[str]) -> Unfinished:
 class WrittenFile:
     """A file of the folder, hashed as it is written; its errors say what the disk lacks, and nothing else."""
 
-    def __init__(self, path: Path, parent: Path, what: str = RELEASE) -> None:
+    def __init__(self, path: Path, parent: Path, what: str = RELEASE, *, private: bool = False) -> None:
         self.name, self._parent, self._what = path.name, parent, what
         self._digest, self.size, self.closed, self._given_up = hashlib.sha256(), 0, False, False
         with self._errors():
             self._file: BinaryIO = path.open("xb", buffering=1 << 20)
+            if private:
+                os.fchmod(self._file.fileno(), 0o600)
 
     def write(self, data: bytes) -> int:
         """Append; Arrow's writers use it too."""
@@ -137,7 +139,8 @@ class Unfinished:
         with self._errors():
             self.inner = self._outer / "release"
             # Under the user's own umask: the outer folder keeps everybody out until the rename.
-            self.inner.mkdir(mode=0o700 if private else 0o777)
+            self._private = private
+            self.inner.mkdir(mode=self._mode)
 
     def __enter__(self) -> Unfinished:
         return self
@@ -145,14 +148,18 @@ class Unfinished:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.remove()
 
+    @property
+    def _mode(self) -> int:
+        return 0o700 if self._private else 0o777
+
     @contextmanager
     def file(self, name: str) -> Iterator[WrittenFile]:
         """A new file, on the disk when the block ends; its folder is made if the name has one."""
         fault.reached(f"before write {name}")
         path = self.inner / name
         with self._errors():
-            path.parent.mkdir(exist_ok=True)
-        file = WrittenFile(path, self._parent, self._what)
+            path.parent.mkdir(mode=self._mode, exist_ok=True)
+        file = WrittenFile(path, self._parent, self._what, private=self._private)
         try:
             yield file
             fault.reached(f"after write {name}")

@@ -42,7 +42,7 @@ class Counts:
         return ("all",)
 
     def why_not(self, subject: Subject) -> str | None:
-        """A log of replaced queries counts nothing that was asked."""
+        """A log of replaced queries tells nothing that was asked."""
         if countable(subject):
             return None
         return (
@@ -57,14 +57,23 @@ class Counts:
 
 
 def countable(subject: Subject) -> tuple[str, ...]:
-    """The kinds of keys whose counts a subject tells, in its tables or by the rows of its log."""
-    found = {kind for kind in subject.kinds if "count" in subject.columns[kind]}
-    if subject.parameters.get("count_of") == "clicks":
-        found.discard("clicks")  # there is no number of users to compare with
+    """The kinds of keys that a subject tells, in its tables or by the rows of its log."""
+    found = set(subject.kinds)
     if "log" in subject.kinds and subject.name != ORIGINAL:
         told = _KEYS_OF_ROWS.get(subject.rows, ())
         found |= {kind for kind in told if kind == "queries" or "url" in subject.columns["log"]}
     return tuple(kind for kind in KEYS if kind in found)
+
+
+def uncounted(subject: Subject, kind: str) -> str | None:
+    """Why a subject's keys have no numbers of users to compare with, if so; which keys came out is told anyway."""
+    if kind not in subject.kinds:
+        return None  # users are counted in the rows of its log
+    if "count" not in subject.columns[kind]:
+        return "its keys came out without counts"
+    if kind == "clicks" and subject.parameters.get("count_of") == "clicks":
+        return "its counts are clicks, not users"
+    return None
 
 
 class Truth(NamedTuple):
@@ -76,12 +85,16 @@ class Truth(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """For each row that came out its count, its true users and, if known, the users counted."""
+    """For each row that came out its true users and, where there are any to compare, its count and the users counted.
 
-    published: Numbers
+    `unpublished` and `why` say why there are none.
+    """
+
+    published: Numbers | None
     true: Numbers
     counted: Numbers | None
-    why: str | None
+    why: str | None = None
+    unpublished: str | None = None
 
 
 class PreparedCounts:
@@ -116,13 +129,14 @@ class PreparedCounts:
     def _compared(self, kind: str, truth: Truth, subject: Subject) -> Compared:
         if subject.name == ORIGINAL:
             users = np.repeat(truth.users, truth.keys)
-            return Compared(users, users, users, None)
+            return Compared(users, users, users)
         escape, key = not self._log.source.choices.normalise, list(KEYS[kind])
         released = released_counts(subject, kind, escape=escape)
         bounds = Bounds(subject.method, subject.parameters)
         rows = self._log.engine.upload(only_pairs(released) if kind == "sessions" else released)
         joined = rows.left_join(truth.table, key).select(*key, "count", true=truth.table.n)
-        why = bounds.why_not(kind)
+        unpublished = uncounted(subject, kind)
+        why = unpublished or bounds.why_not(kind)
         if why is None:
             counted = truth.table if bounds.unbounded() else self._counted(bounds, kind, released)
             joined = joined.left_join(counted, key).select("count", "true", counted=counted.n)
@@ -131,7 +145,8 @@ class PreparedCounts:
         # Engines hand rows over in any order, and sums of floats depend on it.
         found = fetched.sort_by([(name, "ascending") for name in columns])
         counted_users = None if why else _numbers(found["counted"])
-        return Compared(_numbers(found["count"]), _numbers(found["true"]), counted_users, why)
+        published = None if unpublished else _numbers(found["count"])
+        return Compared(published, _numbers(found["true"]), counted_users, why, unpublished)
 
     def _counted(self, bounds: Bounds, kind: str, released: pa.Table) -> ir.Table:
         told = bounds.same_as(kind)
@@ -185,16 +200,16 @@ def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
 
 
 def _errors(where: str, found: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:
-    published, true = found.published[chosen], found.true[chosen]
+    true, published = found.true[chosen], None if found.published is None else found.published[chosen]
     for measure in (measures.MEAN_RELATIVE_ERROR, measures.MEDIAN_RELATIVE_ERROR, measures.BIAS):
-        yield _told(measure, measure(published, true), where, true.size)
+        value = None if published is None else measure(published, true)
+        yield _told(measure, value, where, true.size, found.unpublished)
     counted = None if found.counted is None else found.counted[chosen]
     for measure in (measures.ERROR_OF_BOUNDING, measures.BIAS_OF_BOUNDING):
         yield _told(measure, None if counted is None else measure(counted, true), where, true.size, found.why)
     for measure in (measures.ERROR_OF_NOISE, measures.BIAS_OF_NOISE):
-        yield _told(
-            measure, None if counted is None else measure(published, counted, true), where, true.size, found.why
-        )
+        known = counted is not None and published is not None
+        yield _told(measure, measure(published, counted, true) if known else None, where, true.size, found.why)
 
 
 def _told(measure: Measure, value: float | None, where: str, rows: int, why: str | None = None) -> Figure:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.private_file import check_new, private_file
-from querycloak.releases.card import CARD
+from querycloak.releases.private_place import outside_releases
 
 WHAT = "the file for the results"
 ENDINGS = (".json", ".csv", ".parquet")
@@ -24,10 +24,7 @@ def check_evaluation_file(path: str | os.PathLike[str]) -> Path:
     target = path_of("out", path)
     if target.suffix not in ENDINGS:
         refuse("out", f"a file that ends with {', '.join(ENDINGS)}", str(target), "the ending says how it is written")
-    for folder in target.resolve().parents:
-        if (folder / CARD).is_file():
-            private = "an evaluation is private and a release is not; name another place"
-            refuse("out", "outside of release folders", str(target), private)
+    outside_releases(target)
     if not target.absolute().parent.is_dir():
         refuse("out", "in a folder that exists", str(target), "make the folder first, or name another")
     check_new(target, WHAT)

@@ -23,6 +23,7 @@ from querycloak.logs.schema import ROWS
 from querycloak.logs.searchlog import Log, SearchLog, read
 from querycloak.logs.split import TEST, TRAIN, Split, moment_before
 from querycloak.releases.folder import Unfinished, WrittenFile, check_target
+from querycloak.releases.private_place import outside_releases
 
 SPLIT = "split.json"
 _ROWS_IN_A_GROUP = 1 << 17
@@ -69,6 +70,13 @@ class WrittenSplit:
         }
 
 
+def check_split_folder(out: str | os.PathLike[str]) -> Path:
+    """The folder to write, if nothing is there and it lies in no release folder; call it before anything is read."""
+    target = check_target(out)
+    outside_releases(target)
+    return target
+
+
 def split(
     log: SearchLog | Log,
     out: str | os.PathLike[str],
@@ -80,7 +88,7 @@ def split(
 ) -> WrittenSplit:
     """Write TRAIN and TEST of a log into a new private folder; by default a tenth of the users is TEST."""
     how = Split(by=by, test=test, seed=seed, folds=folds)
-    target = check_target(out)
+    target = check_split_folder(out)
     if isinstance(log, SearchLog):
         return write_split(log, target, how)
     with read(log) as opened:

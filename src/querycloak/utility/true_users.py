@@ -121,14 +121,17 @@ class Bounds:
             texts = sequences.subsequences(found, most, escape=not log.source.choices.normalise)
             keys = sequences.once_per_sequence(texts)
         else:
-            rows = log.clicks if kind == "clicks" else self._of_pool(log).select("user", "time", "query")
+            rows = log.clicks if kind == "clicks" else self._asked(log)
             keys = once_per_key(rows, key)
         if self._parameters.get("priors"):
             keys = with_prior(log.engine, keys, key[0])
         return first_keys(keys, key, int(self._parameters[bound]))
 
-    def _of_pool(self, log: SearchLog) -> ir.Table:
-        if self._method[0] != "query-pool" or self._parameters.get("off_pool"):
+    def _asked(self, log: SearchLog) -> ir.Table:
+        """What was asked, as the method takes it: a pool's queries have the rank of their clicks, which breaks ties."""
+        if self._method[0] != "query-pool":
+            return log.rows.select("user", "time", "query")
+        if self._parameters.get("off_pool"):
             return log.rows
         pool = public_phrases().select(["phrase"]).rename_columns(["query"])
         return log.rows.semi_join(log.engine.upload(pool), "query")

@@ -23,7 +23,8 @@ from querycloak.methods.method import Method
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility import count_measures as measures
 from querycloak.utility.counts import Counts, countable
-from querycloak.utility.task import Figure, Logs
+from querycloak.utility.subjects import Released as EvaluatedRelease
+from querycloak.utility.task import Figure, Logs, Subject
 from tests.logs import Row, aol, write
 from tests.subjects import ORIGINAL, Released
 
@@ -34,7 +35,7 @@ def opened(engine: Engine, folder: Path, rows: Iterable[Row]) -> SearchLog:
     return read(write(folder / "log.tsv", aol(rows)), engine=engine)
 
 
-def values(log: SearchLog, subject: Released) -> dict[tuple[str | None, str], Figure]:
+def values(log: SearchLog, subject: Subject) -> dict[tuple[str | None, str], Figure]:
     found = Counts().prepare(Logs(log, log)).scores(subject)
     return {(figure.slice, figure.measure.name): figure for figure in found}
 
@@ -214,6 +215,30 @@ def test_what_cannot_be_told_says_why(duckdb_engine: Engine, tmp_path: Path) -> 
     pooled = Released("q", {"transitions": steps}, parameters={"pool": "the owner's list"})
     (figure,) = values(log, pooled).values()
     assert "the owner's pool is not in the folder" in (figure.why or "")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"counts": "none"}, "its keys came out without counts"),
+        ({"count_of": "clicks"}, "its counts are clicks, not users"),
+    ],
+)
+def test_keys_whose_users_are_not_counted(
+    duckdb_engine: Engine, tmp_path: Path, options: dict[str, Any], why: str
+) -> None:
+    """What came out is told, and how many users hold it; errors of counts are not."""
+    log = opened(duckdb_engine, tmp_path, some_rows(3, users=60))
+    release = qc.Clicks(epsilon=8, delta=0.01, selection="laplace", **options).release(log, randomness=Randomness(1))
+    found = values(log, EvaluatedRelease("r", release))
+    keys = {(row["query"], row["url"]) for row in release.table("clicks").to_pylist()}
+    held = by_hand(some_rows(3, users=60))["clicks"]
+    assert keys
+    assert found["table=clicks", "key_share"].value == pytest.approx(len(keys) / len(held))
+    volume = sum(len(held[key]) for key in keys) / sum(map(len, held.values()))
+    assert found["table=clicks", "volume_share"].value == pytest.approx(volume)
+    for measure in ("mean_relative_error", "bias", "error_of_noise", "bias_of_bounding"):
+        assert (found["table=clicks", measure].value, found["table=clicks", measure].why) == (None, why)
 
 
 def test_which_subjects_can_be_counted() -> None:

@@ -76,7 +76,8 @@ def test_the_citation_holds_digest_version_and_date_and_nobody(tmp_path: Path) -
     cited = describe(tmp_path / "out").cite
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert cited.startswith(f"@misc{{querycloak-clicks-{saved.digest[:8]},\n")
-    assert f"note = {{SHA-256 of card.json: {saved.digest}}}" in cited
+    assert f"note = {{SHA-256 of card.json:\n    {saved.digest}}}" in cited
+    assert max(map(len, cited.splitlines())) <= 80
     assert f"date = {{{card['published']}}}" in cited
     assert f"year = {{{card['published'][:4]}}}" in cited
     assert f"made with querycloak {card['versions']['querycloak']}" in cited

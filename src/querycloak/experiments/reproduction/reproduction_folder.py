@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from querycloak.errors import ParameterError, ResourceError
+from querycloak.releases.private_place import outside_releases
 from querycloak.synthetic.log_writer import OnUsers, synthesize
 
 MARK, FIGURES, PAGE, STEPS = "reproduce.json", "figures.json", "index.html", "steps"
@@ -21,6 +22,7 @@ _KIND = {"querycloak": "reproduction", "version": 1}
 
 def reproduction_folder(path: Path) -> Path:
     """A new folder, or one in which papers were made again before; any other is refused."""
+    outside_releases(path)
     if path.exists() and not _is_ours(path) and (not path.is_dir() or any(path.iterdir())):
         raise ParameterError(
             f"the output must be a new folder, or one that reproduce made; {str(path)!r} is neither; name another"

@@ -77,9 +77,10 @@ def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
         for release in dict.fromkeys(row.release for row in told if row.measure == measure):
             yield from _reading_lines([row for row in told if row.release == release and row.measure == measure])
     yield from _figure_lines([row for row in told if row.measure not in judged])
-    known = {row.release for row in rows if row.value is not None}
-    reasons = {row.release: row.why for row in rows if row.release not in known}
-    for release, why in reasons.items():
+    # A release that answers no case has zeros under `all`, and no line above.
+    shown = {row.release for row in told if not judged or row.reading == "answered"}
+    for release in dict.fromkeys(row.release for row in rows if row.release not in shown):
+        why = next((row.why for row in rows if row.release == release and row.why), "it has no value here")
         yield from textwrap.wrap(f"  {release}: {why}", _WIDTH, subsequent_indent="    ")
 
 

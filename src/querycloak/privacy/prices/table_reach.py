@@ -59,8 +59,10 @@ class TableReach:
         """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
         said = [f"count: {self.counts}"]
         if self.margin95 is not None:
-            exact = self.margin95.high == 0
-            said.append(f"95 % margin of a count: {'none, it is exact' if exact else f'{self.margin95} up or down'}")
+            margin = (
+                f"{self.margin95} up or down" if self.margin95.high else "0, at least 95 % of counts are as counted"
+            )
+            said.append(f"95 % margin of a count: {margin}")
         if self.users50 is not None and self.users95 is not None:
             likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"
             said.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
