@@ -81,7 +81,8 @@ FAILURES: dict[str, tuple[list[str], str]] = {
     "missing column": (["{json}", "--columns", "user=a,time=b,query=c"], "has the columns 'a', 'b', 'c'"),
     "wrong query": (["{wrong}", "--columns", "user=u,time=t,query=q"], "most of them L103"),
     "no memory": (["{big}", "--memory", "1MB", "--threads", "1"], "memory ran out"),
-    "no room": (["{folder}", "--set-aside", "{folder}"], "cannot be written"),
+    "there already": (["{folder}", "--set-aside", "{there}"], "must not exist yet"),
+    "no folder": (["{folder}", "--set-aside", "{prose}/rows"], "cannot be written"),
     "bad list": (["{folder}", "--leave-out", "{cut}"], "--leave-out cannot be read"),
 }
 
@@ -103,7 +104,7 @@ def test_failures_tell_nothing(folder: Path, tmp_path: Path, what: str) -> None:
         "big": data * 40,
     }
     places = {name: str(write(tmp_path / f"SECRETNAME-{name}.log", content)) for name, content in files.items()}
-    places["folder"] = str(folder)
+    places |= {"folder": str(folder), "there": str(write(tmp_path / "rows.txt", "something else\n"))}
     arguments, message = FAILURES[what]
     done = querycloak("inspect", *(argument.format(**places) for argument in arguments), tmp=tmp)
     assert done.returncode == 2

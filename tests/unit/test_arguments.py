@@ -53,12 +53,13 @@ def calls(log: qc.SearchLog, folder: Path, new: Path) -> dict[str, tuple[Callabl
         "find_leaks": (qc.find_leaks, {"folder": folder, "log": log}),
         "audit_method": (qc.audit_method, {"method": method}),
         "audit_release": (qc.audit_release, {"train": log, "releases": [folder], "control": log, "attacks": []}),
+        "report": (qc.report, {"release": folder, "out": new}),
     }
 
 
 NAMES = [
     "read", "release", "explain", "save", "profile", "sessions", "connect", "Ledger", "load", "verify", "describe",
-    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release",
+    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release", "report",
 ]  # fmt: skip
 
 
@@ -86,11 +87,10 @@ def test_an_argument_of_the_wrong_kind_gets_a_sentence(
 def test_the_sentences(log: qc.SearchLog, tmp_path: Path) -> None:
     clicks, text = qc.Clicks(epsilon=1, delta=1e-6), cast(Any, "x")
     opens = "querycloak.read(PATH) opens one"
+    either = "a path, a list of paths, or one table of pandas, Polars, Arrow or DuckDB"
     calls: dict[str, Callable[[], Any]] = {
-        "logs must be given, a path, or a list of paths; a path is a text or a pathlib.Path": lambda: qc.read(
-            ODD["None"]
-        ),
-        "logs must be a path, or a list of paths, got a value of type int; a path is": lambda: qc.read(ODD["a number"]),
+        f"logs must be given, {either}; a path is a text or a pathlib.Path": lambda: qc.read(ODD["None"]),
+        f"logs must be {either}, got a value of type int; a path is": lambda: qc.read(ODD["a number"]),
         f"log must be a search log, got a value of type str; {opens}": lambda: clicks.release(text),
         "ledger must be a ledger, got a value of type str; querycloak.Ledger(FILE) opens one": lambda: clicks.release(
             log, ledger=text, population="p"

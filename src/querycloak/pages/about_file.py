@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from querycloak.errors import InputError
+from querycloak.privacy.parameters import path_of
 from querycloak.sentence import Sentence
 
 
@@ -34,7 +35,9 @@ class About:
     @classmethod
     def of(cls, given: Mapping[str, str] | str | os.PathLike[str] | None) -> About:
         """Fields as they are given, or from a file; nothing, no fields."""
-        fields_given = given if isinstance(given, Mapping) else {} if given is None else _read(Path(given))
+        fields_given = {} if given is None else given
+        if not isinstance(fields_given, Mapping):
+            fields_given = _read(path_of("about", given, "give fields by name, or a TOML file with them"))
         known = [field.name for field in fields(cls)]
         odd = [name for name in fields_given if name not in known]
         if odd:

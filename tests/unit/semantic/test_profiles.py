@@ -97,12 +97,16 @@ def people(users: int = 40) -> Profiled:
 
 
 def test_the_same_topics_for_domains_and_profiles_lose_nothing_at_all() -> None:
-    """The paper's D(q) = P: exactly 0, for every criterion, epsilon and reading."""
+    """The paper's D(q) = P: exactly 0 for every criterion, epsilon and reading; noise on counts loses something."""
     for setting in (each for each in SETTINGS if each.name == "D(q)=P" and each.topics == FOUR):
         found = list(points(people(), settings=[setting], epsilons=[0.1, 10.0], runs=1, randomness=Randomness(seed=1)))
-        assert len(found) == 3 * 2 * 2 * 2
-        assert {point.loss for point in found} == {0.0}
-        assert {point.loss_on_topics for point in found} == {0.0}
+        replaced = [point for point in found if point.criterion != "hbdp"]
+        assert len(replaced) == 3 * 2 * 2 * 2
+        assert {point.loss for point in replaced} == {0.0}
+        assert {point.loss_on_topics for point in replaced} == {0.0}
+        noised = [point for point in found if point.criterion == "hbdp"]
+        assert len(noised) == 2 * 2
+        assert all(point.loss > 0 for point in noised)
 
 
 def test_setting_a_has_the_papers_shapes_per_query_and_is_flat_per_user() -> None:
