@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ PRIVATE = ".querycloak-private-"
 UNFINISHED = ".querycloak-unfinished-"
 """Folders for what grows, beside the place where it will be."""
 _NOTES = ".querycloak-places-"
+_TRIES, _PAUSE = 50, 0.02
+"""How long a lock is asked for: whoever removes stale folders may hold one for a moment, its owner holds it longer."""
 
 
 def temporary_folder() -> Path:
@@ -58,7 +61,8 @@ def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
 
 
 def _take_locked(path: Path) -> tuple[Path, int] | None:
-    while True:
+    tries = 0
+    while tries < _TRIES:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         try:
@@ -69,7 +73,9 @@ def _take_locked(path: Path) -> tuple[Path, int] | None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            return None
+            tries += 1
+            time.sleep(_PAUSE)
+            continue
         except OSError:
             pass  # a file system without locks
         if _is_at(path, lock):  # else its owner has ended and removed it meanwhile
@@ -77,6 +83,7 @@ def _take_locked(path: Path) -> tuple[Path, int] | None:
                 shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
             return path, lock
         os.close(lock)
+    return None
 
 
 def _is_at(path: Path, opened: int) -> bool:

@@ -151,5 +151,5 @@ def test_bounds_say_what_is_wrong(duckdb_engine: Engine, tmp_path: Path) -> None
         first_records(log.clicks, 0)
     with pytest.raises(ParameterError, match="no column 'page'; it has user, time, query, rank, url"):
         once_per_key(log.clicks, ("page",))
-    with pytest.raises(ParameterError, match="gap_minutes must be above 0, got 0"):
+    with pytest.raises(ParameterError, match="gap_minutes must be a finite number above 0, got 0"):
         log.sessions(0)

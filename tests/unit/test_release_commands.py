@@ -351,7 +351,7 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
         (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count. auto, the default"),
         (
             ["guarantee", "optimal"],
-            "--per-user <int> Default variant: how many pairs of one user count; 64 if not given.",
+            "--per-user <int> Default variant: how many pairs of one user are looked at; 256 if not given.",
         ),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],

@@ -17,7 +17,7 @@ from querycloak.audits.method_audit import MethodAudit
 from querycloak.audits.release_audit import ReleaseAudit
 from querycloak.errors import InputError
 from querycloak.methods.evidence import digest_of
-from querycloak.privacy.parameters import path_of
+from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.loading import load_card
 from querycloak.utility.evaluation import Evaluation
 
@@ -48,6 +48,7 @@ def measured(
     release: Path, evaluation: Given | None, audits: Sequence[Given], measured_on: Path | None = None
 ) -> Measured:
     """Read the files; rows of other releases are refused, but for the baselines that stand beside."""
+    of_kind("audits", audits, (list, tuple), "a list of audits or of their files", "leave it out if there are none")
     card = load_card(release)
     digest, stand_in = digest_of(release), None
     if measured_on is not None:

@@ -15,7 +15,7 @@ from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.signing_page import Signing, private_page, public_page
 from querycloak.privacy.books.accounts import Account
 from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.parameters import path_of
+from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.card import CARD
 from querycloak.releases.loading import load_card
 from querycloak.sentence import Sentence
@@ -49,6 +49,7 @@ def report(
     evaluation, audits: as they were made, or the files they were saved in; they must be about this release, or about
     `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them.
     """
+    of_kind("registry", registry, bool, "True or False", "True writes the entry for the registry, too")
     place = path_of("release", release, "give the folder of a release")
     load_card(place)
     folder = _folder(path_of("out", out, "give a folder for the pages"))

@@ -53,11 +53,12 @@ def load(folder: str | os.PathLike[str]) -> Release:
     card = load_card(place)
     try:
         tables = {str(kind): str(entry["file"]) for kind, entry in card["tables"].items()}
+        columns = {str(kind): list(entry["columns"]) for kind, entry in card["tables"].items()}
         checksums = {str(name): str(digest) for name, digest in card["checksums"].items() if name != "algorithm"}
     except (TypeError, KeyError, AttributeError):
         raise _damaged(place) from None
     _verify(place, tables, checksums)
-    return _release(place, card, {kind: _stored(place / file, kind) for kind, file in tables.items()})
+    return _release(place, card, {kind: _stored(place / file, kind, columns[kind]) for kind, file in tables.items()})
 
 
 def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -110,10 +111,12 @@ def _checksum(path: Path) -> str:
     raise InputError(f"{path.name} of {str(path.parent)!r} {problem}; {_AGAIN}")
 
 
-def _stored(path: Path, kind: str) -> StoredTable:
+def _stored(path: Path, kind: str, listed: list[str]) -> StoredTable:
+    """A table whose columns are those that its card lists: a count that was taken away is not one that never was."""
     try:
         form = tsv if path.suffix == ".tsv" else parquet
-        return StoredTable(path, schema_of(kind, form.columns(path)))
+        if (columns := list(form.columns(path))) == listed:
+            return StoredTable(path, schema_of(kind, columns))
     except (pa.ArrowException, OSError, ParameterError):
         pass
     raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")

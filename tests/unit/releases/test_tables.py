@@ -100,7 +100,8 @@ def test_columns_are_these() -> None:
     with pytest.raises(ParameterError) as refused:
         a_release(tables={"queries": LOG})
     assert str(refused.value) == (
-        "table queries must have the columns query, count in this order, got user, query, url, count, time; "
+        "table queries must have the columns query, count in this order (count may be left out), "
+        "got user, query, url, count, time; "
         "select them in the method"
     )
     with pytest.raises(ParameterError, match=r"in this order \(count, time, url may be left out\), got query"):

@@ -16,6 +16,7 @@ from querycloak.experiments.reproduction.kept_steps import KeptSteps
 from querycloak.logs.schema import ROWS
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.split import Split
+from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.split_folder import write_split
 
 AOL_USERS = 657_426
@@ -69,7 +70,7 @@ class Workbench:
         log.checked()
         if len(users) <= number:
             return log
-        chosen = np.sort(np.random.default_rng(seed).choice(len(users), number, replace=False))
+        chosen = np.sort(Randomness(seed).choose(len(users), number))
         wanted = log.engine.upload(pa.table({"user": users.take(pa.array(chosen))}))
         rows = log.engine.fetch(log.rows.semi_join(wanted, "user")).cast(ROWS)
         target = self._folder.path / f"users-{number}-{seed}.parquet"
