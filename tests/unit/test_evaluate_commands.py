@@ -8,6 +8,7 @@ import shlex
 import stat
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
@@ -109,6 +110,21 @@ def test_a_release_that_answers_nothing_says_so(split: Path, tmp_path: Path) -> 
         qc.Clicks(noise=1, threshold=10**6).release(log).save(tmp_path / "nothing")
     done = in_process("evaluate", train, test, tmp_path / "nothing", "--task", "completion", "--task", "ranking")
     assert done.stdout.count("\n  nothing: none of the cases is answered\n") == 2
+
+
+def test_a_log_without_clicks_is_evaluated(split: Path, tmp_path: Path) -> None:
+    """What needs no clicks is measured; the rest says that the log has none."""
+    sides = {name: tmp_path / f"{name}.parquet" for name in ("train", "test")}
+    for name, path in sides.items():
+        pq.write_table(pq.read_table(split / f"{name}.parquet").drop_columns(["rank", "url"]), path)
+    with qc.read(sides["train"]) as log:
+        qc.KAnonymity(min_users=2, keys="queries").release(log).save(tmp_path / "mine")
+    done = in_process("evaluate", *sides.values(), tmp_path / "mine", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)["results"]
+    assert all((row["value"] is None) == (row["why"] is not None) for row in rows)
+    measured = {row["task"] for row in rows if row["value"] is not None}
+    assert measured == {"suggestion", "completion", "counts", "profiles", "loss"}
 
 
 def test_evaluate_as_json_and_into_a_file(split: Path, release: Path, tmp_path: Path) -> None:

@@ -87,13 +87,14 @@ class Original:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind of table."""
-        return tuple(KINDS)
+        """Every kind of table; no clicks if the log can hold none."""
+        return tuple(kind for kind in KINDS if kind != "clicks" or _holds_clicks(self._train))
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
-        """All columns."""
-        return {name: tuple(kind.columns) for name, kind in KINDS.items()}
+        """All columns that the log has."""
+        left_out = () if _holds_clicks(self._train) else ("url",)
+        return {kind: tuple(name for name in KINDS[kind].columns if name not in left_out) for kind in self.kinds}
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -110,6 +111,11 @@ class Original:
             "log": lambda: _counted(self._train.rows, *KINDS["log"].columns),
         }
         return self._train.engine.fetch(made[kind]().select(*KINDS[kind].columns))
+
+
+def _holds_clicks(log: SearchLog) -> bool:
+    """Whether there can be clicks, by the log's format and columns alone."""
+    return log.source.reader.holds_clicks
 
 
 def _counted(rows: ir.Table, *key: str) -> ir.Table:
@@ -154,15 +160,18 @@ class PlainKAnonymity:
     digest = None
     rows = "asked"
     method = (K_ANONYMITY, "default")
-    kinds: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")
 
     def __init__(self, train: SearchLog) -> None:
-        by_query = KAnonymity(min_users=MIN_USERS, keys="queries")
-        by_pair = KAnonymity(min_users=MIN_USERS, keys="clicks")
+        keys: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")
         self._tables: dict[str, pa.Table] = {
-            kind: method.release(train).table(kind)
-            for kind, method in zip(self.kinds, (by_query, by_pair), strict=True)
+            kind: KAnonymity(min_users=MIN_USERS, keys=kind).release(train).table(kind)
+            for kind in (keys if _holds_clicks(train) else keys[:1])
         }
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Queries and clicks; no clicks if the log can hold none."""
+        return tuple(self._tables)
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
