@@ -130,7 +130,9 @@ def comparison_folder(path: Path, identity: str, *, demo: bool = False) -> Itera
     try:
         if not folder.state:
             folder.keep(identity=identity, complete=False, demo=demo)
-        if not folder.state.get("complete"):
+        if folder.state.get("complete"):
+            folder.finish()  # whoever completed it may have died before
+        else:
             for inner in (folder.unfinished, folder.releases):
                 inner.mkdir(mode=0o700, exist_ok=True)
         yield folder

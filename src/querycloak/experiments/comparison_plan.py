@@ -49,6 +49,10 @@ class PlannedRelease:
         return {"name": self.name, "method": self.method, "options": dict(self.options)}
 
 
+DMA = PlannedRelease("k-anonymity-dma", "k-anonymity", {"preset": "dma"})
+"""The thresholds under the EU's DMA until 2026; they stand beside every method."""
+
+
 def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[float, ...], float]:
     """The budgets, if there is one at least and each is one."""
     way_out = "give one or several, such as 1,8"
@@ -59,7 +63,7 @@ def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[floa
 
 
 def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -> Iterator[PlannedRelease]:
-    """One release of each method and budget; a method that takes no budget is asked for what five users share."""
+    """One release of each method and budget; a method without a budget releases what five users share."""
     for name, kind in METHODS.items():
         taken = {each.name for each in options_of(kind)}
         if "epsilon" in taken:
@@ -68,6 +72,8 @@ def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -
                 yield PlannedRelease(f"{name}-e{epsilon:g}", name, {**budget, **_USUAL.get(name, {})})
         elif "min_users" in taken:
             yield PlannedRelease(f"{name}-k{MIN_USERS}", name, {"min_users": MIN_USERS})
+            if name == DMA.method:
+                yield DMA
         else:
             yield PlannedRelease(f"{name}-release" if name in RESERVED else name, name)
 

@@ -13,8 +13,13 @@ from typing import Any
 
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.experiments.comparison import Comparison
+from querycloak.experiments.comparison_plan import DMA
 from querycloak.experiments.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
 
+_OLD_RULE = (
+    "What was shared under the EU's DMA until 2026: queries of 30 users, and of these what 5 users clicked. The rule "
+    "of July 2026 is about records; its numbers are not known to us."
+)
 _OTHER_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
 
 
@@ -82,6 +87,11 @@ class ReleaseSummary:
         return dict(self.facts.get("examples", {}))
 
     @property
+    def what(self) -> str:
+        """What it is, in a sentence or two."""
+        return _OLD_RULE if self.name == DMA.name else str(self.facts["summary"])
+
+    @property
     def has_nothing(self) -> bool:
         """Whether no row came out at all."""
         return not any(table["rows"] for table in self.tables.values())
@@ -128,7 +138,7 @@ def summary_of(comparison: Comparison) -> Summary:
     beside = (
         reader.release(ORIGINAL, "the log itself", "none", {}),
         reader.release(PSEUDONYMS, "the log, other names", "none", {}),
-        reader.release(K_ANONYMITY, "k-anonymity, baseline", "rule", {}),
+        reader.release(K_ANONYMITY, "k-anonymity, all tables", "rule", {}),
     )
     listed = comparison.about["releases"]
     made = tuple(reader.release(each["name"], label_of(each), promise_of(each), each) for each in listed)
@@ -221,6 +231,8 @@ def label_of(facts: Mapping[str, Any]) -> str:
     """A release by method and budget, as people say it."""
     options = facts["options"]
     published = " as published" if options.get("variant") == "paper" else ""
+    if facts["name"] == DMA.name:
+        return "k-anonymity, DMA"
     if facts["name"] not in _usual_names(facts):
         return str(facts["name"])
     if "epsilon" in options:

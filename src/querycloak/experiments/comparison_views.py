@@ -48,7 +48,8 @@ TASK_VIEWS: Mapping[str, TaskView] = {
         "Frequent pairs", "frequent pairs", "keeping frequent pairs", "recall", ("support=0.0005",), "itself",
     ),
     "profiles": TaskView(
-        "Interests", "interests", "keeping what people are interested in", "pooled_loss", ("topics=19",), "loss",
+        "Interests", "interests", "keeping what people are interested in", "pooled_loss_on_topics", ("topics=19",),
+        "loss",
     ),
     "loss": TaskView("Words", "words", "keeping the words that were typed", "ncp", (None,), "loss"),
 }  # fmt: skip

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 WIDE, NARROW = 940, 330
 """Pixels that a picture may take on a wide and on a narrow screen, axes and labels included."""
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
-_MEASURED = "Liberation Sans"  # what text is measured with; the widths of the others are about the same
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"
+"""Fonts of one width: labels have been measured, and must not be wider than their place."""
+_MEASURED = "Liberation Sans"
 _HEAD = re.compile(r'^<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 
 Drawn = Callable[[int], Any]

@@ -21,6 +21,7 @@ from querycloak.experiments.comparison_plan import (
 )
 from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
 from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.experiments.published_runs import published
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.pages.budget_curves import curves
 from querycloak.pages.comparison_pictures import (
@@ -116,6 +117,7 @@ def comparison_page(comparison: Comparison) -> str:
         attack_views={name: ATTACK_VIEWS[name] for name in attacks_told(summary)},
         promises=PROMISES,
         said=said,
+        published=published,
         people=list(for_one_person(summary)),
         choices=list(choices(summary)),
         forced=_forced(summary),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ PROMISES = {
 }
 """What is proven, with the colour and the shape that stand for it."""
 _PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.0%')"
-_ROW, _COLUMNS = 17, 5
+_ROW, _COLUMNS = 17, 6
 
 
 def tradeoff(summary: Summary) -> Picture:
@@ -197,8 +198,9 @@ def _words(rows: Iterable[dict[str, Any]], panel: str) -> list[str]:
 def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequence[str], width: int) -> Any:
     import altair as alt
 
-    columns, names = (2, 132) if width <= NARROW else (_COLUMNS, 190)
-    inner = (width - names - 18 * columns) / columns
+    rows_of_panels = math.ceil(len(panels) / _COLUMNS)
+    columns, names = (2, 132) if width <= NARROW else (math.ceil(len(panels) / rows_of_panels), 152)
+    inner = (width - names - 19 * columns) / columns
     top = max([1.0, *(row["value"] for row in rows if row["value"] is not None)])
     y = alt.Y(
         "release:N",
@@ -219,6 +221,6 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
     nothing = none.encode(x=alt.datum(0), text=alt.value("n/a"))
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelFontWeight="bold", labelPadding=4)
     faceted = (reach + dots + nothing).properties(width=inner, height=_ROW * len(order))
-    return faceted.facet(
-        facet=alt.Facet("panel:N", sort=list(panels), header=header), columns=columns, spacing={"row": 14, "column": 18}
-    )
+    facet = alt.Facet("panel:N", sort=list(panels), header=header)
+    whole = faceted.facet(facet=facet, columns=columns, spacing={"row": 14, "column": 18})
+    return whole.resolve_axis(x="independent")

@@ -30,20 +30,24 @@ def headline(summary: Summary) -> str:
     if with_guarantee is None:
         start = f"No release with a guarantee for a user keeps anything of {noun} on this log"
     else:
-        name = said(with_guarantee)
-        start = f"{name[0].upper()}{name[1:]} keeps {_share(with_guarantee, task)} of {noun} {_at_risk(with_guarantee)}"
+        start = (
+            f"With a guarantee, {said(with_guarantee)} keeps {_share(with_guarantee, task)} of {noun} at a measured "
+            f"risk of {_risk(with_guarantee)}"
+        )
     if by_rule is None:
         return f"{start}."
-    return f"{start}; {said(by_rule)} keeps {_share(by_rule, task)} {_at_risk(by_rule)}, and nothing is proven of it."
+    of_what = f" of {noun}" if with_guarantee is None else ""
+    beside = f"{said(by_rule)} keeps {_share(by_rule, task)}{of_what} at a risk of {_risk(by_rule)}"
+    return f"{start}; without one, {beside}."
 
 
 def _share(release: ReleaseSummary, task: str) -> str:
     return shown_share(release.tasks[task].share)
 
 
-def _at_risk(release: ReleaseSummary) -> str:
+def _risk(release: ReleaseSummary) -> str:
     worst = release.worst
-    return f"at a measured risk of {shown_share(worst.shown if worst is not None and worst.shown else 0)}"
+    return shown_share(worst.shown if worst is not None and worst.shown else 0)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.experiments.comparison import Comparison, identity_of, run_comparison
 from querycloak.experiments.comparison_folder import ComparisonFolder, comparison_folder, is_ours
 from querycloak.experiments.comparison_plan import (
+    DMA,
     RESERVED,
     PlannedRelease,
     checked_budgets,
@@ -134,6 +135,14 @@ def test_a_comparison_that_is_done_is_not_done_again(found: Comparison, log: Pat
     assert again.evaluation.equals(found.evaluation)
 
 
+def test_the_raw_log_does_not_stay_where_the_end_was_cut_short(tmp_path: Path) -> None:
+    with comparison_folder(tmp_path / "out", "x") as made:
+        (made.unfinished / "train.parquet").write_bytes(b"raw")
+        made.keep(complete=True)  # and then the process died
+    with comparison_folder(tmp_path / "out", "x") as again:
+        assert not again.unfinished.exists()
+
+
 def test_other_options_do_not_go_on_in_the_same_folder(found: Comparison, log: Path) -> None:
     with qc.read(log) as opened, pytest.raises(ParameterError, match="another log or with other options"):
         run_comparison(opened, found.folder, PLAN[:1], truth=Path(f"{log}.truth"))
@@ -208,6 +217,7 @@ def test_every_method_is_planned_at_every_budget() -> None:
     assert len({each.name for each in planned}) == len(planned)
     assert not {each.name for each in planned} & set(RESERVED)
     assert [each.name for each in planned if each.method == "clicks"] == ["clicks-e1", "clicks-e8"]
+    assert DMA in planned  # the EU's thresholds until 2026
     for each in planned:
         each.made()
 
@@ -219,6 +229,7 @@ def test_labels_say_method_and_budget_or_somebodys_own_name() -> None:
     assert labelled("clicks-e0.5", "clicks", epsilon=0.5) == "clicks, ε = 0.5"
     assert labelled("affinity-k5-paper", "affinity", min_users=5, variant="paper") == "affinity as published, k = 5"
     assert labelled("ours", "clicks", epsilon=0.5) == "ours"
+    assert label_of(DMA.to_json()) == "k-anonymity, DMA"
 
 
 @pytest.mark.parametrize(

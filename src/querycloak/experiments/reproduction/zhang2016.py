@@ -240,7 +240,7 @@ def _shape(found: Mapping[int, Any], steps: Sequence[int]) -> tuple[bool, bool]:
 def illustrations(bench: Workbench) -> list[Exhibit]:
     """Tables 1 and 2 measure nothing; of 2, which shows output, we show ours."""
     sample = Exhibit(
-        "Table 1", "A sample of the AOL query log, from user 2178", "not comparable",
+        "Table 1", "A sample of the AOL query log", "not comparable",
         "Four rows of AOL's log. Nothing is measured, and we print no rows of a person.",
     )  # fmt: skip
     if not bench.synthetic:
