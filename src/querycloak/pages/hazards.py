@@ -174,7 +174,10 @@ def _bias(release: Release) -> Answered:
             f"Noise carries a count by {widest:,} at most (95 %). Counts near the threshold are too high on average; "
             "the datasheet says so."
         )
-    return MET, f"Noise carries a count by {widest:,} at most (95 %); counts are right on average but for bounding."
+    raised = ", and but for those that noise brings below 1, which become 1" if release.counts == "weighed" else ""
+    return MET, (
+        f"Noise carries a count by {widest:,} at most (95 %); counts are right on average but for bounding{raised}."
+    )
 
 
 def _bounding(release: Release) -> Answered:

@@ -19,6 +19,7 @@ from querycloak.errors import InputError
 from querycloak.methods.evidence import digest_of
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.loading import load_card
+from querycloak.sentence import Sentence
 from querycloak.utility.evaluation import Evaluation
 
 Rows = list[dict[str, Any]]
@@ -105,9 +106,12 @@ def _beside(rows: Rows, digest: str, what: str) -> Rows:
     """Rows of this release, and of what stands beside every release and has no digest."""
     if not any(row.get("digest") == digest for row in rows):
         raise InputError(
-            f"the {what} is about another release: no row has the digest {digest[:16]}...; evaluate this one, or name "
-            "the folder that was measured in its place"
-        )
+            Sentence(
+                "the {what} is about another release: no row has the digest {digest}...; measure this one, or name the "
+                "folder that was measured in its place with {measured_on}",
+                what=what, digest=digest[:16],
+            )
+        )  # fmt: skip
     return [row for row in rows if row.get("digest") in (digest, None, "")]
 
 

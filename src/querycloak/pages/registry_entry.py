@@ -34,8 +34,8 @@ def registry_entry(
     if missing:
         raise InputError(
             Sentence(
-                "the registry asks for {field}, which {about} does not give; add {name} to it",
-                field=_NEEDED[missing[0]], name=missing[0],
+                "the registry asks for {fields}, which {about} does not give; add {names} to it",
+                fields=", ".join(_NEEDED[name] for name in missing), names=", ".join(missing),
             )
         )  # fmt: skip
     epsilon, delta = release.proven.numbers

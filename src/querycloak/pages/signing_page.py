@@ -14,6 +14,7 @@ from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import hazards_of
 from querycloak.pages.layout import render
 from querycloak.pages.measured import Measured
+from querycloak.pages.shown_text import PERCENT
 from querycloak.privacy.books.accounts import Account
 from querycloak.privacy.chance.exact import rounded_up, shown_up
 from querycloak.privacy.explanation import explain
@@ -71,7 +72,7 @@ def _page(signing: Signing, *, private: bool) -> str:
         version=release.versions.get("querycloak", ""),
         tables=list(signing.described.tables.items()),
         promise=_promise(release, measured),
-        explained=explain(release.proven).split("\n\n"),
+        explained=explain(release.proven).replace(" %", PERCENT).split("\n\n"),
         unprotected=release.proven.unprotected or ("nothing that we know of",),
         because=release.proven.because,
         balance=_balance(signing) if private else None,
@@ -110,8 +111,8 @@ def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, 
     ]
     if proven.k is not None:
         rows.append(("k", _number(claimed, "k"), str(proven.k), ""))
-    rows.append(("for whom", claimed.unit if claimed else "", proven.unit, ""))
-    rows.append(("neighbouring logs", (claimed.neighbours or "") if claimed else "", proven.neighbours or "none", ""))
+    rows.append(("for whom", _UNITS[claimed.unit] if claimed else "", _UNITS[proven.unit], ""))
+    rows.append(("what may differ", _differs(claimed) if claimed else "", _differs(proven), ""))
     if found:
         words = (
             f"{found['runs']:,} runs, confidence {found['confidence']}, at most {found['ceiling']:.3g} could be shown"
@@ -120,8 +121,26 @@ def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, 
     return rows
 
 
+_KINDS = {
+    "pure-dp": "differential privacy, without exception",
+    "approximate-dp": "differential privacy, with an exception (delta)",
+    "syntactic": "a rule about the output; no differential privacy",
+    "sampling-only": "differential privacy of one step only",
+}
+_UNITS = {"user": "each user", "query": "each single query"}
+_NEIGHBOURS = {
+    "add-remove-user": "whether one user is in the log at all",
+    "replace-query": "what one user asked, by as many other queries",
+    None: "nothing: no two logs are compared",
+}
+
+
+def _differs(guarantee: Guarantee) -> str:
+    return _NEIGHBOURS[guarantee.neighbours]
+
+
 def _kind(guarantee: Guarantee | None) -> str:
-    return guarantee.kind if guarantee is not None else "nothing: the method is our own"
+    return _KINDS[guarantee.kind] if guarantee is not None else "nothing: the method is our own"
 
 
 def _number(guarantee: Guarantee | None, name: str) -> str:
@@ -147,11 +166,13 @@ def _balance(signing: Signing) -> list[tuple[str, str]] | None:
         for charges in (before, with_this, account.charges)
     ]
     texts = [f"epsilon {rounded_up(epsilon):g}, delta {rounded_up(delta):g}" for epsilon, delta in sums]
+    left = account.epsilon_limit - float(sums[1][0]), account.delta_limit - float(sums[1][1])
     return [
         ("Population", account.population),
         ("Limit", f"epsilon {account.epsilon_limit:g}, delta {account.delta_limit:g}"),
         ("Spent before this release", f"{texts[0]} ({len(before)} charges)"),
         ("Spent with this release", texts[1]),
+        ("Left after this release", f"epsilon {max(left[0], 0.0):g}, delta {max(left[1], 0.0):g}"),
         ("Spent by now", f"{texts[2]} ({len(account.charges)} charges)"),
     ]
 

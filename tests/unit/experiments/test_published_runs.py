@@ -11,7 +11,7 @@ from querycloak.methods.registry import BUILT_IN
 @pytest.mark.parametrize(
     ("method", "claimed", "kind", "proven"),
     [
-        # Zhang and Yang 2017, Table 4, row 2: (8, 2.25e-7); with integer noise one part is proven (8, 3.03e-8), both together twice that.
+        # Zhang and Yang 2017, Table 4, row 2. With integer noise one part is proven (8, 3.03e-8), both twice that.
         ("clicks", (8.0, 2.25e-7), "approximate-dp", (8.0, 3.03e-8)),
         ("sessions", (8.0, 2.25e-7), "approximate-dp", (16.0, 6.05e-8)),
         # Zhang et al. 2016, Section 6.1: epsilon = 29.99, and delta = 0; nothing of it is proven.

@@ -141,13 +141,13 @@ def test_the_registry_takes_the_entry(pages: Path, place: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--evaluation", "earlier.parquet"), "the evaluation is about another release"),
+        (("--evaluation", "earlier.parquet"), "in its place with --measured-on"),
         (("--audit", "earlier-audit.json"), "the audit is about another release"),
         (("--evaluation", "about.toml"), "cannot be read; give the file that evaluate or audit wrote"),
         (("--about", "mine.parquet"), "cannot be read; it must be UTF-8 text"),
         (("--about", "log-card.toml"), "the file given with --about is not TOML"),
         (("--about", "odd.toml"), "has a field 'ownr' that nobody asks for; it may have owner, contact"),
-        (("--to", "registry"), "the registry asks for data_curators, which --about does not give; add owner to it"),
+        (("--to", "registry"), "intended_use, which --about does not give; add owner, region, purpose to it"),
         (("--measured-on", "earlier"), "has another method or other options"),
     ],
 )
