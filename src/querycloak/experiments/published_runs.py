@@ -21,7 +21,7 @@ _ZHANG_2017 = {"noise": 1.0, "threshold": 20, "per_user": 4}
 PUBLISHED_RUNS: Mapping[str, PublishedRun] = {
     "clicks": PublishedRun("Zhang and Yang 2017, DP_C of Table 5", _ZHANG_2017),
     "sessions": PublishedRun("Zhang and Yang 2017, DP_S of Table 5", _ZHANG_2017),
-    "query-pool": PublishedRun("Zhang et al. 2016, Tables 4 and 5", {"noise": 10.0, "threshold": 500}),
+    "query-pool": PublishedRun("Zhang et al. 2016, Tables 4 and 5", {"epsilon": 29.99}),
     "optimal": PublishedRun("Hong et al. 2012, Tables 5 and 6", {"epsilon": math.log(2), "delta": 0.5}),
     "semantic": PublishedRun("Sánchez et al. 2018, its largest epsilon", {"epsilon": 10.0}),
 }

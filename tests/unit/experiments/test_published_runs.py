@@ -26,7 +26,7 @@ def test_claims_and_proofs_of_the_papers_own_runs(
 ) -> None:
     found = published(method)
     assert found is not None
-    assert (found.claimed.epsilon, found.claimed.delta) == pytest.approx(claimed, rel=0.01)
+    assert (found.claimed.epsilon, found.claimed.delta) == pytest.approx(claimed, rel=0.001)
     assert found.proven.kind == kind
     if proven is None:
         assert found.proven.epsilon is None
