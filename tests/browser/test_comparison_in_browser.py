@@ -101,6 +101,8 @@ def test_it_can_be_printed(browser: Any, address: str, tmp_path: Path) -> None:
         visit.page.emulate_media(media="print")
         hidden = "[...document.querySelectorAll('details li')].filter(e => !e.getClientRects().length).length"
         assert visit.page.evaluate(hidden) == 0
+        assert not visit.page.locator(".picture.narrow").first.is_visible()
+        assert visit.page.locator(".picture.wide").first.is_visible()
         paper = visit.page.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert 4 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") <= 40
