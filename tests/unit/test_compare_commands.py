@@ -149,8 +149,10 @@ def test_several_budgets_are_curves(page: str) -> None:
 
 
 def test_started_again_it_says_the_same(folder: Path, done: tuple[int, str, str]) -> None:
-    words = ("compare", folder / "log.parquet", "--releases", folder / "releases.toml", "--out", folder / "out")
-    again = in_process(*words, "--json", tmp=folder)
+    """The same options from a plan are the same comparison."""
+    plan = folder / "plan.toml"
+    plan.write_text(f"releases = '{folder / 'releases.toml'}'\nout = '{folder / 'out'}'\n")
+    again = in_process("compare", folder / "log.parquet", "--plan", plan, "--json", tmp=folder)
     assert again.returncode == 4
     document = json.loads(again.stdout)
     assert document["private"] is True
@@ -169,6 +171,7 @@ def test_started_again_it_says_the_same(folder: Path, done: tuple[int, str, str]
         (["--out", "new", "--delta", "2"], "--delta must be"),
         (["--out", "new", "--releases", "none.toml"], "the file of releases 'none.toml' cannot be read"),
         (["--out", "new", "--releases", "{toml}", "--epsilon", "1"], "leave --epsilon and --delta out"),
+        (["--out", "new", "--plan", "{toml}"], "the plan has 'release', which is no option here"),
         (["--out", "{folder}/new", "--truth", "{folder}"], "--truth must be a folder with sensitive.parquet"),
     ],
 )

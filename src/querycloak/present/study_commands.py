@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from querycloak.present import options
+from querycloak.present import method_options, options
 from querycloak.privacy.parameters import refuse
 
 
@@ -34,14 +34,14 @@ def compare(
     reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
+    plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Compare every method on one log, as a page (private output)."""
     if out is None:
         refuse("out", "the folder to write", None, "a comparison that was stopped goes on there")
     from querycloak.present.commands.compare_command import compared, plan_of, show_comparison
 
-    plan = plan_of(epsilon, delta, releases)
-    found = compared(log, out, plan, reading, truth, quiet=quiet or as_json)
+    found = compared(log, out, plan_of(epsilon, delta, releases), reading, truth, quiet=quiet or as_json)
     show_comparison(found, as_json=as_json, quiet=quiet)
 
 
