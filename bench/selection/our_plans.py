@@ -7,7 +7,8 @@ import numpy as np
 from bench.selection.holdings import Holdings
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.keys.auto_bound import AutoBound
-from querycloak.methods.sessions.method import BOUNDS, Sessions
+from querycloak.methods.sessions.method import Sessions
+from querycloak.methods.sessions.session_bounds import BOUNDS
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.bound_choice import choose_plan
 from querycloak.privacy.prices.selection import PER_USER

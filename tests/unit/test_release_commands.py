@@ -106,10 +106,10 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
             ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "rounds"],
             "sessions (threshold 8.89453, counting-noise 4.567, counted-per-user 4), per-user 256",
         ),
-        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "selection auto, per-user auto, auto-choices laplace 1"),
+        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "selection auto, per-user auto, auto-choices (laplace"),
         (
             ["clicks", "--epsilon", "8", "--delta", "1e-6", "--per-user", "auto", "--selection", "gaussian"],
-            "auto-choices 1 2 4 8 16 32 64",
+            "auto-choices (1, 2, 4, 8, 16, 32, 64",
         ),
         (["semantic", "--epsilon", "8", "--max-queries", "5"], "queries each user has, up to 5"),
     ],

@@ -158,7 +158,7 @@ def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
 
 @njit(cache=True, nogil=True)
 def digits_at(data, at, end, most):  # type: ignore[no-untyped-def]
-    """The number that begins here, of at most so many digits, and where it ends; itself where there is none."""
+    """The number that begins here, of at most this number of digits, and where it ends; itself where there is none."""
     value = np.int64(0)
     while at < end and most > 0 and 48 <= data[at] <= 57:
         value = value * 10 + np.int64(data[at]) - 48

@@ -33,6 +33,7 @@ TABLES: Mapping[str, Words] = {
     ),
 }
 NO_COUNT = "there is no count: each row stands for one search or click"
+_CUT = "No margin includes that; it makes counts too low"
 _ONE_KEY = "; on the synthetic standard log, one pair per user makes counts 90 % too low"
 
 
@@ -52,9 +53,9 @@ def cut_off(table: str, bound: int, released: int | None = None) -> str:
     """What bounds do to counts, which no margin tells; `released`: how many keys that came out count, if not all."""
     words = TABLES[table]
     known = _ONE_KEY if bound == 1 and table == "clicks" else ""
-    who = f"A user of more than {bound:,} {words.keys}" if bound > 1 else f"A user of several {words.keys}"
-    who += "" if released is None else f", or of more than {released:,} that came out,"
-    return f"{who} is missing from the later ones. That is in no margin, and makes counts too low{known}."
+    who = f"A user with more than {bound:,} {words.keys}" if bound > 1 else f"A user with several {words.keys}"
+    who += "" if released is None else f", or with more than {released:,} that came out,"
+    return f"{who} is not counted for the later ones. {_CUT}{known}."
 
 
 def of_plan(table: str, plan: TablePlan) -> TableReach:
@@ -80,7 +81,7 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
     )
     cut = (
         f"Clicks of a user beyond {times.per_key} on one pair, and beyond {times.per_user} on all that came out, are "
-        "missing. That is in no margin, and makes counts too low."
+        f"not counted. {_CUT}."
     )
     users = "How many users bring a pair out does not depend on how often they clicked."
     return TableReach.of_route(route, told, notes=[users, cut, alone(plan.rows_of_one_user)])
@@ -124,10 +125,9 @@ def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
 def at_some_bound(table: str, candidates: Iterable[TableReach]) -> TableReach:
     """What a table reaches whose bound is chosen on the log."""
     note = "The bound is chosen when the log is released: all ranges run over the plans that it may choose."
-    known = _ONE_KEY if table == "clicks" else ""
-    who = f"A user of more {TABLES[table].keys} than count"
-    cut = f"{who} is missing from the later ones. That is in no margin, and makes counts too low{known}."
-    told = f"{TABLES[table].holders}; how many {TABLES[table].keys} of a user count is chosen on the log; plus noise"
+    words, known = TABLES[table], _ONE_KEY if table == "clicks" else ""
+    cut = f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}{known}."
+    told = f"{words.holders}; the number of {words.keys} that count for one user is chosen on the log; plus noise"
     return TableReach.over(candidates, told, notes=[note, cut])
 
 

@@ -16,7 +16,7 @@ ALWAYS = (
     "the parameters of the release",
     "that the log could be read, and in which format if its owner did not name it",
 )
-BAD_ROWS = "that no more of the log's rows were bad than its owner allows"
+BAD_ROWS = "that the share of bad rows in the log was within the owner's limit"
 WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
 """Where no guarantee is at stake, too many bad rows are a reason to refuse."""
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"

@@ -24,7 +24,7 @@ PopulationSize = Annotated[int | None, typer.Option(help="Users behind the log, 
 
 
 def load_plan(context: typer.Context, path: Path | None) -> Path | None:
-    """Take options from a TOML file; what is typed goes before."""
+    """Take options from a TOML file; what is typed wins."""
     if path is None:
         return None
     try:

@@ -28,11 +28,11 @@ def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> lis
         )
     if population_size is not None and delta * population_size > 1:
         found.append(
-            f"delta is {shown_up(delta)}, above 1/{population_size:,}: somebody may well be given away entirely"
+            f"delta is {shown_up(delta)}, above 1/{population_size:,}: the release may tell everything about somebody"
         )
     elif delta >= LARGE_DELTA:
         found.append(
-            f"delta is {shown_up(delta)}: of a thousand users somebody may well be given away entirely; take a delta "
+            f"delta is {shown_up(delta)}: of a thousand users the release may tell everything about one; take a delta "
             "far below one divided by the number of users"
         )
     return found

@@ -43,9 +43,9 @@ def _made(release: Release) -> dict[str, str]:
         "fresh-draw": f"One draw of noise decided whether a row is here (above a threshold{above}), a fresh draw made "
         "the count that you see. Counts are right on average given that a row is here, and some lie below the "
         "threshold. A row that is missing is not a zero: it is a count that did not pass.",
-        "weighed": "Users shared out weight among their rows, and noise on the weights decided which rows are here. "
+        "weighed": "Each user divided a weight among rows, and noise on the weights decided which rows are here. "
         "The count that you see was taken afterwards, with fresh noise of its own (`counting_noise` in card.json is "
-        "its standard deviation): right on average, but never below 1, and a user is counted for the first few only "
+        "its standard deviation): right on average, but never below 1, and a user counts only for the first few "
         "of the rows that are here (`counted_per_user`). So counts of what busy people ask are somewhat low. A row "
         "that is missing is not a zero: it is one that did not pass.",
         "public-keys": "Every row that could be here is made of public lists, and one draw of noise was added to every "
@@ -54,9 +54,9 @@ def _made(release: Release) -> dict[str, str]:
         "row that is missing is not a zero: it is a count that did not pass, or one that is in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
-        "sampled": "How often each pair comes out in all was computed from the log, without noise. As often, a user "
-        "was drawn among those who had it, each as likely as that user's share of it; a count is how often this user "
-        "was. Users are real, their names are not: what stands under one name was done by one person.",
+        "sampled": "How often each pair comes out in all was computed from the log, without noise. Each time a "
+        "user was drawn among those who had the pair, with a chance in proportion to how often. A count says how often "
+        "this user was drawn. Users are real people under other names: what stands under one name, one person did.",
         "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
         "and distributions, not rows.",
     }

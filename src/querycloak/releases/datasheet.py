@@ -128,7 +128,7 @@ def _unprotected(release: Release) -> str:
     ]
     always = [
         "- facts about people in general: that many ask for something is what this release is for",
-        "- what was asked by enough people that no single one matters, whatever it is about",
+        "- what many people asked: no single one of them makes a difference, so it comes out, sensitive or not",
     ]
     alone = "It was not accounted: other releases of the same log may exist, and what they tell adds to this one."
     if release.accounting.charge is not None:

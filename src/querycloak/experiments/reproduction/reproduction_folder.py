@@ -50,7 +50,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def synthetic_log(folder: Path, users: int, on_users: OnUsers | None = None) -> Path:
-    """The synthetic log of so many users: from before, or made now."""
+    """The synthetic log of this number of users: from before, or made now."""
     path = folder / f"log-{users}.parquet"
     if not path.exists():
         synthesize(path, users, seed=SEED, on_users=on_users)

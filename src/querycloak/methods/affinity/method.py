@@ -116,8 +116,8 @@ class Affinity(Method):
             neighbours=None,
             k=self.k,
             unprotected=(*_UNPROTECTED, probe, accounts, *times),
-            because=f"a query comes out if {self.min_users} users asked it or queries that come out with a cosine of "
-            f"{self.theta:g} or more to it, and if each of its words has {self.w} users (affinity.md)",
+            because=f"a query comes out if at least {self.min_users} users asked it or queries like it that come out "
+            f"(cosine {self.theta:g} or more), and if each of its words has at least {self.w} users (affinity.md)",
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Weighted selection on an engine: users share out weight among their keys, noise decides, what came out is counted.
+"""Weighted selection on an engine: users divide a weight among their keys, noise decides, what came out is counted.
 
 Every round is one grouping in the engine. Scouting rounds work on buckets of keys (the first digits of a digest), so
 that no more than 2^24 of them come to this process, whatever the size of the log (privacy/prices/selection.md).

@@ -190,13 +190,13 @@ class Optimal(Method):
         linked = ""
         if budget.link_noise is not None:
             linked = (
-                f"; two of a user's first {budget.linked_per_user} released pairs are an association, noise of sigma "
-                f"{budget.link_noise.sigma:g}, out above {budget.link_threshold}"
+                f"; any two of a user's first {budget.linked_per_user} released pairs are an association, whose count "
+                f"gets noise of sigma {budget.link_noise.sigma:g} and comes out above {budget.link_threshold}"
             )
         return (
-            f"pairs: {budget.pairs.guarantee().because}{linked}; numbers of pairs per user with noise of sigma "
-            f"{budget.size_noise.sigma:g}; all rounds add up exactly to (epsilon, delta); users are made up from these "
-            "(methods/optimal/optimal.md)"
+            f"pairs: {budget.pairs.guarantee().because}{linked}; the numbers of users by how many pairs they have "
+            f"get noise of sigma {budget.size_noise.sigma:g}; all these draws add up exactly to (epsilon, delta), and "
+            "users are made up from what they give (methods/optimal/optimal.md)"
         )
 
     def _proven_of_sampling(self) -> Guarantee:

@@ -103,7 +103,7 @@ class Semantic(Method):
         if self.max_queries is None and self._shared_out:
             raise ParameterError(
                 Sentence(
-                    "{max_queries} must be given, such as {max_queries:1}: epsilon is shared out over a user's "
+                    "{max_queries} must be given, such as {max_queries:1}: epsilon is divided among a user's "
                     "queries, and over many a draw says no more than chance does; or take {budget_per:query}, whose "
                     "epsilon is for one query"
                 )
@@ -235,7 +235,7 @@ class Semantic(Method):
             neighbours="replace-query",
             epsilon=self.epsilon,
             unprotected=("the topic of each query",) if self._several_domains else (),
-            because="exponential mechanism over concepts, epsilon shared out over a user's queries (Sanchez et al.)",
+            because="exponential mechanism over concepts, epsilon divided among a user's queries (Sanchez et al.)",
         )
 
     def proven(self) -> Guarantee:
@@ -287,8 +287,9 @@ class Semantic(Method):
                 "their privacy-loss distributions all of them keep (epsilon, delta)"
             )
         elif self.budget_per == "user":
-            part = f"1/{self.max_queries}" if self.max_queries else "an equal share"
-            each = f"each of a user's queries is drawn with a loss of at most {part} of epsilon"
+            part = "an equal share of epsilon" if self.max_queries is None else f"1/{self.max_queries} of epsilon"
+            part = "epsilon" if self.max_queries == 1 else part
+            each = f"each of a user's queries is drawn with a loss of at most {part}"
         return f"{each}, by integer weights whose exact loss is computed from the public taxonomy (semantic.md)"
 
     def read_taxonomy(self) -> Taxonomy:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
 from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import (
-    PAPER_PER_USER,
-    FixedPlans,
-    Priors,
-    Selection,
-    check_counts,
-    noise_of,
-    paper_plans,
-)
+from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, check_counts
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
-from querycloak.methods.unprotected import of_paper_variant, with_thresholds
-from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
-from querycloak.privacy.guarantee import Guarantee, compose
-from querycloak.privacy.parameters import checked_bound, natural, number_above_zero, refuse, whole
-from querycloak.privacy.prices.calibration import LAWS, calibrate
-from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.selection import (
-    PER_USER,
-    default_selection,
-    parse_split,
-    plan_tables,
-    plan_without_counts,
+from querycloak.methods.sessions.joint_plans import plans_of_budget, plans_of_knobs, plans_of_paper
+from querycloak.methods.sessions.session_bounds import (
+    BOUNDS,
+    CHARACTERS_PER_USER,
+    MOST_KEYS,
+    SessionBounds,
+    checked_bounds,
+    sensitivity,
 )
+from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
+from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse
+from querycloak.privacy.prices.selection import PER_USER, default_selection
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -47,34 +36,8 @@ if TYPE_CHECKING:
 
 TABLE = "sessions"
 GAP_MINUTES = 30
-LONGEST_SESSION = 10
-MOST_KEYS = 250
-CHARACTERS_PER_USER = 1 << 24
-"""How long the sequences of one user may be in all: sessions that come after that do not count (sessions.md)."""
 QUERIES_IF_CHOSEN = 3
 """How many queries of a session count where the other bounds are chosen on the log."""
-
-
-class SessionBounds(NamedTuple):
-    """How many sessions of a user count, and how many queries of each."""
-
-    sessions: int
-    queries: int
-
-    @property
-    def sequences(self) -> int:
-        """How many sequences of two or more queries they hold at most."""
-        return sensitivity(self.sessions, self.queries)
-
-
-# Room for as many keys as clicks have there.
-BOUNDS = {
-    "laplace": SessionBounds(1, 2),
-    "gaussian": SessionBounds(8, 3),
-    "weighted": SessionBounds(32, 3),
-    "rounds": SessionBounds(32, 3),
-    "paper": SessionBounds(1, 3),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,33 +154,7 @@ class Sessions(KeysMethod):
     def _checked_bounds(self, default: SessionBounds) -> SessionBounds:
         sessions = default.sessions if self.sessions_per_user is None else self.sessions_per_user
         queries = default.queries if self.queries_per_session is None else self.queries_per_session
-        bounds = SessionBounds(
-            natural("sessions_per_user", sessions, "say how many sessions of one user may count"),
-            whole(
-                "queries_per_session",
-                queries,
-                Sentence(
-                    "give 2 to {most}: each more doubles a session's sequences, and {force} does not lift this bound",
-                    most=LONGEST_SESSION,
-                ),
-                least=2,
-                most=LONGEST_SESSION,
-            ),
-        )
-        keys = checked_bound(bounds.sequences)
-        if keys > MOST_KEYS and not self.force:
-            raise ParameterError(
-                Sentence(
-                    "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
-                    "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
-                    "users; lower {queries_per_session}, or insist: {force:True}",
-                    most=MOST_KEYS,
-                    sessions=bounds.sessions,
-                    each=sensitivity(1, bounds.queries),
-                    keys=keys,
-                )
-            )
-        return bounds
+        return checked_bounds(sessions, queries, force=self.force)
 
     def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
         if self.chooses(given):
@@ -227,8 +164,23 @@ class Sessions(KeysMethod):
         check_given_bound(self.per_user, self.auto_share)
         room = self._room(law or "gaussian", self.bounds)
         if self.variant == "paper":
-            return self._paper_plans(given, room)
-        return self._of_knobs(given, room) if isinstance(given, Knobs) else self._of_budget(given, law, room)
+            self._check_paper()
+            return plans_of_paper(given, room)
+        if isinstance(given, Knobs):
+            if self.split is not None:
+                raise ParameterError(
+                    Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")
+                )
+            return plans_of_knobs(given, room, self.selection or "laplace", two_draws=self.two_draws)
+        return plans_of_budget(
+            given,
+            room,
+            law,
+            split=self.split,
+            two_draws=self.two_draws,
+            priors=self.priors is not None,
+            counted=self.counts == "noisy",
+        )
 
     def chooses(self, given: Given) -> bool:
         """Whether bounds are chosen on the log: if somebody says so, and for a budget if nobody says otherwise."""
@@ -276,40 +228,7 @@ class Sessions(KeysMethod):
         single = checked_bound(default if self.per_user is None else self.per_user)
         return {table: bounds.sequences if table == TABLE else single for table in self.released}
 
-    def _of_knobs(self, given: Knobs, room: Mapping[str, int]) -> FixedPlans:
-        law = self.selection or "laplace"
-        noise = noise_of(law, given.noise)
-        if self.split is not None:
-            raise ParameterError(
-                Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")
-            )
-        fresh = noise if self.two_draws else None
-        return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=fresh), room)
-
-    def _of_budget(self, given: Budget, law: str | None, room: Mapping[str, int]) -> FixedPlans:
-        split = None if self.split is None else parse_split(self.split)
-        epsilon, delta = given.epsilon, given.delta
-        counted = self.counts == "noisy"
-        if law in (None, *LAWS) and (split is None or len(room) == 1):
-            if not counted:
-                return _one_histogram(plan_without_counts(epsilon, delta, sum(room.values()), law), room)
-            return _one_histogram(
-                calibrate(epsilon, delta, sum(room.values()), law=law, two_draws=self.two_draws), room
-            )
-        priors = self.priors is not None
-        planned = plan_tables(
-            epsilon,
-            delta,
-            room,
-            selection=law,
-            split=split,
-            two_draws=self.two_draws,
-            priors=priors,
-            counted=counted,
-        )
-        return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
-
-    def _paper_plans(self, given: Given, room: Mapping[str, int]) -> FixedPlans:
+    def _check_paper(self) -> None:
         if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors or self.tables:
             raise ParameterError(
                 Sentence(
@@ -317,9 +236,6 @@ class Sessions(KeysMethod):
                     "{selection}, {two_draws}, {split}, {priors} and {tables} out"
                 )
             )
-        plans, claims, proofs = paper_plans(given, room)
-        proven = replace(compose(proofs), unprotected=of_paper_variant(*plans.values()))
-        return FixedPlans(plans, proven, _weaker(claims))
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
@@ -384,23 +300,3 @@ class Sessions(KeysMethod):
         from querycloak.methods.sessions.count import with_lists
 
         return with_lists(released) if table == TABLE else released
-
-
-def sensitivity(sessions: int, queries: int) -> int:
-    """How many subsequences of two or more queries these sessions have at most (sessions.md)."""
-    return sessions * ((1 << queries) - 1 - queries)
-
-
-def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Mapping[str, int]) -> FixedPlans:
-    """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
-    proven = plan.guarantee(with_thresholds(plan))
-    if len(room) > 1:
-        shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
-        proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
-    return FixedPlans({table: replace(plan, per_user=bound) for table, bound in room.items()}, proven)
-
-
-def _weaker(claims: list[Guarantee]) -> Guarantee:
-    """What the paper claims of both outputs: the weaker of its parts; budgets of the same users add up, though."""
-    epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
-    return replace(claims[0], epsilon=max(epsilons), delta=max(deltas))

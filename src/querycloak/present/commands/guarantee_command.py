@@ -108,7 +108,7 @@ def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return f"({shown_parameters(value)})"
     if isinstance(value, list | tuple):
-        return " ".join(map(_shown, value))
+        return f"({', '.join(map(_shown, value))})"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

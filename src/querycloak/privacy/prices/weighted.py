@@ -166,7 +166,7 @@ class WeightedPlan(TablePlan):
 
 
 def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
-    """Return how much keys count when users share out weight: all the same, but less what is heavy anyway."""
+    """Return how much keys count when users divide a weight: all the same, but what is heavy anyway counts less."""
     enough = int(plan.threshold * ENOUGH)
     interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
     return interest

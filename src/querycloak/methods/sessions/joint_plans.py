@@ -1,0 +1,69 @@
+"""Plans for several tables about the same users: one histogram of all keys, or a part of the budget for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from querycloak.methods.keys.plans import FixedPlans, Selection, noise_of, paper_plans
+from querycloak.methods.unprotected import of_paper_variant, with_thresholds
+from querycloak.privacy.budget import Budget, Given, Knobs
+from querycloak.privacy.guarantee import Guarantee, compose
+from querycloak.privacy.prices.calibration import LAWS, calibrate
+from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
+from querycloak.privacy.prices.selection import parse_split, plan_tables, plan_without_counts
+
+Room = Mapping[str, int]
+"""How many keys one user may add to, by table."""
+
+
+def plans_of_knobs(given: Knobs, room: Room, law: Selection, *, two_draws: bool) -> FixedPlans:
+    """The same noise and threshold for all tables."""
+    noise = noise_of(law, given.noise)
+    return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=noise if two_draws else None), room)
+
+
+def plans_of_budget(
+    given: Budget, room: Room, law: str | None, *, split: str | None, two_draws: bool, priors: bool, counted: bool
+) -> FixedPlans:
+    """What the budget buys: one histogram where neither the law nor the owner divides it."""
+    parts = None if split is None else parse_split(split)
+    if law in (None, *LAWS) and (parts is None or len(room) == 1):
+        if not counted:
+            return _one_histogram(plan_without_counts(given.epsilon, given.delta, sum(room.values()), law), room)
+        plan = calibrate(given.epsilon, given.delta, sum(room.values()), law=law, two_draws=two_draws)
+        return _one_histogram(plan, room)
+    planned = plan_tables(
+        given.epsilon,
+        given.delta,
+        room,
+        selection=law,
+        split=parts,
+        two_draws=two_draws,
+        priors=priors,
+        counted=counted,
+    )
+    return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
+
+
+def plans_of_paper(given: Given, room: Room) -> FixedPlans:
+    """The paper's noise and threshold for each table; what is proven adds up, whatever the paper claims."""
+    plans, claims, proofs = paper_plans(given, room)
+    proven = replace(compose(proofs), unprotected=of_paper_variant(*plans.values()))
+    return FixedPlans(plans, proven, _weaker(claims))
+
+
+def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> FixedPlans:
+    """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
+    proven = plan.guarantee(with_thresholds(plan))
+    if len(room) > 1:
+        shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
+        proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
+    return FixedPlans({table: replace(plan, per_user=bound) for table, bound in room.items()}, proven)
+
+
+def _weaker(claims: list[Guarantee]) -> Guarantee:
+    """What the paper claims of both outputs: the weaker of its parts; budgets of the same users add up, though."""
+    epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
+    return replace(claims[0], epsilon=max(epsilons), delta=max(deltas))

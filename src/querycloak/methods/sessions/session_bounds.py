@@ -1,0 +1,72 @@
+"""How much of one user's sessions counts, and how many sequences that makes (sessions.md)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import checked_bound, natural, whole
+from querycloak.sentence import Sentence
+
+LONGEST_SESSION = 10
+MOST_KEYS = 250
+CHARACTERS_PER_USER = 1 << 24
+"""How long the sequences of one user may be in all: sessions that come after that do not count (sessions.md)."""
+
+
+class SessionBounds(NamedTuple):
+    """How many sessions of a user count, and how many queries of each."""
+
+    sessions: int
+    queries: int
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences of two or more queries they hold at most."""
+        return sensitivity(self.sessions, self.queries)
+
+
+# Room for as many keys as clicks have there.
+BOUNDS = {
+    "laplace": SessionBounds(1, 2),
+    "gaussian": SessionBounds(8, 3),
+    "weighted": SessionBounds(32, 3),
+    "rounds": SessionBounds(32, 3),
+    "paper": SessionBounds(1, 3),
+}
+
+
+def sensitivity(sessions: int, queries: int) -> int:
+    """How many subsequences of two or more queries these sessions have at most (sessions.md)."""
+    return sessions * ((1 << queries) - 1 - queries)
+
+
+def checked_bounds(sessions: int, queries: int, *, force: bool) -> SessionBounds:
+    """The bounds, if they make few enough sequences or somebody insists."""
+    bounds = SessionBounds(
+        natural("sessions_per_user", sessions, "say how many sessions of one user may count"),
+        whole(
+            "queries_per_session",
+            queries,
+            Sentence(
+                "give 2 to {most}: each more doubles a session's sequences, and {force} does not lift this bound",
+                most=LONGEST_SESSION,
+            ),
+            least=2,
+            most=LONGEST_SESSION,
+        ),
+    )
+    keys = checked_bound(bounds.sequences)
+    if keys > MOST_KEYS and not force:
+        raise ParameterError(
+            Sentence(
+                "{sessions_per_user} times the subsequences of a session must be at most {most}; {sessions:,} "
+                "times {each:,} would make up to {keys:,} rows for each user, {keys:,} million for a million "
+                "users; lower {queries_per_session}, or insist: {force:True}",
+                most=MOST_KEYS,
+                sessions=bounds.sessions,
+                each=sensitivity(1, bounds.queries),
+                keys=keys,
+            )
+        )
+    return bounds
