@@ -6,12 +6,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 import querycloak as qc
 from querycloak.audits.owners import owners_under_seed
+from querycloak.engines import Engine
+from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
 from querycloak.privacy.chance.randomness import Randomness
@@ -20,11 +23,13 @@ from querycloak.synthetic.presets import PRESETS
 
 STANDARD = PRESETS["standard"]
 EPSILON, DELTA, FEW, SEED = 8.0, 1e-6, 5, 1
+MIDDLE = datetime(2006, 4, 15, tzinfo=UTC)
+"""Where the log is cut in two periods: it covers March to May 2006."""
 METHODS: dict[str, Method] = {
+    "queries": qc.Queries(epsilon=EPSILON, delta=DELTA),
     "clicks": qc.Clicks(epsilon=EPSILON, delta=DELTA),
     "clicks, epsilon 1": qc.Clicks(epsilon=1.0, delta=DELTA),
     "clicks, laplace 1": qc.Clicks(epsilon=1.0, delta=DELTA, selection="laplace", per_user=1),
-    "queries": qc.Queries(epsilon=EPSILON, delta=DELTA),
     "sessions": qc.Sessions(epsilon=EPSILON, delta=DELTA),
     "sessions, epsilon 3": qc.Sessions(epsilon=3.0, delta=DELTA),
     "query-pool": qc.QueryPool(epsilon=EPSILON, delta=DELTA),
@@ -34,15 +39,20 @@ METHODS: dict[str, Method] = {
     "affinity, w k": qc.Affinity(min_users=FEW, min_word_users=FEW),
     "generalize": qc.Generalize(min_users=FEW),
 }
+UNDER_NAMES = ("semantic", "affinity, w 2", "affinity, w k", "generalize")
+"""Those with rows of people, who might be found again in another period."""
 
 
 @dataclass(frozen=True, eq=False)
 class StandardSplit:
-    """Both sides of the log, and where its truth is."""
+    """Both sides of the log, their folder, where the truth is, and TRAIN's rows of either half of its time."""
 
+    folder: Path
     train: SearchLog
     test: SearchLog
     truth: Path
+    before: SearchLog
+    after: SearchLog
 
 
 @contextmanager
@@ -55,8 +65,13 @@ def standard_split(users: int) -> Iterator[StandardSplit]:
             sides = qc.split(whole, place / "split", by="user")
         engine = qc.connect("duckdb")
         train, test = (qc.read(side, engine=engine) for side in (sides.train, sides.test))
-        yield StandardSplit(train, test, place / "log.parquet.truth")
+        yield StandardSplit(place / "split", train, test, place / "log.parquet.truth", *_periods(sides.train, engine))
         engine.close()
+
+
+def _periods(train: Path, engine: Engine) -> tuple[SearchLog, SearchLog]:
+    choices = Choices(until=MIDDLE), Choices(since=MIDDLE)
+    return qc.read(train, choices=choices[0], engine=engine), qc.read(train, choices=choices[1], engine=engine)
 
 
 @dataclass(frozen=True, eq=False)

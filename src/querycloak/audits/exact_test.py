@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from querycloak.audits.mechanism import Data, ExactMechanism, Finding, Pair
 from querycloak.methods.noiseless import Number, Past, Step
 from querycloak.privacy.explanation import group_delta
@@ -20,8 +22,10 @@ from querycloak.privacy.guarantee import Guarantee
 
 __all__ = ["ExactFinding", "ExactTester", "pasts"]
 
+OWN_KEYS, DELTA_OF_KEYS = "chance of own keys", "delta of which keys come out"
 _ROUNDING = 1e-9
 """Chances are products of floats; lengths and counts are whole."""
+_MOST_CELLS = 12
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,11 @@ class ExactTester:
     def test(self, mechanism: ExactMechanism[Data], pair: Pair[Data], stated: Guarantee) -> Sequence[ExactFinding]:
         """For every step and measure the worst that was found, whatever earlier steps released."""
         worst: dict[tuple[str, str], ExactFinding] = {}
-        for past in pasts(mechanism, pair):
-            having, without = (mechanism.steps(data, past) for data in (pair.having, pair.without))
+        first = mechanism.steps(pair.having, Past()), mechanism.steps(pair.without, Past())
+        for past in pasts(*first):
+            having, without = first
+            if past != Past():
+                having, without = (mechanism.steps(data, past) for data in (pair.having, pair.without))
             for finding in _findings(having, without, pair, stated):
                 before = worst.get((finding.step, finding.measure))
                 if before is None or finding.value - finding.stated > before.value - before.stated:
@@ -62,17 +69,18 @@ class ExactTester:
         return list(worst.values())
 
 
-def pasts(mechanism: ExactMechanism[Data], pair: Pair[Data]) -> list[Past]:
-    """What earlier steps may have released: everything; a part; all, but what both logs hold looked heavy."""
-    first = Past()
-    having, without = (mechanism.steps(data, first) for data in (pair.having, pair.without))
+def pasts(having: Sequence[Step], without: Sequence[Step]) -> list[Past]:
+    """What earlier steps may have released: everything; a part; all, but what both logs hold looked heavy.
+
+    having, without: the steps of both logs if everything came out.
+    """
     common = [set(one.centres) & set(other.centres) for one, other in zip(having, without, strict=False)]
     moved = [
         {cell for cell in cells if one.centres[cell] != other.centres[cell]}
         for cells, one, other in zip(common, having, without, strict=False)
     ]
     return [
-        first,
+        Past(),
         Past("three in four came out", 0.75),
         Past("one in three came out", 1 / 3),
         Past("what the user touched looked heavy", lightened=frozenset().union(*moved)),
@@ -91,13 +99,18 @@ def _findings(
                 yield _finding(pair, each, limit.what, limit.value, limit.most)
         own[one.group] = own.get(one.group, 0.0) - math.log1p(-min(_own_chance(one, other), 1 - 2.0**-53))
     # A group of accounts may bring out its own keys more often: group_delta says how often.
-    most = group_delta(pair.accounts, *stated.numbers) if pair.accounts > 1 else stated.numbers[1]
+    epsilon, delta = stated.numbers
+    most = group_delta(pair.accounts, epsilon, delta) if pair.accounts > 1 else delta
     for group, loss in own.items():
-        yield _finding(pair, Step(group or "all steps"), "chance of own keys", -math.expm1(-loss), most)
+        yield _finding(pair, Step(group or "all steps"), OWN_KEYS, -math.expm1(-loss), most)
+    for one, other in zip(having, without, strict=True):
+        told = _told_by_keys(one, other, pair.accounts * epsilon)
+        if told is not None:
+            yield _finding(pair, one, DELTA_OF_KEYS, told, most)
 
 
 def _distances(having: Step, without: Step, pair: Pair[Data]) -> Iterator[ExactFinding]:
-    moved = _moved(having, without)
+    moved = _changes(having, without).values()
     accounts = pair.accounts
     yield _finding(pair, having, "L1", sum(moved), accounts * having.l1)
     # Lengths of several users add up, so squares grow with the square of their number.
@@ -105,9 +118,10 @@ def _distances(having: Step, without: Step, pair: Pair[Data]) -> Iterator[ExactF
     yield _finding(pair, having, "one cell", max(moved, default=0), accounts * having.most)
 
 
-def _moved(having: Step, without: Step) -> list[Fraction]:
+def _changes(having: Step, without: Step) -> dict[str, Fraction]:
+    """How far each cell moves."""
     cells = {*having.centres, *without.centres}
-    return [abs(Fraction(having.centres.get(cell, 0)) - Fraction(without.centres.get(cell, 0))) for cell in cells]
+    return {cell: abs(Fraction(having.centres.get(cell, 0)) - Fraction(without.centres.get(cell, 0))) for cell in cells}
 
 
 def _own_chance(having: Step, without: Step) -> float:
@@ -120,6 +134,25 @@ def _own_chance(having: Step, without: Step) -> float:
         centre = int(having.centres.get(cell, 0) or without.centres.get(cell, 0))
         missed += math.log1p(-min(_passes(having, centre), 1 - 2.0**-53))
     return -math.expm1(missed)
+
+
+def _told_by_keys(having: Step, without: Step, epsilon: float) -> float | None:
+    """The delta, at epsilon, of which cells come out, the worse of both ways, where a chance decides about each.
+
+    Nothing where noise decides, or where the two logs differ in more cells than can be gone through.
+    """
+    moved = [cell for cell, change in _changes(having, without).items() if change]
+    if having.passes is None or without.passes is None or len(moved) > _MOST_CELLS:
+        return None
+    laws = []
+    for step in (having, without):
+        law = np.ones(1)
+        for cell in moved:
+            chance = _passes(step, int(step.centres.get(cell, 0)))
+            law = np.concatenate([law * (1 - chance), law * chance])
+        laws.append(law)
+    grown = math.exp(min(epsilon, 700.0))
+    return max(float(np.maximum(one - grown * other, 0).sum()) for one, other in (laws, laws[::-1]))
 
 
 def _passes(step: Step, centre: int) -> float:
@@ -136,6 +169,6 @@ def _passes(step: Step, centre: int) -> float:
 
 def _finding(pair: Pair[Data], step: Step, measure: str, value: Number, most: Number) -> ExactFinding:
     found, stated = float(value), float(most)
-    refuted = found > stated * (1 + _ROUNDING) if measure == "chance of own keys" else value > most
+    refuted = found > stated * (1 + _ROUNDING) if measure in (OWN_KEYS, DELTA_OF_KEYS) else value > most
     statement = f"{step.name}: {measure} is {found:.6g}, stated is {stated:.6g}"
     return ExactFinding("exact", pair.name, refuted, statement, step.name, measure, found, stated)

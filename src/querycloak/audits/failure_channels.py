@@ -44,6 +44,7 @@ class Completed(Protocol):
 
 
 Run = Callable[[Sequence[str]], Completed]
+Words = Callable[[Path, Path], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def observe(run: Run, words: Sequence[str], out: Path) -> Observed:
     done = run(words)
     seconds = time.perf_counter() - start
     files = sorted(path for path in out.rglob("*") if path.is_file()) if out.exists() else []
-    said = re.sub(r"\d[\d,.]*", "#", done.stderr).replace(str(out), "OUT")
+    said = re.sub(r"\d[\d,.]*", "#", done.stderr.replace(str(out), "OUT"))
     return Observed(
         done.returncode,
         tuple(said.splitlines()),
@@ -87,7 +88,7 @@ def observe(run: Run, words: Sequence[str], out: Path) -> Observed:
 
 def failure_channels(
     run: Run,
-    commands: Mapping[str, Callable[[Path, Path], Sequence[str]]],
+    commands: Mapping[str, Words],
     folder: Path,
     users: Mapping[str, Callable[[], Sequence[bytes]]] | None = None,
 ) -> list[Channel]:
@@ -96,30 +97,41 @@ def failure_channels(
     commands: for each name the words to run, given a log and a folder to write. users: ODD_USERS if not given.
     """
     found: list[Channel] = []
-    base = _rows()
-    for user, rows in (ODD_USERS if users is None else users).items():
-        logs = [folder / f"{user}-{side}.tsv".replace(" ", "-") for side in ("without", "having")]
-        for log, added in zip(logs, ([], rows()), strict=True):
-            log.write_bytes(b"\n".join([AOL_HEADER.encode(), *added, *base]) + b"\n")
-        for command, words in commands.items():
-            outs = [folder / f"out-{user}-{command}-{side}".replace(" ", "-") for side in ("without", "having")]
-            seen = [observe(run, words(log, out), out) for log, out in zip(logs, outs, strict=True)]
-            found += _differences(command, user, *seen)
+    odd = ODD_USERS if users is None else users
+    nobody = _written(folder / "nobody.tsv", [])
+    logs = {user: _written(folder / f"{user}.tsv".replace(" ", "-"), rows()) for user, rows in odd.items()}
+    for command, words in commands.items():
+
+        def seen(log: Path, who: str, command: str = command, words: Words = words) -> Observed:
+            out = folder / f"out-{command}-{who}".replace(" ", "-")
+            return observe(run, words(log, out), out)
+
+        without = seen(nobody, "nobody")
+        for user, log in logs.items():
+            found += _differences(command, user, without, seen(log, user))
     return found
 
 
-def _differences(command: str, user: str, without: Observed, having: Observed) -> Iterator[Channel]:
-    listed = bool(_LISTED.search(" ".join((*having.messages, *without.messages))))
+def _written(log: Path, odd: Sequence[bytes]) -> Path:
+    """A log that begins with these rows."""
+    log.write_bytes(b"\n".join([AOL_HEADER.encode(), *odd, *_rows()]) + b"\n")
+    return log
 
-    def channel(what: str, one: object, other: object) -> Channel:
+
+def _differences(command: str, user: str, without: Observed, having: Observed) -> Iterator[Channel]:
+    told = [each for each in {*without.messages} ^ {*having.messages} if each.strip()]
+    refusal = without.exit_code != having.exit_code and any(map(_LISTED.search, told))
+
+    def channel(what: str, one: object, other: object, *, listed: bool = False) -> Channel:
         return Channel(command, user, what, str(one), str(other), listed)
 
     if without.exit_code != having.exit_code:
-        yield channel("exit code", without.exit_code, having.exit_code)
+        yield channel("exit code", without.exit_code, having.exit_code, listed=refusal)
     if without.messages != having.messages:
-        yield channel("messages", " / ".join(without.messages), " / ".join(having.messages))
+        listed = refusal or (bool(told) and all(map(_LISTED.search, told)))
+        yield channel("messages", " / ".join(without.messages), " / ".join(having.messages), listed=listed)
     if without.files != having.files:
-        yield channel("files", without.files, having.files)
+        yield channel("files", without.files, having.files, listed=refusal)
     for name in set(without.sizes) & set(having.sizes):
         sizes = sorted((without.sizes[name], having.sizes[name]))
         if sizes[1] > _SMALL_FILE and sizes[1] > _LARGER * sizes[0]:

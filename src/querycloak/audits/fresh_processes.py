@@ -17,9 +17,8 @@ from importlib import import_module
 from typing import Any
 
 from querycloak.audits.exact_test import ExactFinding
-from querycloak.audits.user_rows import log_text, user_rows
+from querycloak.audits.user_rows import SessionRows, log_text, plans_of, user_rows
 from querycloak.errors import EngineError
-from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
@@ -56,13 +55,31 @@ def _telling_log(method: Method) -> str | None:
     if isinstance(method, Semantic):
         return log_text(f"u{user}\tweather\t2006-03-01 00:00:00\t\t" for user in range(_SEARCHES))
     if isinstance(method, KeysMethod) and method.counts == "none":
-        return None  # keys that many hold come out for certain, and nothing else is drawn
+        return _keys_in_the_balance(method)
     keys = math.ceil(_SURE / -math.log(max(map(_collision, _noises(method)), default=0.5)))
     if keys > _MOST_KEYS:
         return None
     users = user_rows(method)
     names, number = [f"shared {place}" for place in range(keys)], 2 * users.enough + 8
     return log_text(row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name]))
+
+
+def _keys_in_the_balance(method: KeysMethod) -> str | None:
+    """Where no counts come out: keys that do so about every second time, whichever plan is chosen."""
+    users = user_rows(method)
+    if isinstance(users, SessionRows):
+        return None  # whose sessions hold several keys, so that chances are not those of one
+    rows: list[str] = []
+    for place, plan in enumerate(plans_of(method)):
+        route = plan.route()
+        chances = {number: route.comes_out(number * route.most) for number in range(1, 2 * plan.enough_users + 1)}
+        number, chance = min(chances.items(), key=lambda each: abs(each[1] - 0.5))
+        keys = math.ceil(_SURE / -math.log(min(chance**2 + (1 - chance) ** 2, 1 - 1e-12)))
+        if keys > _MOST_KEYS:
+            return None
+        names = [f"even {place} {key}" for key in range(keys)]
+        rows += [row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name])]
+    return log_text(rows)
 
 
 def _noises(method: Method) -> list[Noise]:
@@ -73,9 +90,7 @@ def _noises(method: Method) -> list[Noise]:
         return [] if method.plan is None else [method.plan.count_noise]
     if not isinstance(method, KeysMethod):
         return []
-    planned = method.planned
-    candidates = planned.candidates() if isinstance(planned, AutoBound) else [method]
-    return [plan.route().fresh or plan.noise for each in candidates for plan in each.plans.values()]
+    return [plan.route().fresh or plan.noise for plan in plans_of(method)]
 
 
 def _collision(noise: Noise) -> float:

@@ -20,6 +20,7 @@ from querycloak.methods.method import Method
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, of_kind
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.sentence import Action, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
@@ -177,6 +178,8 @@ def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers
     if not isinstance(method, KeysMethod) or isinstance(method.planned, AutoBound):
         return ()
     plan = next(iter(method.plans.values()))
+    if isinstance(plan, KeysOnlyPlan):
+        return ()  # there is neither noise nor a threshold
     shared = NeighbourLogs(method).shared_keys
     return (
         ("noise halved", power_if_noise_is_halved(plan, shared, tester, stated)),

@@ -13,6 +13,7 @@ from querycloak.audits.sampling_test import SamplingTester, level
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.reach import Stage
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.privacy.prices.weighted import WeightedPlan
 
@@ -57,7 +58,7 @@ def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: Sampling
     epsilon, delta = stated.numbers
     if not isinstance(plan, HistogramPlan):
         return 0.0
-    passes = plan.noise.tail(plan.threshold - 1).up()
+    passes = Stage(plan.noise, plan.threshold - 1, plan.coin).passes(1)
     return power(-math.expm1(own * math.log1p(-passes)), 0.0, tester, epsilon, delta)
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from querycloak.logs.choices import Choices
-from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.auto_bound import AutoBound, Planned
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
+from querycloak.privacy.prices.table_plan import TablePlan
 
-__all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "user_rows"]
+__all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "plans_of", "user_rows"]
 
 AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
 _HOUR, _DAY = 3600, 86400
@@ -104,8 +105,7 @@ def user_rows(method: Method) -> ClickRows:
     if isinstance(method, Optimal) and method.plan is not None:
         return ClickRows(method.plan.per_user, method.plan.pairs.enough_users)
     if isinstance(method, KeysMethod):
-        planned = method.planned
-        plans = (planned.candidates()[0] if isinstance(planned, AutoBound) else method).plans.values()
+        plans = plans_of(method)
         bound, enough = max(plan.per_user for plan in plans), max(plan.enough_users for plan in plans)
         if isinstance(method, Sessions):
             return SessionRows(method.bounds.sessions, enough, method.bounds.queries, method.gap_minutes)
@@ -114,6 +114,13 @@ def user_rows(method: Method) -> ClickRows:
     threshold, per_user = told.get("threshold"), told.get("per_user")
     enough = int(threshold) if isinstance(threshold, int | float) else _GUESSED_THRESHOLD
     return ClickRows(per_user if isinstance(per_user, int) else 1, enough + 1)
+
+
+def plans_of(method: KeysMethod) -> list[TablePlan]:
+    """The plans of all tables; where one of several is chosen on the log, of all that may be chosen."""
+    planned = method.planned
+    candidates: Sequence[Planned] = planned.candidates() if isinstance(planned, AutoBound) else [method]
+    return [plan for each in candidates for plan in each.plans.values()]
 
 
 def _row(user: str, query: str, second: int, url: str) -> str:

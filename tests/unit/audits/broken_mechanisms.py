@@ -30,6 +30,7 @@ from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.noiseless import Past, Step
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.privacy.prices.weighted import GRID
 
 MOST_ROWS = 8
@@ -40,7 +41,7 @@ def with_another_plan(method: Clicks, **changes: Any) -> Clicks:
     planned = method.planned
     assert isinstance(planned, FixedPlans)
     plan = planned.plans[TABLE]
-    assert isinstance(plan, HistogramPlan)
+    assert isinstance(plan, HistogramPlan | KeysOnlyPlan)
     object.__setattr__(method, "planned", replace(planned, plans={TABLE: replace(plan, **changes)}))
     return method
 

@@ -69,6 +69,15 @@ def test_the_kinds_of_neighbours() -> None:
         assert pair.without != pair.having
 
 
+def test_neighbours_reach_the_largest_bound_that_may_be_chosen() -> None:
+    """auto may count one key of a user or 256: a user of 256 and one of more than count must be among the pairs."""
+    chosen = Clicks(epsilon=8, delta=1e-6)
+    assert chosen.parameters()["auto_choices"] == ["laplace 1", "rounds 16", "rounds 256"]
+    added = [pair.having.count("own ") for pair in NeighbourLogs(chosen, ["own"]).pairs()]
+    assert 256 in added
+    assert max(added) > 256
+
+
 def test_replaced_queries_are_as_many_of_the_same_users() -> None:
     for pair in NeighbourLogs(Semantic(epsilon=2, domain="disease|sport", max_queries=2)).pairs():
         sides = [[row.split("\t") for row in text.splitlines()] for text in (pair.without, pair.having)]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -25,6 +27,7 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.prices.calibration import calibrate
 from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
+from querycloak.privacy.prices.key_chances import KeysOnlyPlan
 from querycloak.privacy.prices.weighted import GRID
 from tests.conftest import FIXTURES
 from tests.unit.audits import broken_mechanisms as broken
@@ -130,6 +133,21 @@ def test_a_delta_that_misses_the_boundary_value() -> None:
     assert [each.measure for each in exactly(MethodMechanism(missing), pair)] == ["chance of own keys"]
 
 
+def test_chances_of_keys_that_are_too_large() -> None:
+    """Keys without counts: their chances grow by e^epsilon from one number of users to the next, and no faster."""
+
+    def keys_only() -> Clicks:
+        return Clicks(epsilon=1, delta=1e-3, selection="laplace", counts="none")
+
+    plan = keys_only().plans[TABLE]
+    assert isinstance(plan, KeysOnlyPlan)
+    large = replace(plan.chances, epsilon=plan.chances.epsilon * Fraction(6, 5))
+    pair = pair_of(keys_only(), "threshold")
+    assert exactly(MethodMechanism(keys_only()), pair) == []
+    found = exactly(MethodMechanism(broken.with_another_plan(keys_only(), chances=large)), pair)
+    assert {each.measure for each in found} == {"delta of which keys come out"}
+
+
 def test_a_greedy_set_union() -> None:
     """Golden: METHODS, section 1, item 5: L2 = 70 where 1 is stated."""
     mechanism = broken.GreedySetUnion(enough=100 * 181 + 1)
@@ -142,6 +160,12 @@ def test_a_greedy_set_union() -> None:
 def test_seeded_noise() -> None:
     assert [each.refuted for each in fresh_processes(laplace())] == [False]
     assert [each.refuted for each in fresh_processes(laplace(broken.SeededNoise))] == [True]
+
+
+def test_seeded_draws_of_keys_without_counts() -> None:
+    """There, which keys come out must differ between two processes."""
+    seeded = broken.SeededNoise(epsilon=2, delta=0.01, selection="laplace", counts="none")
+    assert [each.refuted for each in fresh_processes(seeded)] == [True]
 
 
 def rounds() -> Clicks:
