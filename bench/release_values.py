@@ -56,10 +56,13 @@ SHOWN: tuple[tuple[str, str, str | None], ...] = (
 
 def shown(rows: Iterable[Row]) -> list[Row]:
     """The rows to keep: these measures in all readings, and the intervals of their differences."""
-    kept = set(SHOWN) | {
-        (task, measure, f"{part},difference" if part else "difference") for task, measure, part in SHOWN
-    }
-    return [row for row in rows if (row.task, row.measure, row.slice) in kept]
+    kept = {(task, measure, each) for task, measure, part in SHOWN for each in (part, _difference(part))}
+    refused = {(task, measure, None) for task, measure, _ in SHOWN}  # a task that a release cannot do has no slices
+    return [row for row in rows if (row.task, row.measure, row.slice) in kept | refused]
+
+
+def _difference(part: str | None) -> str:
+    return "difference" if part is None else f"{part},difference"
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:

@@ -1,0 +1,46 @@
+"""docs/evaluation.md is what the command makes of the stored results."""
+
+from __future__ import annotations
+
+from scripts import make_evaluation_page as maker
+
+CASES = {"task": "ranking", "measure": "tau-b", "low": "0.1", "high": "0.3", "cases": "50", "answered": "20", "why": ""}
+
+
+def row(release: str, reading: str, value: str, part: str = "", **more: str) -> maker.Row:
+    return {**CASES, "release": release, "slice": part, "reading": reading, "value": value, "p_value": "", **more}
+
+
+def test_the_page_is_what_the_stored_results_render_to() -> None:
+    page, rows = maker.PAGE.read_text(), maker.read_values()
+    assert maker.page_with_tables(page, rows) == page
+    assert {found[1] for found in maker.BLOCK.findall(page)} >= {each["task"] for each in rows}
+
+
+def test_a_line_says_what_the_rows_say() -> None:
+    rows = [
+        row("mine, w k", "answered", "0.2"),
+        row("mine, w k", "all", "0.08", low="0.05", high="0.11"),
+        row("mine, w k", "common", "0.25"),
+        row("mine, w k", "common", "-0.05", "difference", low="-0.09", high="-0.01", p_value="0.01"),
+        row("other", "answered", "", why="it has no clicks; clicks has some"),
+    ]
+    table = maker._cases(rows, "").splitlines()
+    assert table[2] == "| `mine` | 0.2 [0.1, 0.3] | 20 (40.0%) | 0.25 | -0.05* [-0.09, -0.01] | 0.08 [0.05, 0.11] |"
+    assert table[-1] == "Not there: `other`: it has no clicks."
+
+
+def test_an_order_that_does_not_hold_is_called_so() -> None:
+    def suggested(dp: str) -> list[maker.Row]:
+        values = {"original": "0.1", "k-anonymity": "0.2", "clicks": dp, "sessions": "0.4"}
+        return [
+            {**row(name, reading, value, part), "task": "suggestion", "measure": measure}
+            for name, value in values.items()
+            for measure in ("P@5", "R@5")
+            for reading, part in (("answered", ""), ("all", ""), ("common", "difference"))
+        ]
+
+    assert next(maker.suggestion_findings(suggested("0.3"))).endswith("k-anonymity below both others holds.")
+    assert next(maker.suggestion_findings(suggested("0.15"))).endswith(
+        "k-anonymity below both others does **not** hold."
+    )
