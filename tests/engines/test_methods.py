@@ -115,7 +115,7 @@ def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
         ("affinity", "what was asked, by one person alone perhaps", "or others much like them"),
         ("generalize", "the label of a concept that takes in what was asked", "the most specific concept"),
         ("semantic", "what was drawn in place of what was asked", "never a single row"),
-        ("semantic counts", "the label of a concept, as often as noise decided", "No row is what anybody asked"),
+        ("semantic counts", "the label of a concept, as often as noise decided", "or noise alone"),
         ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
         ("optimal", "what a made-up user asked", "no user is anybody"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -122,13 +122,33 @@ def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
     return TableReach.of_route(route, told, notes=[spread])
 
 
-def at_some_bound(table: str, candidates: Iterable[TableReach]) -> TableReach:
-    """What a table reaches whose bound is chosen on the log."""
+def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableReach:
+    """What a table reaches whose plan is chosen on the log."""
     note = "The bound is chosen when the log is released: all ranges run over the plans that it may choose."
+    reached = [of_plan(table, plan) for plan in candidates]
+    cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]
+    return TableReach.over(reached, _counted_at_some_bound(table, candidates), notes=[note, *cut])
+
+
+def _cut_off_at_some_bound(table: str) -> str:
     words, known = TABLES[table], _ONE_KEY if table == "clicks" else ""
-    cut = f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}{known}."
-    told = f"{words.holders}; the number of {words.keys} that count for one user is chosen on the log; plus noise"
-    return TableReach.over(candidates, told, notes=[note, cut])
+    return f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}{known}."
+
+
+def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
+    """What a count counts, as far as it is the same whichever plan is chosen."""
+    words = TABLES[table]
+    chosen = f"the number of {words.keys} that count for one user is chosen on the log"
+    if all(plan.counts == "none" for plan in candidates):
+        return f"there is no count; rows are what enough users have; {chosen}"
+    bounds = [plan.times for plan in candidates if isinstance(plan, HistogramPlan | WeightedPlan) and plan.times]
+    if bounds:
+        most = Times(*(max(numbers) for numbers in zip(*bounds, strict=True)))
+        return (
+            f"clicks on the result for the query; of each user at most {most.per_key} for one pair and "
+            f"{most.per_user} in all; {chosen}; plus noise, and at least 1"
+        )
+    return f"{words.holders}; {chosen}; plus noise"
 
 
 def alone(rows_of_one_user: float) -> str:

@@ -59,11 +59,10 @@ def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
 
 
 def with_any_bound(plans: Sequence[TablePlan]) -> tuple[str, ...]:
-    """The same where the plan is chosen on the log: one text by the weakest, most texts at the largest bound."""
-    largest = max(plans, key=lambda plan: plan.per_user)
-    texts = largest.per_user
-    one = min(plan.accounts_for(1) for plan in plans)
-    return (*ALWAYS, several_accounts(one, (texts, largest.accounts_for(texts))))
+    """The same where the plan is chosen on the log: the fewest accounts that any of the plans asks for."""
+    texts = max(plan.per_user for plan in plans)
+    one, many = (min(plan.accounts_for(number) for plan in plans) for number in (1, texts))
+    return (*ALWAYS, several_accounts(one, (texts, many)))
 
 
 def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:

@@ -80,13 +80,12 @@ def _rare_catastrophe(release: Release) -> Answered:
     if expected * _FAR_BELOW <= 1:
         return (
             MET,
-            f"Delta is {delta:g}; for {release.population_size:,} people it is expected to fail {expected:.2g} of "
-            "them.",
+            f"Delta is {delta:g}; at worst {expected:.2g} of {release.population_size:,} people would be exposed.",
         )
     return (
         NOT_MET,
-        f"Delta is {delta:g}, too large for {release.population_size:,} people: {expected:.2g} are expected to be "
-        "exposed.",
+        f"Delta is {delta:g}, too large for {release.population_size:,} people: at worst {expected:.2g} of them would "
+        "be exposed.",
     )
 
 

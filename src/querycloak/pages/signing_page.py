@@ -145,7 +145,11 @@ def _kind(guarantee: Guarantee | None) -> str:
 
 def _number(guarantee: Guarantee | None, name: str) -> str:
     value = getattr(guarantee, name, None)
-    return "" if value is None else shown_up(value) if name != "k" else str(value)
+    if guarantee is None or value is None:
+        return ""
+    if name == "k":
+        return str(value)
+    return shown_up(value) if guarantee.covers_release else "none for the whole release"
 
 
 def _measured(found: Mapping[str, Any] | None, name: str) -> str:

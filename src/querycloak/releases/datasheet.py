@@ -23,7 +23,7 @@ def datasheet_of(contents: Contents) -> str:
     sections = [
         _beginning(contents),
         _tables(contents),
-        *([how_to_read(contents)] if any("count" in table.schema.names for table in contents.tables) else []),
+        *filter(None, [how_to_read(contents)]),
         _guarantee(contents.release),
         _unprotected(contents.release),
         _making(contents),
@@ -90,7 +90,17 @@ def _guarantee(release: Release) -> str:
     parts = ["## What is promised to the people behind it", _side_by_side(release)]
     if release.seeded:
         parts.append("**None of this holds here: this release was drawn with a known seed, for a test.**")
-    return "\n\n".join([*parts, explain(release.proven), *_composed(release)])
+    return "\n\n".join([*parts, *_people(release), explain(release.proven), *_composed(release)])
+
+
+def _people(release: Release) -> list[str]:
+    """How many people are behind the log, if the owner says: what delta is compared with."""
+    if release.population_size is None:
+        return []
+    number = f"Its owner gives the number of people behind the log as {release.population_size:,}"
+    if release.proven.delta is None or not release.proven.covers_release:
+        return [f"{number}."]
+    return [f"{number}: delta must be far below one divided by that, which is {1 / release.population_size:.2g}."]
 
 
 def _composed(release: Release) -> list[str]:
@@ -117,9 +127,11 @@ def _side_by_side(release: Release) -> str:
 
 def _cell(guarantee: Guarantee | None, name: str) -> str:
     value = getattr(guarantee, name) if guarantee is not None else None
-    if value is None:
+    if guarantee is None or value is None:
         return "-"
-    return shown_up(value) if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return shown_up(value) if guarantee.covers_release else "none for the whole release"
 
 
 def _unprotected(release: Release) -> str:

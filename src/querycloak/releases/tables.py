@@ -33,7 +33,7 @@ _TIMES = (pa.int64(), "how often, as the method counts and noises it")
 _QUERY = (pa.string(), "what was asked")
 KINDS: Mapping[str, Kind] = {
     "queries": Kind(
-        "queries and how many users asked them",
+        "queries that people asked",
         "finding what people look for, query completion, test collections",
         {"query": _QUERY, "count": _USERS},
         frozenset({"count"}),
@@ -95,8 +95,9 @@ LOG_ROWS: Mapping[str, LogRows] = {
     "replaced": LogRows(
         "what was drawn in place of what was asked",
         "topics and kinds of things that people look for, taken over many rows; trying out software",
-        "queries were replaced by others, drawn at random among those of a similar meaning. No row is what anybody "
-        "asked: read how often topics and kinds of things occur, never a single row",
+        "every query was replaced by a concept that was drawn at random, more often one of a similar meaning. A row "
+        "may be what somebody asked, or anything else: read how often topics and kinds of things occur, never a single "
+        "row",
     ),
     "rebuilt": LogRows(
         "what was asked, with other concepts in place of its own; the words around them are as they were typed",
@@ -107,7 +108,8 @@ LOG_ROWS: Mapping[str, LogRows] = {
     "noised": LogRows(
         "the label of a concept, as often as noise decided",
         "a baseline; topics that people look for, taken over many users",
-        "noise was added to how often each user asked for each concept. No row is what anybody asked",
+        "noise was added to how often each user asked for each concept. A row may be what somebody asked, or noise "
+        "alone",
     ),
     "drawn": LogRows(
         "what was asked",

@@ -248,3 +248,37 @@ def test_wishes_on_the_command_line(tmp_path: Path) -> None:
         refused = in_process("guarantee", "clicks", "--delta", "1e-6", *words)
         assert refused.returncode == 2
         assert said in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "first_words"),
+    [({}, "users who clicked"), ({"counts": "none"}, "there is no count"), ({"count_of": "clicks"}, "clicks on the")],
+)
+def test_auto_counts_what_its_plans_count(options: dict[str, Any], first_words: str) -> None:
+    """What a count counts is known before the plan is chosen, and is the same in all of them."""
+    method = qc.Clicks(epsilon=8, delta=1e-6, **options)
+    assert isinstance(method.planned, AutoBound)
+    said = method.reach()["clicks"]
+    plans = [each.reach()["clicks"] for each in method.planned.candidates()]
+    assert all(each.counts.startswith(first_words) for each in (said, *plans))
+    assert (said.margin95 is None) == all(each.margin95 is None for each in plans) == ("plus noise" not in said.counts)
+
+
+def test_auto_says_of_every_table_without_counts_that_it_has_none() -> None:
+    method = qc.Sessions(epsilon=8, delta=1e-6, counts="none", tables="queries,clicks,sessions")
+    assert all(each.counts.startswith("there is no count") for each in method.reach().values())
+
+
+def test_the_fewest_accounts_that_any_plan_of_auto_asks_for() -> None:
+    method = qc.Clicks(epsilon=8, delta=1e-6)
+    assert isinstance(method.planned, AutoBound)
+    plans = [each.plans["clicks"] for each in method.planned.candidates()]
+    fewest = min(plan.accounts_for(256) for plan in plans)
+    assert f"{fewest:,} bring out 256 at once" in method.proven().unprotected[-1]
+    assert f": {min(plan.accounts_for(1) for plan in plans):,} bring out one text" in method.proven().unprotected[-1]
+
+
+def test_the_card_of_clicks_has_no_bound_that_is_not_used() -> None:
+    users, clicks = (qc.Clicks(epsilon=8, delta=1e-6, selection="rounds", count_of=of) for of in ("users", "clicks"))
+    assert users.parameters()["counted_per_user"] == 16
+    assert clicks.parameters()["counted_per_user"] is None

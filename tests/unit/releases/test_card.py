@@ -17,6 +17,8 @@ import pytest
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.privacy.books.payment import Accounting
+from querycloak.privacy.prices.reach import Range
+from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases.last_look import LastLook
 from querycloak.releases.loading import load, load_card
 from querycloak.releases.release import Release, describe_log
@@ -180,7 +182,7 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     ("counts", "words"),
     [
         ("one-draw", "published counts near the threshold are too high on average"),
-        ("fresh-draw", "a fresh draw made the count that you see"),
+        ("fresh-draw", "A fresh draw made the count that you see"),
         ("weighed", "counts of what busy people ask are somewhat low"),
         ("public-keys", "a few rows may be nobody's"),
         ("exact", "no noise was added to them"),
@@ -190,6 +192,67 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
 def test_how_to_read_counts(tmp_path: Path, counts: str, words: str) -> None:
     a_release(counts=counts).save(tmp_path / "out")
     assert words in readme(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("counts", "clicks"), [("fresh-draw", "noisy number of users"), ("weighed", "clicks count up")]
+)
+def test_counts_of_clicks_are_read_as_such(tmp_path: Path, counts: str, clicks: str) -> None:
+    a_release(counts=counts).save(tmp_path / "users")
+    a_release(counts=counts, parameters={"threshold": 9, "count_of": "clicks"}).save(tmp_path / "clicks")
+    assert clicks not in readme(tmp_path / "users")
+    assert clicks in readme(tmp_path / "clicks")
+    assert "clicks count up to the bounds below only" in readme(tmp_path / "clicks")
+    assert "counted_per_user" not in readme(tmp_path / "clicks")
+
+
+def test_rows_beyond_public_lists_are_named(tmp_path: Path) -> None:
+    every = "Every row that could be here is made of public lists"
+    pools = {
+        "pool": {"off_pool": False, "clicks": "none"},
+        "clicks": {"off_pool": False, "clicks": "threshold"},
+        "both": {"off_pool": True, "clicks": "threshold"},
+    }
+    for name, parameters in pools.items():
+        a_release(counts="public-keys", parameters=parameters).save(tmp_path / name)
+    assert every in readme(tmp_path / "pool")
+    assert "Rows of clicks are what the log has" in readme(tmp_path / "clicks")
+    assert "Rows of queries outside the pool and clicks are what the log has" in readme(tmp_path / "both")
+    assert all(every not in readme(tmp_path / name) for name in ("clicks", "both"))
+
+
+@pytest.mark.parametrize("counts", ["one-draw", "fresh-draw"])
+def test_the_datasheet_tells_of_the_coin_at_the_threshold(tmp_path: Path, counts: str) -> None:
+    a_release(counts=counts).save(tmp_path / "without")
+    a_release(counts=counts, parameters={"threshold": 9, "coin": 0.269}).save(tmp_path / "with")
+    luck = "exceeded a threshold (9), or equalled it and had luck (with probability 0.269)"
+    assert luck in readme(tmp_path / "with")
+    assert "luck" not in readme(tmp_path / "without")
+
+
+def test_what_bounds_nothing_shows_no_number_in_the_datasheet(tmp_path: Path) -> None:
+    a_release(proven=SAMPLING).save(tmp_path / "out")
+    assert "| epsilon | none for the whole release | 1 |" in readme(tmp_path / "out")
+    assert "| delta | none for the whole release |" in readme(tmp_path / "out")
+
+
+def test_the_datasheet_names_the_size_of_the_population(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "unknown")
+    a_release(population_size=20_000).save(tmp_path / "out")
+    said = "the number of people behind the log as 20,000: delta must be far below one divided by that, which is 5e-05"
+    assert said in readme(tmp_path / "out")
+    assert "people behind the log as" not in readme(tmp_path / "unknown")
+
+
+def test_rows_without_counts_are_told_what_they_are_worth(tmp_path: Path) -> None:
+    reach = TableReach("there is no count", None, Range(8, 8), Range(9, 9), 0.0)
+    queries = TABLES["queries"].drop_columns(["count"])
+    a_release(counts="none", tables={"queries": queries}, reach={"queries": reach}).save(tmp_path / "out")
+    text = readme(tmp_path / "out")
+    assert "## How to read the rows" in text
+    assert "## How to read the counts" not in text
+    assert "- users who bring a row out: 8 with probability 50 %, 9 with 95 %" in text
+    assert "how many users asked" not in text
 
 
 def test_the_datasheet_has_what_a_receiver_needs(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_the_datasheet_says_the_same(tmp_path: Path) -> None:
     for line in REACH.lines():
         assert f"- {line}" in text
     assert "Two counts that differ by less than 1.4 times the margin" in text
-    assert "**queries.parquet** (3 rows): queries and how many users asked them. Good for: " in text
+    assert "**queries.parquet** (3 rows): queries that people asked. Good for: " in text
     assert "(0 rows)" in text
     assert "No row came out, so it is good for nothing." in text
     assert "how often" not in text
@@ -139,7 +139,7 @@ def test_the_command(tmp_path: Path) -> None:
     a_release(reach={"queries": REACH}).save(tmp_path / "out")
     shown = in_process("describe", tmp_path / "out")
     assert shown.returncode == 0
-    assert "queries: 3 rows, queries and how many users asked them" in shown.stdout
+    assert "queries: 3 rows, queries that people asked" in shown.stdout
     assert "  95 % margin of a count: 3 up or down" in shown.stdout
     assert "it can serve: completion, counts, " in shown.stdout
     assert "@misc{querycloak-clicks-" in shown.stdout

@@ -156,8 +156,8 @@ class AutoBound:
         """What the counts of each table are worth, over all bounds that may be chosen."""
         from querycloak.methods.counted_users import at_some_bound
 
-        listed = [each.reach() for each in self.candidates()]
-        return {table: at_some_bound(table, [each[table] for each in listed]) for table in listed[0]}
+        listed = [each.plans for each in self.candidates()]
+        return {table: at_some_bound(table, [plans[table] for plans in listed]) for table in listed[0]}
 
     def count(self, log: SearchLog, method: KeysMethod) -> TablesAtAnyBound:
         """Keep the contributions: they are read to choose, and again to release."""

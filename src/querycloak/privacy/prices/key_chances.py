@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from querycloak.errors import ParameterError
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.chance.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
 from querycloak.privacy.chance.noise import Noise
@@ -18,6 +19,7 @@ from querycloak.privacy.prices.calibration import laplace_noise
 from querycloak.privacy.prices.deltas import any_passes
 from querycloak.privacy.prices.reach import Route
 from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.sentence import Sentence
 
 __all__ = ["KeyChances", "KeysOnlyPlan", "plan_keys_only"]
 
@@ -144,7 +146,16 @@ def plan_keys_only(epsilon: float, delta: float, per_user: int) -> KeysOnlyPlan:
     budget, bound = Budget(epsilon, delta), checked_bound(per_user)
     each = stated(budget.delta) if bound == 1 else _part(stated(budget.delta), bound)
     laplace_noise(bound, stated(budget.epsilon))  # a budget that is too small is refused as with noise
-    return KeysOnlyPlan(KeyChances(stated(budget.epsilon) / bound, each), bound, budget.epsilon, budget.delta)
+    chances = KeyChances(stated(budget.epsilon) / bound, each)
+    if chances.first(Fraction(1, 2)) >= MOST_STEPS:
+        raise ParameterError(
+            Sentence(
+                "the budget must let a key of {most:,} users out more likely than not, it does not; raise {epsilon} or "
+                "{delta}, or let fewer keys of each user count",
+                most=MOST_STEPS,
+            )
+        )
+    return KeysOnlyPlan(chances, bound, budget.epsilon, budget.delta)
 
 
 def _part(delta: Fraction, keys: int) -> Fraction:

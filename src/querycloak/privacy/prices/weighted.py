@@ -161,7 +161,7 @@ class WeightedPlan(TablePlan):
             "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
             "scout_floor": [scout.floor / GRID for scout in self.scouts],
             "counting_noise": None if self.counting is None else self.counting.sigma,
-            "counted_per_user": None if self.counting is None else self.counted_per_user,
+            "counted_per_user": None if self.counting is None or self.times is not None else self.counted_per_user,
         }
 
 

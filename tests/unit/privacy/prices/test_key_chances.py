@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from querycloak.errors import ParameterError
 from querycloak.privacy.chance.exact import exp_minus, stated
 from querycloak.privacy.prices.calibration import calibrate
 from querycloak.privacy.prices.key_chances import BITS, ONE, KeyChances, plan_keys_only
@@ -90,3 +91,9 @@ def test_what_the_plan_says() -> None:
     assert (1 - four.chances.delta) ** 4 >= 1 - stated(2.25e-7)
     assert four.chances.epsilon == 2
     assert four.gain(9) == 4 * four.gain(1)
+
+
+def test_a_budget_that_lets_no_key_out_is_refused_before_anything_is_paid() -> None:
+    with pytest.raises(ParameterError, match="a key of 65,536 users out more likely than not, it does not; raise"):
+        plan_keys_only(1e-4, 1e-12, 1)
+    assert plan_keys_only(1e-4, 1e-6, 1).gain(1) > 0
