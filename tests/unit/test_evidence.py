@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 import querycloak as qc
+from querycloak.audits.attacked import Attacked
 from querycloak.errors import CheckFailed, InputError, ParameterError
 from querycloak.privacy.books.ledger import FIRST_TABLES, KIND, SECOND_TABLES
+from querycloak.utility.subjects import Released
 from tests.commands import in_process
 from tests.logs import aol, write
 
@@ -194,3 +196,46 @@ def test_a_ledger_of_an_earlier_version_begins_its_journal_when_it_is_written(tm
 def test_a_misspelt_population_is_recognised(ledger: qc.Ledger) -> None:
     with pytest.raises(ParameterError, match="did you mean 'people'"):
         ledger.show("peopel")
+
+
+def of_another_version(folder: Path, **parameters: Any) -> None:
+    def change(card: dict[str, Any]) -> None:
+        card["versions"]["querycloak"] = "0.0.9"
+        card["proven"]["delta"] = 5e-5
+        card["parameters"] |= parameters
+
+    edited(folder, change)
+
+
+def test_another_version_may_have_had_other_noise(log: Path, tmp_path: Path) -> None:
+    """Nobody is told that a card was changed because this version would plan its noise otherwise."""
+    folder = released(log, tmp_path / "out", selection="laplace")
+    of_another_version(folder, coin=None, threshold=99)
+    assert qc.load(folder).parameters["threshold"] == 99
+    found = qc.verify(folder)
+    assert found.ok
+    assert (
+        "the card is of another version of querycloak: of its guarantee all but delta was computed again"
+        in found.checked
+    )
+    edited(folder, lambda card: card["options"].update(an_option_of_old=3))
+    assert qc.load(folder).parameters["threshold"] == 99
+
+
+def test_another_version_had_the_same_epsilon(log: Path, tmp_path: Path) -> None:
+    folder = released(log, tmp_path / "out", selection="laplace")
+    of_another_version(folder)
+    edited(folder, lambda card: card["proven"].update(epsilon=1.0))
+    with pytest.raises(InputError, match="its proven guarantee does not follow from its options"):
+        qc.load(folder)
+
+
+@pytest.mark.parametrize("read", [qc.describe, qc.load, Released.from_folder, Attacked.in_folder])
+def test_whoever_reads_a_release_refuses_an_edited_card(
+    read: Callable[[Path], object], log: Path, tmp_path: Path
+) -> None:
+    folder = released(log, tmp_path / "out")
+    read(folder)
+    edited(folder, EDITS["epsilon"])
+    with pytest.raises(InputError, match="was changed: its proven guarantee does not follow from its options"):
+        read(folder)

@@ -12,10 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.errors import ParameterError
+from querycloak.methods.evidence import load
 from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases.card import CARD
 from querycloak.releases.citation import citation
-from querycloak.releases.loading import load, load_card
+from querycloak.releases.loading import load_card
 from querycloak.releases.release import COUNTS, Release
 from querycloak.releases.tables import batches_of, described
 from querycloak.utility.tasks import TASKS, tasks_named

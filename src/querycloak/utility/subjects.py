@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import steps_of
+from querycloak.methods.evidence import load
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.releases.card import CARD
-from querycloak.releases.loading import load
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS
 from querycloak.utility.numbered_logs import GAP_MINUTES
