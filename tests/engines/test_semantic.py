@@ -163,6 +163,35 @@ def test_histograms_hold_noise_for_every_concept(duckdb_engine: Engine, tmp_path
     assert rounded_scale(10, 0.3) * 0.3 >= 10
 
 
+def test_histograms_of_fewer_candidates_stay_with_their_users(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """With next to no noise: every user has that user's own searches, under concepts that may come out."""
+    method = Semantic(epsilon=1000, domain="sport", criterion="hbdp", candidates="depth=1", max_queries=5)
+    found = released(method, opened(duckdb_engine, tmp_path))
+    searches = Counter()  # type: Counter[str]
+    for row in found:
+        searches[row["user"]] += row["count"]
+    assert sorted(searches.values()) == [1, 2, 3, 4, 5]
+    nouns = wordnet()
+    sport = nouns.concept("sport")
+    below = {nouns.shown(int(each)) for each in nouns.descendants(sport) if sport in nouns.parents_of[int(each)]}
+    assert {row["query"] for row in found} <= below | {nouns.shown(sport)}
+    assert len({row["query"] for row in found}) > 1
+
+
+def test_cards_say_what_stands_in_rows_of_each_kind() -> None:
+    drawn = Semantic(epsilon=8, max_queries=2).reach()["log"]
+    paper = Semantic(epsilon=8, variant="paper").reach()["log"]
+    noised = Semantic(epsilon=8, domain="sport", criterion="hbdp", max_queries=2).reach()["log"]
+    assert drawn.counts.startswith("there is no count")
+    assert "drawn at random: read how often topics occur" in drawn.notes[0]
+    assert "all other words are somebody's own" in paper.notes[0]
+    assert noised.counts == (
+        "searches of this user for the concept; of each user at most 2 count; plus integer Laplace noise of scale 0.5"
+    )
+    assert noised.margin95 is not None
+    assert noised.margin95.high == 1  # q = e^-2: 2 q^2 / (1 + q) = 0.032
+
+
 def test_histograms_too_large_to_be_of_use_are_refused(
     duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,9 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
     cells = size * len(searches.users)
     kept = chosen_searches(searches, searches.concepts < 0)
     owners = np.repeat(np.arange(len(searches.users)), searches.lengths)[kept]
-    concepts = np.where(searches.concepts[kept] < 0, domain.taxonomy.root, searches.concepts[kept])
+    # What was found is numbered among all concepts, cells among those that may come out.
+    asked = searches.concepts[kept]
+    concepts = np.where(asked < 0, domain.taxonomy.root, domain.place_of[np.maximum(asked, 0)])
     if method.max_queries is None:
         raise TypeError("hbdp is made with a bound of queries: the method has checked it")
     noise = Laplace(rounded_scale(2 * method.max_queries, method.budget))

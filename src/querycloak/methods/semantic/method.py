@@ -325,7 +325,11 @@ class Semantic(Method):
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.prices.table_reach import TableReach
 
+        if self.criterion == "hbdp":
+            return {"log": self._reach_of_histogram()}
         notes = ["What stands in a row was drawn at random: read how often topics occur, never a single row."]
+        if self.variant == "paper":
+            notes = ["Concepts in a row were drawn at random; all other words are somebody's own, as they were typed."]
         if self.similarity is not None:
             drawn, blind = self.similarity
             notes.append(
@@ -333,6 +337,21 @@ class Semantic(Method):
                 f"blind draw has {blind:.2f}: computed from WordNet, over all uses of concepts in its tagged text."
             )
         return {"log": TableReach(NO_COUNT, notes=tuple(notes))}
+
+    def _reach_of_histogram(self) -> TableReach:
+        """Every concept of the domain is noised for every user: most rows are noise."""
+        from querycloak.privacy.chance.exact import stated
+        from querycloak.privacy.prices.calibration import laplace_noise
+        from querycloak.privacy.prices.reach import Range, margin
+        from querycloak.privacy.prices.table_reach import TableReach
+
+        noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))
+        told = (
+            f"searches of this user for the concept; of each user at most {self.max_queries} count; plus {noise.words}"
+        )
+        nobody = "Every concept gets noise for every user: many rows are of concepts that the user never asked for."
+        off = margin(noise)
+        return TableReach(told, Range(off, off), notes=(nobody,))
 
     def count(self, log: SearchLog) -> Counted:
         """Look at the taxonomy, and count the searches."""
