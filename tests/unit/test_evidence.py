@@ -83,7 +83,7 @@ def test_a_digest_tells_what_was_sent(log: Path, tmp_path: Path) -> None:
     folder = released(log, tmp_path / "out")
     digest = hashlib.sha256((folder / "card.json").read_bytes()).hexdigest()
     assert qc.load(folder, digest=f"sha256:{digest}").method == "clicks"
-    other = released(log, tmp_path / "other")
+    other = released(log, tmp_path / "other", epsilon=3)  # with the same budget noise may well be the same
     with pytest.raises(CheckFailed, match="not the one given"):
         qc.load(other, digest=digest)
     done = in_process("verify", other, "--digest", digest, "--json")
