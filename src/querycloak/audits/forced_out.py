@@ -110,7 +110,7 @@ def rule_of(release: Attacked) -> Rule | None:
     if release.method == "k-anonymity":
         return Rule(int(told["min_users"]))
     if release.method == "affinity":
-        words = int(told.get("min_word_users") or 1)
+        words = 1 if told.get("min_word_users") is None else int(told["min_word_users"])
         return Rule(max(int(told["min_users"]), words), beside=words)
     # Tables with plans of their own: a text needs to come out of one of them.
     own = [told[kind] for kind in ("queries", "clicks") if isinstance(told.get(kind), Mapping)]
@@ -196,7 +196,8 @@ def _budgets(release: Attacked) -> Iterator[dict[str, float]]:
     if proven is None or proven.epsilon is None:
         return
     # What was chosen on the log had only a part of epsilon.
-    epsilon = proven.epsilon * (1 - float(release.parameters.get("auto_share") or 0))
+    spent = release.parameters.get("auto_share")
+    epsilon = proven.epsilon if spent is None else proven.epsilon * (1 - float(spent))
     if not proven.delta:
         yield {"epsilon": epsilon}
         return

@@ -204,7 +204,7 @@ def _bounds_members(guarantee: Guarantee) -> bool:
 
 
 def _bound(setting: str, guarantee: Guarantee, allowed: float) -> Finding:
-    epsilon, delta = guarantee.epsilon or 0.0, guarantee.delta or 0.0
+    epsilon, delta = guarantee.numbers
     grown = math.exp(min(epsilon, 700.0)) * allowed + delta
     shrunk = 1 - math.exp(-epsilon) * (1 - allowed - delta)
     why = (
@@ -243,4 +243,4 @@ def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) ->
         if control.value < 1
         else 1.0
     )
-    return least > caught_at_most(most, guarantee.epsilon or 0.0, guarantee.delta or 0.0)
+    return least > caught_at_most(most, *guarantee.numbers)

@@ -12,14 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from querycloak.utility.clicked_searches import ClickedSearches
-from querycloak.utility.graphs import Graphs
+from querycloak.utility.click_retrieval import ZHANG_YANG_SINGH, ClickRetrieval, PreparedSearches
 from querycloak.utility.implicit_feedback import NONE, OTHERS, OWN, click_ranks, ranked_urls, searches_of
-from querycloak.utility.measure import Measure
-from querycloak.utility.rank_measures import RANK_MEASURES, scores
-from querycloak.utility.retrieval_walk import RETRIEVAL_MEASURES, ZHANG_YANG_SINGH
-from querycloak.utility.subject_tables import CLICKS, lacks
-from querycloak.utility.task import READINGS, CaseScores, Logs, Subject
+from querycloak.utility.task import CaseScores, Logs, Subject
 
 SEED = 2016
 _SLICES: tuple[tuple[str | None, int, bool], ...] = (
@@ -33,39 +28,20 @@ _SLICES: tuple[tuple[str | None, int, bool], ...] = (
 """Whose clicks move urls, and whether the release's order is replaced by a random one."""
 
 
-class RetrievalFeedback:
+class RetrievalFeedback(ClickRetrieval):
     """The release's urls of a query by count, moved by the clicks of other test users who asked the same."""
 
     name: ClassVar[str] = "retrieval-feedback"
     summary: ClassVar[str] = "the urls that a user clicks for a query, by the release's counts and others' clicks"
     citation: ClassVar[str] = f"{ZHANG_YANG_SINGH}, after Agichtein, Brill & Dumais, Improving web search, SIGIR 2006"
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """As in the paper."""
-        return tuple(RANK_MEASURES[name] for name in RETRIEVAL_MEASURES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
-
-    def why_not(self, subject: Subject) -> str | None:
-        """It takes clicks."""
-        why = lacks(subject, CLICKS)
-        return why and f"{why}; clicks, sessions, optimal, k-anonymity and query-pool with clicks have some"
-
     def prepare(self, logs: Logs) -> PreparedFeedback:
         """The searches of TEST with clicks."""
         return PreparedFeedback(logs.graphs)
 
 
-class PreparedFeedback:
+class PreparedFeedback(PreparedSearches):
     """The task for one TEST."""
-
-    def __init__(self, graphs: Graphs) -> None:
-        self._graphs = graphs
-        self._cases = ClickedSearches.of(graphs.logs.test.clicks(), graphs.logs.urls)
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """A search whose query the release has no urls for is not answered."""
@@ -76,7 +52,5 @@ class PreparedFeedback:
             searches = searches_of(cases, lists, logs.urls)
             unanswered = np.diff(lists.starts)[searches.asked] == 0
             for part, feedback, _ in (each for each in _SLICES if each[2] == random):
-                hits = cases.hits(click_ranks(searches, lists, feedback, logs.engine.threads))
-                for name, values in scores(RETRIEVAL_MEASURES, hits).items():
-                    values[unanswered] = np.nan
-                    yield CaseScores(RANK_MEASURES[name], values, cases.user, part)
+                found = click_ranks(searches, lists, feedback, logs.engine.threads)
+                yield from self._scored(found, unanswered, part)
