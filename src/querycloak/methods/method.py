@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import option, options_of, options_text
@@ -53,6 +53,15 @@ class Drawn:
     """For whoever runs it, and nobody else."""
     reach: Mapping[str, TableReach] = field(default_factory=dict)
     """What counts are worth, of tables for which only the draw could tell."""
+
+
+class Promise(NamedTuple):
+    """What a method says before it reads a log."""
+
+    claimed: Guarantee | None
+    proven: Guarantee
+    parameters: Mapping[str, Any]
+    warnings: tuple[str, ...]
 
 
 @runtime_checkable
@@ -218,23 +227,23 @@ class Method(metaclass=Sealed):
         from querycloak.privacy.books.payment import payment_of
         from querycloak.privacy.chance.randomness import Randomness
         from querycloak.privacy.composing.composition import Composed
-        from querycloak.releases.release import Release, describe_log
 
         check_log(log)
         drawing = Randomness() if randomness is None else randomness
         if composition is not None:
             of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
         of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
-        # What is promised is asked for once, before the log is read: that is billed, and stands on the card.
-        claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
-        payment = payment_of(ledger, population, self._bill_for(proven, parameters))
+        # Asked for once, before the log is read: that is billed, and stands on the card.
+        promise = Promise(
+            self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
+        )
+        payment = payment_of(ledger, population, self._bill_for(promise.proven, promise.parameters))
         payment.check()
-        warnings = tuple(map(str, self.warnings(population_size)))
         log.check_format()
         with order.counting():
             counted = self.count(log)
             log.check_agreement()
-            log.checked(guaranteed=proven.kind != "syntactic")
+            log.checked(guaranteed=promise.proven.kind != "syntactic")
         if not isinstance(counted, Counted):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
@@ -243,26 +252,38 @@ class Method(metaclass=Sealed):
             drawn = paid.counted.draw(drawing)
         if not isinstance(drawn, Drawn):
             raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")
+        return self._released(
+            promise,
+            drawn,
+            log,
+            seeded=not drawing.private,
+            accounting=paid.accounting,
+            composition={} if composition is None else composition.to_json(),
+            population_size=population_size,
+        )
+
+    @final
+    def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, **more: Any) -> Release:
+        """What was drawn, with everything that its card says."""
+        from querycloak.releases.release import Release, describe_log
+
         reach = {**self.reach(), **drawn.reach}
         return Release(
             method=self.name,
             variant=self.variant,
-            parameters=_completed(parameters, drawn.parameters),
-            claimed=claimed,
-            proven=proven if log.max_bad is None else with_bad_rows(proven),
+            parameters=_completed(promise.parameters, drawn.parameters),
+            claimed=promise.claimed,
+            proven=promise.proven if log.max_bad is None else with_bad_rows(promise.proven),
             tables=drawn.tables,
             counts=drawn.counts,
             rows=drawn.rows,
-            seeded=not drawing.private,
-            accounting=paid.accounting,
             remarks=(*log.remarks(), *drawn.remarks),
             log={**log.describe(), **describe_log(log.source.choices)},
-            composition={} if composition is None else composition.to_json(),
-            warnings=warnings,
+            warnings=promise.warnings,
             reach={table: reach[table] for table in drawn.tables if table in reach},
-            population_size=population_size,
             options=self.options(),
             check=log.check_unchanged,
+            **more,
         )
 
     @final
