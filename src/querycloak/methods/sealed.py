@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABCMeta
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class Sealed(ABCMeta):
@@ -20,13 +21,20 @@ class Sealed(ABCMeta):
             if sealed and any("__getattribute__" in vars(before) for before in cls.__mro__[:place]):
                 _refuse(name, "__getattribute__")
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        """A value of the class, which has nothing of its own under a sealed name."""
-        made = super().__call__(*given, **named)
-        for name in _all_sealed(cls):
-            if name in vars(made):
-                _refuse(cls.__name__, name)
-        return made
+    if not TYPE_CHECKING:  # for type checkers, editors and help a class takes what its __init__ takes
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            """A value of the class, which has nothing of its own under a sealed name."""
+            made = super().__call__(*given, **named)
+            for name in _all_sealed(cls):
+                if name in vars(made):
+                    _refuse(cls.__name__, name)
+            return made
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            taken = inspect.signature(cls.__init__)
+            return taken.replace(parameters=list(taken.parameters.values())[1:])
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name in _all_sealed(cls):

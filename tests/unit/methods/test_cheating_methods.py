@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextvars
+import inspect
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -333,6 +334,10 @@ def test_what_is_sealed_cannot_be_replaced_later(name: str) -> None:
         type("Own", (Trick,), own)()
     with pytest.raises(TypeError, match="Own must not define __getattribute__"):
         type("Own", (Trick,), {"__getattribute__": nobody_pays})
+
+
+def test_help_shows_what_a_method_takes() -> None:
+    assert str(inspect.signature(Trick)) == "(*, variant: 'str' = 'default', queries: 'int | None' = None) -> None"
 
 
 def test_everything_final_is_sealed() -> None:
