@@ -1,20 +1,25 @@
-"""Run everything and write `docs/reliability.md`: `python -m bench.reliability [--kills N] [--inputs N] [--short]`."""
+"""Run everything and write `docs/reliability.md`: `python -m bench.reliability [--kills N] [--inputs N]`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
 from bench.reliability.finding import Finding
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+PIECE = 100
+NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20}
 TEXT = """# Reliability
 
 What becomes of a log, a release and a ledger when things go wrong. `make reliability` tries it and
@@ -30,51 +35,85 @@ Measured with {command} on {machine}, in {minutes:.0f} minutes.
 """
 
 
-def checks(log: Path, folder: Path, given: argparse.Namespace) -> list[Callable[[], Finding]]:
+def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Callable[[], Finding]]:
     """What is tried, in order."""
-    return [
-        lambda: kills.kill_at_random(log, folder / "kills", given.kills),
-        lambda: fuzz.fuzz(folder, given.inputs),
-        lambda: races.race_on_a_ledger(folder / "ledger", 8, given.charges),
-        lambda: races.race_for_an_output(log, folder / "output", 6),
-        lambda: tokens.look_for_tokens(folder / "tokens"),
-        lambda: full_disks.fill(log, folder / "disks", given.sizes),
-        lambda: power_loss.lose_power(log, folder / "power"),
-    ]
+    return {
+        "kills": lambda: in_pieces(
+            given.kills, lambda times, seed: kills.kill_at_random(log, folder / "kills", times, seed), given.keep
+        ),
+        "fuzz": lambda: fuzz.fuzz(folder, given.inputs),
+        "ledger": lambda: races.race_on_a_ledger(folder / "ledger", 8, given.charges),
+        "output": lambda: races.race_for_an_output(log, folder / "output", 6),
+        "tokens": lambda: tokens.look_for_tokens(folder / "tokens"),
+        "disks": lambda: full_disks.fill(log, folder / "disks", given.sizes),
+        "power": lambda: power_loss.lose_power(log, folder / "power"),
+    }
 
 
-def page(findings: list[Finding], minutes: float, command: str) -> str:
+def in_pieces(times: int, work: Callable[[int, int], Finding], kept: Path | None) -> Finding:
+    """What many runs found, a hundred at a time: those that were kept are not done again."""
+    found: Finding | None = None
+    for seed, first in enumerate(range(0, times, PIECE), 1):
+        runs = min(PIECE, times - first)
+        piece = tried(partial(work, runs, seed), kept and kept / f"kills-{seed}-{runs}.json")
+        found = piece if found is None else found.with_piece(piece)
+    if found is None:
+        raise ValueError("nothing is to be tried")
+    return found
+
+
+def tried(check: Callable[[], Finding], kept: Path | None) -> Finding:
+    """What a check found, from before if that was kept."""
+    if kept is not None and kept.exists():
+        return Finding(**json.loads(kept.read_bytes()))
+    began = time.monotonic()
+    found = check()
+    found.minutes = found.minutes or (time.monotonic() - began) / 60
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(asdict(found)))
+    return found
+
+
+def page(findings: list[Finding], command: str) -> str:
     """The page."""
     rows = "\n".join(
         f"| {each.check}: {each.tries} | {each.runs:,} | {each.held} | {len(each.problems):,} |" for each in findings
     )
     notes = "\n".join(f"- {each.check}: {note}" for each in findings for note in each.notes)
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    minutes = sum(each.minutes for each in findings)
     return TEXT.format(rows=rows, notes=notes, machine=machine, minutes=minutes, command=f"`{command}`")
 
 
 def main() -> None:
     """Try everything, print what went wrong, write the page."""
     parser = argparse.ArgumentParser(prog="python -m bench.reliability", description=__doc__)
-    parser.add_argument("--kills", type=int, default=1_000)
-    parser.add_argument("--inputs", type=int, default=10_000)
-    parser.add_argument("--charges", type=int, default=20)
+    for name, number in NUMBERS.items():
+        parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--sizes", type=int, nargs="*", default=[8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024])
+    parser.add_argument("--only", nargs="*", help="some of kills fuzz ledger output tokens disks power; no page then")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for what each check found; those found there are not run again"
+    )
     given = parser.parse_args()
     forked.load()
-    folder, began = Path(tempfile.mkdtemp(prefix="querycloak-reliability-")), time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="querycloak-reliability-"))
     try:
         log = tokens.planted_log(folder / "log.tsv")
         findings = []
-        for check in checks(log, folder, given):
-            found = check()
+        for name, check in checks(log, folder, given).items():
+            if given.only and name not in given.only:
+                continue
+            found = tried(check, given.keep and given.keep / f"{name}.json")
             findings.append(found)
             print(f"{found.check}: {found.runs:,} runs, {len(found.problems)} went wrong", flush=True)
             print("\n".join(f"  {problem}" for problem in found.problems[:20]), end="\n" if found.problems else "")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    command = " ".join(["python -m bench.reliability", *sys.argv[1:]])
-    PAGE.write_text(page(findings, (time.monotonic() - began) / 60, command))
+    if not given.only:
+        asked = [f"--{name} {getattr(given, name)}" for name in NUMBERS if getattr(given, name) != NUMBERS[name]]
+        PAGE.write_text(page(findings, " ".join(["python -m bench.reliability", *asked])))
     sys.exit(4 if any(found.problems for found in findings) else 0)
 
 

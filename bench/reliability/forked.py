@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LOADED = (
+    "ibis.backends.duckdb",
     "querycloak.present.cli",
     "querycloak.logs.searchlog",
     "querycloak.engines.duckdb",
@@ -22,6 +23,20 @@ LOADED = (
     "querycloak.utility.split_folder",
     "querycloak.methods.evidence",
     "querycloak.present.commands.release_command",
+    "querycloak.present.commands.demo_command",
+    "querycloak.present.commands.reproduce_command",
+    "querycloak.present.commands.evaluate_command",
+    "querycloak.present.commands.audit_release_command",
+    "querycloak.present.commands.report_command",
+    "querycloak.present.commands.inspect_command",
+    "querycloak.present.commands.split_command",
+    "querycloak.methods.queries.method",
+    "querycloak.methods.affinity.method",
+    "querycloak.methods.generalize.method",
+    "querycloak.methods.query_pool.method",
+    "querycloak.methods.optimal.method",
+    "querycloak.words.wordnet",
+    "querycloak.pages.signing_report",
 )
 
 

@@ -26,14 +26,15 @@ def small_disk(place: Path, kilobytes: int) -> Iterator[bool]:
             subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def fill(log: Path, folder: Path, sizes: list[int]) -> Finding:
+def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = None) -> Finding:
     """Run each command that writes on disks of several sizes, for what it writes and for what spills."""
     found = Finding(
         "full disks",
-        f"every command that writes, on disks of {min(sizes)} to {max(sizes)} kB",
+        f"every command that writes and ends soon, on disks of {min(sizes)} to {max(sizes)} kB",
         "done, or refused in a sentence; whole or not at all; a release that is there was charged",
     )
-    for name in kills.commands(log, folder):
+    kills.prepared(log)
+    for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:
         for kilobytes in sizes:
             shutil.rmtree(folder, ignore_errors=True)
             with small_disk(folder / "disk", kilobytes) as mounted:

@@ -20,55 +20,116 @@ from querycloak.privacy.books.ledger import Ledger
 
 SIGNALS = (signal.SIGKILL,) * 7 + (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")
+READ = ("--log-format", "aol", "--threads", "1", "--quiet")
 LIMIT = 1e6
+METHODS = {
+    "clicks": BUDGET,
+    "sessions": BUDGET,
+    "queries": (*BUDGET, "--format", "tsv"),
+    "k-anonymity": ("--min-users", "2"),
+    "affinity": ("--min-users", "3", "--concept-users", "3"),
+    "generalize": ("--min-users", "3"),
+    "query-pool": ("--epsilon", "4"),
+    "optimal": BUDGET,
+}
+LONG = ("compare", "demo", "reproduce")
+EVERY = 50
+"""Commands that take long are killed once in as many runs as this."""
+PLAN = """[[release]]
+name = "few"
+method = "k-anonymity"
+options = { min-users = 3 }
+"""
+
+
+def prepared(log: Path) -> Path:
+    """What commands are given beside the log: both sides of it, a release of one, what to compare; made once."""
+    place = log.parent / "given"
+    if not place.exists():
+        place.mkdir()
+        (place / "plan.toml").write_text(PLAN)
+        sides = ("split", str(log), "--by", "user", "--test", "0.3", "--out", str(place / "sides"), *READ)
+        train = str(place / "sides" / "train.parquet")
+        made = ("release", "k-anonymity", train, "--min-users", "2", "--out", str(place / "made"), *READ[2:])
+        if forked.run(sides, place / "said", {}) or forked.run(made, place / "said", {}):
+            raise RuntimeError("what commands are given could not be made")
+    return place
 
 
 def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     """Each command that writes, and what it writes: OUT."""
-    out, read = str(place / "out"), ("--log-format", "aol", "--threads", "1", "--quiet")
+    out, given = str(place / "out"), log.parent / "given"
+    made, train, test = (str(given / each) for each in ("made", "sides/train.parquet", "sides/test.parquet"))
     charged = ("--ledger", str(place / "ledger"), "--population", "people")
+    releases = {
+        f"release {method}": ("release", method, str(log), *options, *charged, "--out", out, *READ)
+        for method, options in METHODS.items()
+    }
     return {
-        "release clicks": ("release", "clicks", str(log), *BUDGET, *charged, "--out", out, *read),
-        "release sessions": ("release", "sessions", str(log), *BUDGET, *charged, "--out", out, *read),
-        "release k-anonymity": ("release", "k-anonymity", str(log), "--min-users", "2", *charged, "--out", out, *read),
-        "split": ("split", str(log), "--by", "user", "--test", "0.3", "--out", out, *read),
-        "inspect --set-aside": ("inspect", str(log), "--max-bad", "1", "--set-aside", out, *read),
+        **releases,
+        "split": ("split", str(log), "--by", "user", "--test", "0.3", "--out", out, *READ),
+        "inspect --set-aside": ("inspect", str(log), "--max-bad", "1", "--set-aside", out, *READ),
         "synth": ("synth", "--users", "20", "--threads", "1", "--quiet", "--out", f"{out}.tsv"),
         "ledger set": ("ledger", "set", "others", *BUDGET, "--ledger", str(place / "ledger")),
-    }
+        "evaluate": ("evaluate", train, test, made, "--task", "counts", "--out", f"{out}.json", *READ[2:]),
+        "audit release": (
+            "audit", "release", train, made, "--control", test, "--attack", "leaks", "--out", f"{out}.json", *READ[2:],
+        ),
+        "report": ("report", made, "--out", out, "--quiet"),
+        "compare": ("compare", str(log), "--releases", str(given / "plan.toml"), "--out", out, *READ),
+        "demo": ("demo", "--users", "60", "--out", out, "--quiet"),
+        "reproduce": ("reproduce", "zhang2016", "--log", str(log), "--quick", "--out", out, *READ),
+    }  # fmt: skip
 
 
 def whole(name: str, place: Path) -> bool:
-    """Whether what a command wrote is all there, or not at all."""
+    """Whether what a command wrote is all there, or not at all; of what goes on later, each file is."""
     out = place / "out"
-    if name.startswith("release"):
-        return not out.exists() or not verify(out).problems
-    if name == "split":
-        return not out.exists() or _split_is_whole(out)
-    if name.startswith("inspect"):
-        return not out.exists() or all(json.loads(line) for line in out.read_text().splitlines())
     if name == "synth":
         return not (place / "out.tsv").exists() or (place / "out.tsv.truth").is_dir()
-    return not Ledger(place / "ledger").verify()
+    if name in ("evaluate", "audit release"):
+        return not (place / "out.json").exists() or bool(json.loads((place / "out.json").read_bytes()))
+    if name == "ledger set":
+        return not Ledger(place / "ledger").verify()
+    if not out.exists():
+        return True
+    if name.startswith("release"):
+        return not verify(out).problems
+    if name.startswith("inspect"):
+        return all(json.loads(line) for line in out.read_text().splitlines())
+    return _files_are_whole(out) and (name != "split" or (out / "split.json").exists())
 
 
-def _split_is_whole(folder: Path) -> bool:
-    told = json.loads((folder / "split.json").read_text())
-    return bool(told) and all(pq.ParquetFile(folder / f"{side}.parquet") for side in ("train", "test"))
+def _files_are_whole(folder: Path) -> bool:
+    """Whether every file of a folder can be read to its end, and every release in it is whole."""
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            pq.ParquetFile(path).metadata  # noqa: B018  # its end is written last
+        elif path.suffix == ".json":
+            json.loads(path.read_bytes())
+        elif path.suffix == ".html" and "</html>" not in path.read_text():
+            return False
+        if path.name == "card.json" and verify(path.parent).problems:
+            return False
+    return True
 
 
 def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> Finding:
-    """Kill each command in turn, at a moment between its beginning and its end."""
+    """Kill each command in turn, at a moment between its beginning and its end; long ones more seldom."""
     found = Finding(
         "killed at a random moment",
         "SIGKILL, SIGTERM, SIGHUP and SIGINT to every command that writes",
         "what is there is whole; what was released was charged; the next command leaves nothing behind",
     )
     chance = random.Random(seed)
-    names = list(commands(log, folder))
-    lasting = {name: _lasting(name, log, folder / "measure") for name in names}
+    prepared(log)
+    names = [name for name in commands(log, folder) if name not in LONG]
+    lasting: dict[str, float] = {}
     for number in range(times):
-        name = names[number % len(names)]
+        seldom, often = divmod(number, EVERY)
+        name = LONG[seldom % len(LONG)] if often == EVERY - 1 else names[number % len(names)]
+        if name not in lasting:
+            lasting[name] = _lasting(name, log, folder / "measure")
         place = _fresh(folder / "place")
         settings = {"QUERYCLOAK_TMP": str(place / "tmp")}
         child = forked.start(commands(log, place)[name], place / "said", settings)
@@ -77,6 +138,7 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> Findin
             os.kill(child, chance.choice(SIGNALS))
             code = forked.ended(child)
         _check(found, f"{name}, run {number}", name, place, code)
+    found.notes.append(f"killed were {', '.join(sorted(lasting))}")
     return found
 
 

@@ -118,13 +118,14 @@ def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Findi
     """Replay each command that writes."""
     found = Finding(
         "power loss",
-        "the recorded order of system calls of every command that writes",
+        "the recorded order of system calls of every command that writes and ends soon",
         "nothing gets its name before it is synced; the charge is on the disk before the release has its name",
     )
     if shutil.which("strace") is None:
         found.notes.append("strace is not installed: not tried")
         return found
-    for name in names or list(kills.commands(log, folder)):
+    kills.prepared(log)
+    for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:
         place = kills._fresh(folder / name.replace(" ", "-"))
         disk = replayed(kills.commands(log, place)[name], place)
         finals = [(now, old, new) for now, old, new in disk.named if Path(new).parent == place]

@@ -47,6 +47,12 @@ def private_file(
     raise problem
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file of a folder that is ours in its place, over the one before it; what the disk lacks is an OSError."""
+    with _growing(path, 0o600, replace=True) as file:
+        file.write(data)
+
+
 @contextmanager
 def _growing(path: Path, mode: int, *, replace: bool) -> Iterator[BinaryIO]:
     parent = path.absolute().parent
@@ -59,17 +65,17 @@ def _growing(path: Path, mode: int, *, replace: bool) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         with fault.around("put"):
-            _put(inner, path, replace=replace)
-        _sync(parent)
+            if replace:
+                os.replace(inner, path)
+            else:
+                put_new(inner, path)
+        sync_folder(parent)
     finally:
         remove_locked(folder, lock)
 
 
-def _put(file: Path, place: Path, *, replace: bool) -> None:
+def put_new(file: Path, place: Path) -> None:
     """Give a file its name, if nobody has taken it: a link fails where a renaming would replace."""
-    if replace:
-        os.replace(file, place)
-        return
     try:
         os.link(file, place)
         return
@@ -82,7 +88,8 @@ def _put(file: Path, place: Path, *, replace: bool) -> None:
     os.rename(file, place)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -313,3 +314,25 @@ def test_version() -> None:
     done = querycloak("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"querycloak \d+\.\d+\S*\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "chlamydia"), "a disk is full: free some room"),
+        (OSError(errno.EMFILE, "chlamydia"), "too many files are open: raise the limit"),
+        (MemoryError("chlamydia"), "memory is used up"),
+    ],
+)
+def test_what_a_machine_lacks_is_no_bug_wherever_it_is_noticed(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from querycloak.present import running
+
+    def lacking() -> None:
+        raise error
+
+    assert running.run(lacking) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "chlamydia" not in told

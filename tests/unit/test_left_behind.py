@@ -92,6 +92,32 @@ def test_killed_while_rows_are_set_aside_the_next_command_of_any_kind_cleans_up(
     assert left(tmp) == []
 
 
+KILLED_AMID_STATES = """
+import sys
+from pathlib import Path
+from querycloak.experiments.comparison_folder import comparison_folder
+from querycloak.experiments.reproduction.reproduction_folder import reproduction_folder
+if sys.argv[1] == "compare":
+    with comparison_folder(Path(sys.argv[2]), "same"):
+        pass
+else:
+    reproduction_folder(Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce"])
+def test_killed_while_it_notes_what_it_does_a_long_command_can_begin_again(tmp_path: Path, command: str) -> None:
+    (tmp := tmp_path / "tmp").mkdir()
+    arguments = [sys.executable, "-c", KILLED_AMID_STATES, command, str(tmp_path / "out")]
+    settings = {**os.environ, "QUERYCLOAK_TMP": str(tmp)}
+    killed = subprocess.run(arguments, env={**settings, "QUERYCLOAK_FAULT": "before put"}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert os.listdir(tmp_path / "out") != []
+    assert querycloak("--version", tmp=tmp).returncode == 0
+    assert os.listdir(tmp_path / "out") == []
+    assert subprocess.run(arguments, env=settings, check=False).returncode == 0
+
+
 def test_killed_while_a_log_is_made_or_a_release_is_written_the_next_command_cleans_up(tmp_path: Path) -> None:
     (tmp := tmp_path / "tmp").mkdir()
     (out := tmp_path / "out").mkdir()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
-from bench.reliability.__main__ import page
+from bench.reliability.__main__ import in_pieces, page, tried
 from bench.reliability.finding import Finding
 
 from querycloak.errors import QuerycloakError
@@ -41,11 +41,11 @@ def test_nobody_overdraws_and_one_run_gets_an_output(log: Path, tmp_path: Path) 
 
 
 def test_full_disks_are_refused_in_words(log: Path, tmp_path: Path) -> None:
-    assert full_disks.fill(log, tmp_path, [24]).problems == []
+    assert full_disks.fill(log, tmp_path, [24], ["release clicks", "evaluate", "synth"]).problems == []
 
 
 def test_power_may_fail_at_any_moment(log: Path, tmp_path: Path) -> None:
-    assert power_loss.lose_power(log, tmp_path, ["inspect --set-aside"]).problems == []
+    assert power_loss.lose_power(log, tmp_path, ["inspect --set-aside", "synth"]).problems == []
 
 
 CALLS = """
@@ -70,12 +70,27 @@ def test_calls_that_another_thread_interrupts_are_one() -> None:
     assert power_loss._joined(lines) == ["8 close(4) = 0", '7 write(3, "x", 1) = 1']
 
 
+def test_pieces_add_up(tmp_path: Path) -> None:
+    def work(times: int, seed: int) -> Finding:
+        return Finding("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
+
+    found = in_pieces(250, work, tmp_path)
+    assert found == Finding("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
+    assert in_pieces(250, lambda *_: pytest.fail("tried again"), tmp_path) == found
+
+
 def test_tokens_are_found() -> None:
     assert tokens.held(b"a ZQTOKENURL b") == ["zqtokenurl"]
 
 
 def test_the_page_has_a_line_for_each_check() -> None:
-    found = Finding("killed", "each", "whole", 3, ["one"], ["a note"])
-    said = page([found], 2.0, "make reliability")
+    found = Finding("killed", "each", "whole", 3, ["one"], ["a note"], 2.0)
+    said = page([found], "make reliability")
     assert "| killed: each | 3 | whole | 1 |" in said
     assert "- killed: a note" in said
+    assert "in 2 minutes" in said
+
+
+def test_what_was_found_before_is_not_tried_again(tmp_path: Path) -> None:
+    found = tried(lambda: Finding("killed", "each", "whole", 3, ["one"]), tmp_path / "kept" / "kills.json")
+    assert tried(lambda: pytest.fail("tried again"), tmp_path / "kept" / "kills.json") == found

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import gzip
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import querycloak
+from querycloak.documents import parsed_json
 
 SHORTEST, SHORTEST_IN_BINARY = 3, 6
 """Texts of fewer characters are found everywhere by chance."""
@@ -58,7 +58,7 @@ def passages(folder: Path) -> Iterator[Passage]:
 def released_files(folder: Path) -> dict[str, str]:
     """The files of a release's tables, with their kinds; none if the folder is no release."""
     try:
-        listed = json.loads((folder / "card.json").read_bytes())["tables"]
+        listed = parsed_json((folder / "card.json").read_bytes())["tables"]
         return {str(entry["file"]): str(kind) for kind, entry in listed.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -98,7 +98,7 @@ def _in_text(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[Passa
 
 def _in_json(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[Passage]:
     try:
-        document = json.loads(data)
+        document = parsed_json(data)
     except ValueError:
         yield from _in_text(place, data, numbers)
         return
@@ -126,11 +126,11 @@ def _json_numbers(folder: Path) -> frozenset[str]:
     found |= {str(path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
     for path in folder.glob("*.json"):
         try:
-            document = json.loads(path.read_bytes(), parse_int=str, parse_float=str)
+            document = parsed_json(path.read_bytes(), parse_int=str, parse_float=str)
         except (OSError, ValueError):
             continue
         # As texts, numbers and strings look alike: a number is what is no string without that.
-        found |= set(_strings(document)) - set(_strings(json.loads(path.read_bytes())))
+        found |= set(_strings(document)) - set(_strings(parsed_json(path.read_bytes())))
     return frozenset(found)
 
 

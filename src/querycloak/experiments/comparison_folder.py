@@ -21,7 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from querycloak.documents import parsed_json
 from querycloak.errors import InputError, ParameterError, ResourceError
+from querycloak.private_file import replace_file
 from querycloak.releases.private_place import outside_releases
 
 STATE, PAGE, EVALUATION, AUDIT = "comparison.json", "index.html", "evaluation.parquet", "audit.parquet"
@@ -41,7 +43,7 @@ def is_demo(folder: Path) -> bool:
 
 def _state(folder: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((folder / STATE).read_bytes())
+        found = parsed_json((folder / STATE).read_bytes())
     except (OSError, ValueError):
         return None
     is_one = isinstance(found, dict) and all(found.get(key) == value for key, value in _KIND.items())
@@ -73,8 +75,8 @@ class ComparisonFolder:
     def found_in(self, step: str) -> dict[str, Any] | None:
         """What a step found that is done; nothing if it is not."""
         try:
-            return dict(json.loads((self.unfinished / f"{step}.json").read_bytes()))
-        except FileNotFoundError:
+            return dict(parsed_json((self.unfinished / f"{step}.json").read_bytes()))
+        except (FileNotFoundError, ValueError):
             return None
 
     def finish_step(self, step: str, found: Mapping[str, Any]) -> None:
@@ -108,13 +110,8 @@ class ComparisonFolder:
         os.close(self._lock)
 
     def _write(self, path: Path, data: bytes) -> None:
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
+            replace_file(path, data)
             return
         except OSError as error:
             problem = os.strerror(error.errno or 0).lower()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
+from querycloak.documents import parsed_toml
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
@@ -82,11 +82,10 @@ def releases_in(path: Path) -> list[PlannedRelease]:
     """The releases that a file lists: TOML, `[[release]]` with name, method and options each."""
     problem = f"the file of releases {str(path)!r} cannot be read; it must be TOML with [[release]] tables"
     try:
-        with path.open("rb") as file:
-            document = tomllib.load(file)
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError):
-        document = None
-    if document is None:
+        document = parsed_toml(path.read_bytes())
+    except (OSError, ValueError):
+        document = {}
+    if not document:
         raise InputError(problem)
     listed = document.get("release")
     if not isinstance(listed, list) or not listed or set(document) != {"release"}:

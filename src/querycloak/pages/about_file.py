@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from querycloak.documents import parsed_toml
 from querycloak.errors import InputError
 from querycloak.privacy.parameters import path_of
 from querycloak.sentence import Sentence
@@ -53,10 +53,10 @@ class About:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return parsed_toml(path.read_bytes())
     except (OSError, UnicodeError):
         problem = Sentence("the file given with {about} cannot be read; it must be UTF-8 text")
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         problem = Sentence("the file given with {about} is not TOML; write lines such as {line}", line=_LINE)
     raise InputError(problem)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from querycloak.audits.method_audit import MethodAudit
 from querycloak.audits.release_audit import ReleaseAudit
+from querycloak.documents import parsed_json
 from querycloak.errors import InputError
 from querycloak.methods.evidence import digest_of
 from querycloak.privacy.parameters import of_kind, path_of
@@ -89,7 +89,7 @@ def _document(given: Given, what: str) -> Any:
             return pq.read_table(path).to_pylist()
         if path.suffix == ".csv":
             return pyarrow.csv.read_csv(path).to_pylist()
-        return json.loads(path.read_bytes())
+        return parsed_json(path.read_bytes())
     except (OSError, ValueError, pa.ArrowException):
         pass
     raise InputError(f"the {what} {str(path)!r} cannot be read; give the file that evaluate or audit wrote")

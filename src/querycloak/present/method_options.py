@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from querycloak.documents import parsed_toml
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.option import Option, options_of
 from querycloak.methods.registry import METHODS, method_class
@@ -28,9 +28,8 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
-            given = {name.replace("-", "_"): value for name, value in tomllib.load(file).items()}
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError, RecursionError):
+        given = {name.replace("-", "_"): value for name, value in parsed_toml(path.read_bytes()).items()}
+    except (OSError, ValueError):
         given = None
     if given is None:
         raise InputError(f"the plan {str(path)!r} cannot be read; it must be TOML, an option a line: epsilon = 8")

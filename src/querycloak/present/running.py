@@ -6,6 +6,7 @@ Nothing heavy is imported here: whoever interrupts the very first imports is ans
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import select
 import signal
@@ -19,6 +20,13 @@ from querycloak.interruption import ENDING, interrupt, received
 from querycloak.locked_folder import clean_up
 
 INTERRUPTED = 130
+_LACKING = {
+    errno.ENOSPC: "a disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more",
+    errno.EDQUOT: "your quota of a disk is used up: free some room, or set QUERYCLOAK_TMP to a folder with more",
+    errno.EROFS: "a disk cannot be written: set QUERYCLOAK_TMP and outputs to folders that can be",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or name fewer --threads",
+    errno.ENFILE: "too many files are open on this machine: try again later",
+}
 
 
 def run_and_exit(command: Callable[[], object]) -> None:
@@ -82,8 +90,18 @@ def _ended_by(error: BaseException) -> int:
     if misused is not None:
         _write(misused)
         return 2
+    if (lacking := _lacking(error)) is not None:
+        say(lacking)
+        return 2
     say(f"this is a bug in querycloak ({type(error).__name__} at {_place(error)}); please report it with this line")
     return 1
+
+
+def _lacking(error: BaseException) -> str | None:
+    """What the machine lacks, wherever that was noticed."""
+    if isinstance(error, MemoryError):
+        return "memory is used up: name fewer --threads, or try again where more is free"
+    return _LACKING.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
 def interrupted() -> int:

@@ -20,6 +20,7 @@ from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
 from querycloak.privacy.parameters import path_of
+from querycloak.private_file import sync_folder
 
 RELEASE, NOTHING = "release", "nothing was written"
 
@@ -173,14 +174,14 @@ class Unfinished:
         with self._errors():
             with fault.around("sync folder"):
                 for folder in (*filter(Path.is_dir, self.inner.iterdir()), self.inner):
-                    _sync(folder)
+                    sync_folder(folder)
             if os.path.lexists(self.target):
                 raise FileExistsError(errno.EEXIST, "")
             with fault.around("rename"):
                 self.inner.rename(self.target)
         afterwards = f"the {self._what} is there, but may not outlive a power failure"
         with self._errors(afterwards), fault.around("sync parent"):
-            _sync(self._parent)
+            sync_folder(self._parent)
 
     def remove(self) -> None:
         """Remove what did not get into its place."""
@@ -190,17 +191,6 @@ class Unfinished:
 
     def _errors(self, left: str = NOTHING) -> AbstractContextManager[None]:
         return _disk_errors(self._parent, left, self._what)
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that syncs no folders
-            raise
-    finally:
-        os.close(opened)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from querycloak.documents import parsed_json
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.privacy.books.payment import Accounting
 from querycloak.privacy.guarantee import Guarantee
@@ -65,13 +65,13 @@ def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
     """The card of a release folder, of a version that we know."""
     place = path_of("folder", folder, "name the folder of a release")
     try:
-        card = json.loads((place / CARD).read_bytes())
+        card = parsed_json((place / CARD).read_bytes())
     except FileNotFoundError:
         raise InputError(f"{str(place)!r} is not a release folder: it has no {CARD}; name the folder itself") from None
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise InputError(f"{CARD} of {str(place)!r} cannot be read: {reason}") from None
-    except (ValueError, RecursionError):  # no JSON, or nested beyond all that a card is
+    except ValueError:
         raise _damaged(place) from None
     version = card.get("card_version") if isinstance(card, dict) else None
     if not isinstance(version, int) or version < 1:

@@ -19,6 +19,7 @@ from querycloak.errors import ResourceError
 from querycloak.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
 from querycloak.privacy.parameters import path_of, refuse
+from querycloak.private_file import put_new, sync_folder
 from querycloak.synthetic.block import PEOPLE, Block, make_block
 from querycloak.synthetic.row_encoding import Encoding
 from querycloak.synthetic.world import world
@@ -67,8 +68,10 @@ def synthesize(
             rows = _write_blocks(growing, encoding, users, seed, workers, on_users, truth=truth)
             # The log comes last: where it is, all is there.
             if folder is not None:
+                sync_folder(growing / "truth")
                 os.rename(growing / "truth", folder)
-            os.rename(growing / "log", target)
+            put_new(growing / "log", target)
+            sync_folder(parent)
     finally:
         remove_locked(growing, lock)
     return Written(target, folder, users, rows)
@@ -207,5 +210,7 @@ class _TruthFiles:
             self._writers[name].write_table(table)
 
     def __exit__(self, *_: Any) -> None:
-        for writer in self._writers.values():
+        for name, writer in self._writers.items():
             writer.close()
+            with (self._folder / f"{name}.parquet").open("rb") as file:
+                os.fsync(file.fileno())

@@ -207,6 +207,14 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         pass
     with comparison_folder(tmp_path / "new", "x", demo=True) as made:
         assert is_ours(made.path)
+    (made.path / "thesis.txt").write_text("mine")
+    with pytest.raises(ParameterError, match="holds 1 file"):
+        clear_demo(made.path)
+    (tmp_path / "link").symlink_to(made.path)
+    with pytest.raises(ParameterError, match="no demo made it"):
+        clear_demo(tmp_path / "link")
+    assert (made.path / "thesis.txt").read_text() == "mine"
+    (made.path / "thesis.txt").unlink()
     clear_demo(made.path)
     assert not made.path.exists()
 

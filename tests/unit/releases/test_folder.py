@@ -17,6 +17,7 @@ from querycloak.errors import EngineError, InputError, ParameterError, ResourceE
 from querycloak.locked_folder import UNFINISHED, remove_stale
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.books.payment import Accounting, Bill, payment_of
+from querycloak.private_file import sync_folder
 from querycloak.releases import folder as folder_module
 from querycloak.releases.folder import Unfinished, check_target
 from querycloak.releases.loading import load
@@ -164,14 +165,12 @@ def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path, theirs: list[
 def test_a_parent_that_cannot_be_synced_says_that_the_release_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync = folder_module._sync
-
     def failing(folder: Path) -> None:
         if folder == tmp_path:
             raise OSError(errno.EIO, "a message of the system")
-        sync(folder)
+        sync_folder(folder)
 
-    monkeypatch.setattr(folder_module, "_sync", failing)
+    monkeypatch.setattr(folder_module, "sync_folder", failing)
     with pytest.raises(ResourceError, match="the release is there, but may not outlive a power failure"):
         a_release().save(tmp_path / "out")
     load(tmp_path / "out")

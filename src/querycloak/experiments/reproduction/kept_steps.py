@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from querycloak.documents import parsed_json
+from querycloak.errors import ResourceError
+from querycloak.private_file import replace_file
+
 OnStep = Callable[[str], None]
 
 
@@ -32,19 +36,27 @@ class KeptSteps:
 
     def _kept(self, path: Path) -> dict[str, Any] | None:
         try:
-            found = json.loads(path.read_bytes())
+            found = parsed_json(path.read_bytes())
         except (OSError, ValueError):
             return None
         same = isinstance(found, dict) and found.get("settings") == self._settings and "value" in found
         return found if same else None
 
     def _write(self, path: Path, value: dict[str, Any]) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        growing = path.with_suffix(f".{os.getpid()}.new")
-        descriptor = os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(value, file)
-        growing.replace(path)
+        put_file(path, json.dumps(value))
+
+
+def put_file(path: Path, text: str) -> None:
+    """Put a private file in its place, whole and on the disk, and make its folder if it is not there yet."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, text.encode())
+        return
+    except OSError as error:
+        problem = os.strerror(error.errno or 0).lower()
+    raise ResourceError(
+        f"nothing can be written into {str(path.parent)!r}: {problem}; what is done is kept, and it goes on later"
+    )
 
 
 def fingerprint(paths: list[Path]) -> str:

@@ -11,7 +11,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from querycloak.documents import parsed_json
 from querycloak.errors import ParameterError, ResourceError
+from querycloak.experiments.reproduction.kept_steps import put_file
+from querycloak.private_file import replace_file
 from querycloak.releases.private_place import outside_releases
 from querycloak.synthetic.log_writer import OnUsers, synthesize
 
@@ -34,7 +37,8 @@ def reproduction_folder(path: Path) -> Path:
     problem = ""
     try:
         path.mkdir(mode=0o700, exist_ok=True)
-        (path / MARK).write_text(json.dumps(_KIND) + "\n")
+        if not _is_ours(path):
+            replace_file(path / MARK, json.dumps(_KIND).encode() + b"\n")
     except OSError as error:
         problem = os.strerror(error.errno or 0).lower()
     if problem:
@@ -44,7 +48,7 @@ def reproduction_folder(path: Path) -> Path:
 
 def _is_ours(path: Path) -> bool:
     try:
-        return bool(json.loads((path / MARK).read_bytes()) == _KIND)
+        return bool(parsed_json((path / MARK).read_bytes()) == _KIND)
     except (OSError, ValueError):
         return False
 
@@ -59,10 +63,5 @@ def synthetic_log(folder: Path, users: int, on_users: OnUsers | None = None) -> 
 
 def write_figures(folder: Path, document: dict[str, Any]) -> Path:
     """Write figures.json of a paper, whole or not at all."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    beside = folder / f".{FIGURES}.{os.getpid()}"
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(document, file, indent=1, allow_nan=False)
-        file.write("\n")
-    beside.replace(folder / FIGURES)
+    put_file(folder / FIGURES, json.dumps(document, indent=1, allow_nan=False) + "\n")
     return folder / FIGURES

@@ -54,7 +54,9 @@ def compared(
 ) -> Comparison:
     """Read the log as the options say, and compare; what is wrong with the folder is said before that."""
     from querycloak.engines import connect
+    from querycloak.present.options import check_apart
 
+    check_apart(out, logs)
     check_folder(out)
     prepared = reading.prepared(logs)
     known = truth if truth is not None else _truth_beside(logs)

@@ -37,8 +37,11 @@ def show_reproductions(
     name: str, logs: list[str] | None, out: Path, reading: Reading, *, user: str | None, short: bool, quiet: bool
 ) -> None:
     """Make the papers again, one after the other, and say what was found and where it is."""
+    from querycloak.present.options import check_apart
+
     papers = papers_named(name)
     if logs:
+        check_apart(out, logs)
         reading.prepared(logs)  # what is wrong with it is said before anything is written
     folder = reproduction_folder(out)
     for paper in papers:
