@@ -13,20 +13,25 @@ from querycloak.pages.comparison_pictures import percent_axis, risk_of
 from querycloak.pages.shown_text import shown_share
 
 
+_LEAST_RISK = 0.05
+"""An axis of risks reaches as far at least, also where every attack fails."""
+
+
 def curves(summary: Summary) -> list[Picture]:
     """Several budgets: privacy against each task, and kept volume against risk."""
     if len(summary.epsilons) < 2:
         return []
     rows = [
         {"method": each.facts["method"], "epsilon": each.epsilon, "panel": TASK_VIEWS[task].title, "kept": kept.share,
-         "low": kept.low, "high": kept.high}
+         "low": kept.low, "high": None if kept.high is None else min(kept.high, max(1.0, kept.share))}
         for each in summary.made
         if each.epsilon is not None
         for task in (*JUDGED, "counts", "profiles")
         for kept in [each.tasks.get(task)]
         if kept is not None and kept.share is not None
     ]  # fmt: skip
-    panels = [TASK_VIEWS[task].title for task in (*JUDGED, "counts", "profiles")]
+    told_of = {row["panel"] for row in rows}
+    panels = [view.title for view in TASK_VIEWS.values() if view.title in told_of]
     told = "; ".join(
         f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
     )
@@ -95,7 +100,7 @@ def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) 
     panel = (lines + reach + dots).properties(width=inner, height=120)
     facet = alt.Facet("panel:N", sort=list(panels), header=header)
     whole = panel.facet(facet=facet, columns=columns, spacing={"row": 14, "column": 12})
-    return whole.resolve_scale(y="independent")
+    return whole.resolve_scale(y="independent").resolve_axis(x="independent")
 
 
 def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
@@ -104,7 +109,9 @@ def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
     narrow = width <= NARROW
     legend = _legend(alt, width)
     colour, dash = _methods(alt, rows, legend)
-    x = alt.X("risk:Q", title="Risk: what the strongest attack gains", axis=percent_axis(alt))
+    most = max([_LEAST_RISK, *(row["risk"] for row in rows)]) * 1.1
+    risks = alt.Scale(domain=[0, most], nice=False)
+    x = alt.X("risk:Q", title="Risk: what the strongest attack gains", scale=risks, axis=percent_axis(alt))
     y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=percent_axis(alt))
     base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
     lines = base.mark_line(strokeWidth=2).encode(order="epsilon:Q", strokeDash=dash)

@@ -21,7 +21,7 @@ PROMISES = {
     "none": ("nothing", "grey", "cross"),
 }
 """What is proven, with the colour and the shape that stand for it."""
-_PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.0%')"
+_PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.1~%')"
 _ROW, _COLUMNS = 17, 6
 
 
@@ -37,12 +37,12 @@ def tradeoff(summary: Summary) -> Picture:
 
 
 def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
-    """The releases that cannot do the picture's task."""
+    """The releases that cannot do the picture's task, or of which nothing is left for it."""
     return [each for each in summary.made if not _both(each, summary.main_task)]
 
 
 def _both(release: ReleaseSummary, task: str) -> bool:
-    return task in release.tasks and release.tasks[task].share is not None and release.worst is not None
+    return task in release.tasks and bool(release.tasks[task].share) and release.worst is not None
 
 
 def risk_of(release: ReleaseSummary) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from querycloak.experiments.reproduction import carpineto2015, sanchez2018, zhan
 from querycloak.experiments.reproduction.exhibit import Grid, Series, number, order_words, rises, verdict_of
 from querycloak.experiments.reproduction.kept_steps import KeptSteps, fingerprint
 from querycloak.experiments.reproduction.papers import PAPERS
+from querycloak.experiments.reproduction.reproduction_folder import reproduction_folder, synthetic_log
 from querycloak.experiments.reproduction.workbench import Workbench
 from querycloak.experiments.semantic_figures import SETTINGS, points, profiled_users
 from querycloak.logs.searchlog import SearchLog, read
@@ -233,3 +235,11 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "is neither; name another" in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_papers_that_are_made_at_once_share_one_log(tmp_path: Path) -> None:
+    folder = reproduction_folder(tmp_path / "out")
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: synthetic_log(folder, 20), range(2)))
+    assert made[0] == made[1]
+    assert made[0].is_file()

@@ -6,8 +6,11 @@ DIR/  reproduce.json  log-USERS.parquet, log-USERS.parquet.truth/ (made up)
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +57,24 @@ def _is_ours(path: Path) -> bool:
 
 
 def synthetic_log(folder: Path, users: int, on_users: OnUsers | None = None) -> Path:
-    """The synthetic log of this number of users: from before, or made now."""
+    """The synthetic log of this many users: from before, made now, or by another process that is waited for."""
     path = folder / f"log-{users}.parquet"
-    if not path.exists():
-        synthesize(path, users, seed=SEED, on_users=on_users)
+    with _alone_in(folder):
+        if not path.exists():
+            synthesize(path, users, seed=SEED, on_users=on_users)
     return path
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Papers may be made again at the same time; they share their log, and one of them makes it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # where a file system has no locks, nobody gets one
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def write_figures(folder: Path, document: dict[str, Any]) -> Path:
