@@ -12,7 +12,6 @@ from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.comparison_pictures import percent_axis, risk_of
 from querycloak.pages.shown_text import shown_share
 
-
 _LEAST_RISK = 0.05
 """An axis of risks reaches as far at least, also where every attack fails."""
 
