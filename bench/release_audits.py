@@ -31,7 +31,7 @@ KEPT = {
     "singling-out": ("m=2 random", "m=2 random right", "m=5 random released"),
     "linkage-records": (_LINKED, f"times, {_LINKED}", f"days, {_LINKED}", f"no times, {_LINKED}"),
     "inference": ("m=5 disease", "m=5 religion"),
-    "secrets": ("all kinds",),
+    "secrets": ("all kinds", "own name"),
 }
 """Of attacks with many settings those that are kept; of the others all are."""
 

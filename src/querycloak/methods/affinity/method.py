@@ -33,7 +33,8 @@ _UNPROTECTED = (
     "which queries belong to one person: together they can name somebody, though each passed by itself",
     "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
     "all else that its user asked",
-    "words of few users: a word that is no concept weighs nothing and comes along with a frequent one",
+    "words of few users: a word that is no concept weighs nothing and a rare one little, so that it comes along with a "
+    "frequent one; whole names of people come out where each of their words has as many users as are asked for",
     "that a query came out or did not: all queries of all users decide about it",
     "whether the log has concepts at all: an error tells whoever runs it",
     SEARCHES_OF_EACH,
