@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit audit bench reliability lock clean
+.PHONY: demo test lint types unit audit bench bench-peers cluster reliability lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -27,8 +27,17 @@ audit: $(VENV)/.dev
 	$(BIN)/pytest -m slow tests/engines/test_runs.py tests/unit/audits
 	$(BIN)/python -m bench.method_audits
 
+# Everything that `unit` does not run on a cluster: every method, commands, skewed logs. It starts master, workers and
+# a Spark Connect server by itself, on loopback.
+cluster: $(VENV)/.dev
+	$(BIN)/pytest -m slow tests/cluster
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+# The same task on other people's tools, each in an environment of its own; the table goes into docs/scale.md.
+bench-peers: $(VENV)/.dev
+	$(BIN)/python -m bench.peers
 
 # Commands killed, fuzzed, raced, filled and cut off; the table goes into docs/reliability.md. `unit` has the short version.
 reliability: $(VENV)/.dev

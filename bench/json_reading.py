@@ -104,9 +104,9 @@ def line(name: str, documents: int, ours: Run, theirs: Run | None) -> dict[str, 
     return told
 
 
-def beginning_of(path: Path) -> Path:
+def beginning_of(path: Path, folder: Path | None = None) -> Path:
     """The first thousand lines of a log, in a file of their own."""
-    short = path.with_stem(f"{path.stem}-beginning")
+    short = (folder or path.parent) / f"{path.stem}-beginning{path.suffix}"
     with path.open("rb") as file:
         short.write_bytes(b"".join(itertools.islice(file, 1000)))
     return short

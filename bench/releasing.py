@@ -13,7 +13,7 @@ PER_USER, EPSILON, DELTA = 4, 8.0, 2.25e-7
 
 
 def duckdb_counts(path: str, spill: str) -> Any:
-    statement = (Path(__file__).parent / "clicks.sql").read_text()
+    statement = (Path(__file__).parent / "floors" / "clicks-4.sql").read_text()
     return duckdb_connection(spill).execute(statement, {"path": path}).fetchall()[0]
 
 

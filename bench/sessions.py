@@ -14,7 +14,7 @@ EPSILON, DELTA = 8.0, 2.25e-7
 
 
 def duckdb_counts(path: str, spill: str) -> Any:
-    statement = (Path(__file__).parent / "sessions.sql").read_text()
+    statement = (Path(__file__).parent / "floors" / "sessions-1-3.sql").read_text()
     return duckdb_connection(spill).execute(statement, {"path": path}).fetchall()[0]
 
 

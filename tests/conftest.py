@@ -25,9 +25,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives every test with "spark" in its name to one worker: a second Spark would cost more than it helps."""
+    """Gives every test with "spark" in its name to one worker: a second Spark would cost more than it helps.
+
+    Those of the cluster, which has processes of its own, go together to one that may be another.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
+        if "tests/cluster/" in nodeid:
+            return "cluster"
         return "spark" if "spark" in nodeid else nodeid
 
 

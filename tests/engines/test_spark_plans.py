@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
 from tests.conftest import FIXTURES
 from tests.logs import ROWS, aol, write
+from tests.spark_plans import flaws
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +27,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("querycloak.engines.spark.PART", 97)
 
 
-def flaws(engine: Any, table: Any) -> set[str]:
-    """What in Spark's plan would bring all rows to one place, or sort all of them."""
-    plan = engine.plan(table)
-    found = {flaw for flaw in ("SinglePartition", "rangepartitioning") if flaw in plan}
-    windows = re.findall(r"\(\d+\) Window\b.*?Arguments: (.*?)\n", plan, re.DOTALL)
-    return found | {"window" for window in windows if "windowspecdefinition(user#" not in window}
-
-
-def test_no_unpartitioned_window_or_sort(spark_engine: Engine, tmp_path: Path) -> None:
+def test_no_unpartitioned_window_or_sort(spark_engine: Any, tmp_path: Path) -> None:
     log = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=spark_engine)
     pooling = Pooling(QueryPool(epsilon=8, delta=1e-6, clicks="threshold", pool=str(FIXTURES / "pool.txt")), log)
     released = spark_engine.upload(pa.table({"query": ["zebra"]}))
@@ -50,14 +42,17 @@ def test_no_unpartitioned_window_or_sort(spark_engine: Engine, tmp_path: Path) -
         *Sessions(noise=1, threshold=20, variant="paper").contributions(log).values(),
         *(pooling.queries(), pooling.transitions(released), pooling.clicks(released, None)),
     ):
-        assert flaws(spark_engine, table) == set()
+        assert flaws(spark_engine.plan(table)) == set()
 
 
-def test_the_check_of_plans_has_power(spark_engine: Engine, tmp_path: Path) -> None:
+def test_the_check_of_plans_has_power(spark_engine: Any, tmp_path: Path) -> None:
     rows = read(write(tmp_path / "log.tsv", aol(ROWS)), engine=spark_engine).rows
     everywhere = rows.mutate(place=ibis.row_number().over(ibis.window(order_by=rows.time)))
-    assert flaws(spark_engine, everywhere) == {"SinglePartition", "window"}
-    assert flaws(spark_engine, rows.order_by("time")) == {"rangepartitioning"}
+    assert flaws(spark_engine.plan(everywhere)) == {"single place", "window"}
+    assert flaws(spark_engine.plan(rows.order_by("time"))) == {"sorted"}
+    assert flaws(spark_engine.plan(rows.agg(users=rows.user.nunique(), rows=rows.count()))) == set()
+    by_user = rows.mutate(most=rows["rank"].max().over(ibis.window(group_by=rows.user)))
+    assert flaws(spark_engine.plan(by_user)) == set()
 
 
 def test_a_profile_collects_single_rows(spark_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

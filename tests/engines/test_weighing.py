@@ -94,7 +94,7 @@ def test_adding_a_user_changes_nobody_elses_weights(engine: Engine) -> None:
 def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 1)
     held = [(user, f"key {key}") for user in ("a", "b") for key in range(200)]
-    kept = engine.fetch(_once_per_bucket(table(engine, held), KEY, "secret")).to_pylist()
+    kept = engine.fetch(_once_per_bucket(engine, table(engine, held), KEY, "secret")).to_pylist()
     assert max(Counter((row["user"], row["bucket"]) for row in kept).values()) == 1
     assert {row["user"] for row in kept} == {"a", "b"}
     assert len(kept) == 32  # 200 keys of each fill all 16 buckets
@@ -113,8 +113,8 @@ def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypa
     seen: list[dict[str, str]] = []
     once = weighted_selection._once_per_bucket
 
-    def watched(rows: Any, key: Any, secret: str) -> Any:
-        found = once(rows, key, secret)
+    def watched(engine: Engine, rows: Any, key: Any, secret: str) -> Any:
+        found = once(engine, rows, key, secret)
         seen.append({row["query"]: row["bucket"] for row in duckdb_engine.fetch(found).to_pylist()})
         return found
 

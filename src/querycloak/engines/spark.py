@@ -26,9 +26,9 @@ import pyarrow as pa
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
 from querycloak.engines.memory_size import memory_bytes
 from querycloak.engines.private_folder import PrivateFolder
+from querycloak.engines.spark_failures import Desertion, failed_start, failure, is_unanswered
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
 from querycloak.privacy.parameters import refuse
-from querycloak.sentence import Sentence
 
 PART = 32 << 20
 DEFAULT_MEMORY = "3GiB"
@@ -39,7 +39,7 @@ _LEAST_MEMORY = 512 << 20
 _FAILED = -1
 _PORTS = {"spark": 7077, "sc": 15002}
 _PATIENCE = 10.0
-_ENDED = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "EOFError"}
+_RETRIES = 7
 
 
 class SparkEngine:
@@ -52,7 +52,7 @@ class SparkEngine:
         if amount < _LEAST_MEMORY:
             refuse("memory", "at least 512MiB with Spark", memory, "give it more, or take duckdb")
         _require_answer(master)
-        self.threads = threads or os.cpu_count() or 1
+        self._master, self.threads = master, threads or os.cpu_count() or 1
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
@@ -62,10 +62,11 @@ class SparkEngine:
         with self._folder.removed_on_failure():
             self._session = guarded(
                 lambda: _session(master, self.threads, f"{amount >> 20}m", folder),
-                _explain_start,
+                failed_start,
                 "starting Spark",
             )
-            self._backend = guarded(lambda: ibis.pyspark.connect(self._session), _explain_start, "starting Spark")
+            self._backend = guarded(lambda: ibis.pyspark.connect(self._session), failed_start, "starting Spark")
+        self._desertion = Desertion(self._session) if master.startswith("spark://") else None
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:  # noqa: ARG002
         """Read by the executors, once, and kept among them."""
@@ -117,6 +118,8 @@ class SparkEngine:
     def close(self) -> None:
         """Give back what the executors keep, and end the session."""
         self._closed = True
+        if self._desertion is not None:
+            self._desertion.end()
         with contextlib.suppress(Exception):
             for frame in self._cached:
                 frame.unpersist()
@@ -142,15 +145,9 @@ class SparkEngine:
         return guarded(work, self._explain, doing)
 
     def _explain(self, error: Exception) -> QuerycloakError | None:
-        """Java that has ended answers nobody: that is no bug of ours."""
-        chain: list[BaseException] = [error]
-        while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
-            chain.append(before)
-        if not _ENDED.isdisjoint(type(each).__name__ for each in chain) or _has_ended(self._session):
-            return ResourceError(
-                Sentence("Spark's Java has ended, killed or out of memory: give it more with {memory}, or free some")
-            )
-        return None
+        """What is no bug of ours."""
+        answers = not (self._master.startswith("sc://") and is_unanswered(error)) or _answers(self._master)
+        return failure(error, self._session, self._master, answers=answers)
 
 
 class _Parts:
@@ -186,17 +183,18 @@ def _spark_schema(schema: pa.Schema) -> Any:
 
 def _require_answer(master: str) -> None:
     """Refuse an address at which nobody answers: Spark itself would go on trying for many minutes."""
+    if master.partition("://")[0] in _PORTS and not _answers(master):
+        raise ResourceError(f"nobody answers at {master!r}: check the address, and that Spark runs there")
+
+
+def _answers(master: str) -> bool:
     scheme, _, places = master.partition("://")
-    if scheme not in _PORTS:
-        return
     for place in places.partition("/")[0].partition(";")[0].split(","):
         host, _, port = place.rpartition(":") if ":" in place else (place, "", "")
-        try:
+        with contextlib.suppress(OSError, ValueError):
             socket.create_connection((host, int(port or _PORTS[scheme])), timeout=_PATIENCE).close()
-            return
-        except (OSError, ValueError):
-            continue
-    raise ResourceError(f"nobody answers at {master!r}: check the address, and that Spark runs there")
+            return True
+    return False
 
 
 def _running() -> bool:
@@ -261,9 +259,18 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
         builder = builder.config(name, value)
     with _silence(), _own_signals():
         session = builder.getOrCreate()
-        if not master.startswith("sc://"):
+        if master.startswith("sc://"):
+            _give_up_sooner(session)
+        else:
             session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def _give_up_sooner(session: Any) -> None:
+    """A server that has left is asked again for two minutes, not for ten."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
 
 
 @contextlib.contextmanager
@@ -291,18 +298,3 @@ def _silence() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def _has_ended(session: Any) -> bool:
-    """Whether the Java that was started here runs no longer."""
-    gateway = getattr(getattr(session, "_sc", None), "_gateway", None)
-    process = getattr(gateway, "proc", None)
-    return process is not None and process.poll() is not None
-
-
-def _explain_start(error: Exception) -> QuerycloakError:
-    if isinstance(error, ModuleNotFoundError):
-        return ResourceError("Spark is not installed: pip install 'querycloak[spark]'")
-    if "JAVA_GATEWAY_EXITED" in str(error) or isinstance(error, FileNotFoundError):
-        return ResourceError("Spark found no Java: install Java 17 or newer, or set JAVA_HOME")
-    return ResourceError(f"Spark did not start ({type(error).__name__}): check the address and that it can be reached")

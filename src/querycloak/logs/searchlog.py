@@ -167,6 +167,8 @@ class SearchLog:
         self.max_bad = None if max_bad is None else checked_share(max_bad)
         self._on_bytes, self._on_step = on_bytes, on_step
         self.staged: StagedTable | None = None
+        self.kept: dict[object, ir.Table] = {}
+        """What several readers of the log share, in the engine."""
 
     def __enter__(self) -> SearchLog:
         return self

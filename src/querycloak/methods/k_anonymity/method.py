@@ -113,17 +113,19 @@ class KAnonymity(Method):
         return {self.counted: exact(self.counted, self.k)}
 
     def count(self, log: SearchLog) -> Counted:
-        """Nothing yet: the engine counts when the tables are made, after the rows were checked."""
+        """Count distinct users and filter."""
         if self.preset or self.counted == "clicks":
             from querycloak.methods.clicked import clicks_of
 
             clicks_of(log)
-        return _SharedKeys(self, log)
+        if self.counted == "log" and not self.preset:
+            return _SharedRows(log, *_shared_in_rows(log, self.k))
+        return _SharedKeys(self._tables(log))
 
-    def tables(self, log: SearchLog, randomness: Randomness) -> dict[str, Table]:
+    def _tables(self, log: SearchLog) -> dict[str, Table]:
         """What at least k users share."""
         if self.preset:
-            queries = _shared(log.rows, ["query"], DMA_QUERY_USERS)
+            queries = log.engine.stage(_shared(log.rows, ["query"], DMA_QUERY_USERS))
             pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
             return {
                 "queries": _sorted(log, queries, "query"),
@@ -131,21 +133,39 @@ class KAnonymity(Method):
             }
         if self.counted == "queries":
             return {"queries": _sorted(log, _shared(log.rows, ["query"], self.k), "query")}
-        if self.counted == "clicks":
-            return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
-        return {"log": _pseudonymised(log, self.k, randomness)}
+        return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
 
 
 @dataclass(frozen=True)
 class _SharedKeys:
-    """A log of which distinct users are to be counted."""
+    """Keys of enough users: nothing is left to be drawn."""
 
-    method: KAnonymity
+    tables: Mapping[str, Table]
+
+    def draw(self, randomness: Randomness) -> Drawn:  # noqa: ARG002
+        """What was counted."""
+        return Drawn(self.tables, counts="exact")
+
+
+@dataclass(frozen=True)
+class _SharedRows:
+    """A log whose queries and pairs of enough users are known."""
+
     log: SearchLog
+    queries: ir.Table
+    pairs: ir.Table
 
     def draw(self, randomness: Randomness) -> Drawn:
-        """Count distinct users and filter; only names are drawn."""
-        return Drawn(self.method.tables(self.log, randomness), counts="exact")
+        """Only names are drawn."""
+        return Drawn({"log": _pseudonymised(self.log, self.queries, self.pairs, randomness)}, counts="exact")
+
+
+def _shared_in_rows(log: SearchLog, least: int) -> tuple[ir.Table, ir.Table]:
+    """Queries and pairs of at least this number of users, kept in the engine."""
+    queries = log.engine.stage(_shared(log.rows, ["query"], least).select("query"))
+    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
+    pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
+    return queries, log.engine.stage(pairs)
 
 
 def _shared(rows: ir.Table, key: list[str], least: int) -> ir.Table:
@@ -159,15 +179,13 @@ def _sorted(log: SearchLog, table: ir.Table, *key: str) -> Table:
     return by_count(log.engine.fetch(table.select(*key, "count")), key)
 
 
-def _pseudonymised(log: SearchLog, least: int, randomness: Randomness) -> Table:
+def _pseudonymised(log: SearchLog, queries: ir.Table, pairs: ir.Table, randomness: Randomness) -> Table:
     """Rows under names that only this release has."""
     import ibis
 
     from querycloak.methods.pseudonyms import streamed
 
-    rows = log.rows.semi_join(_shared(log.rows, ["query"], least), "query")
-    # A url may name a person as well as a query does: it comes out if as many users clicked it for this query.
-    pairs = _shared(log.clicks, ["query", "url"], least).select("query", "url", shared=True)
+    rows = log.rows.semi_join(queries, "query")
     shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")
     kept = shared.mutate(url=ibis.ifelse(shared.shared.notnull(), shared.url, ibis.null("string")))
     return streamed(log, kept, ["user", "query", "url"], randomness)

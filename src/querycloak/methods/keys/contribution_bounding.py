@@ -39,6 +39,14 @@ def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
     return _first(keys, [*prior, "earliest", *key], most)
 
 
+def first_of_kept(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
+    """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order."""
+    _check(key, keys, most)
+    counted = keys.mutate(held=keys.count().over(ibis.window(group_by=keys.user)))
+    few, many = counted.filter(counted.held <= most), counted.filter(counted.held > most)
+    return few.drop("held").union(first_keys(many.drop("held"), key, most))
+
+
 def first_records(table: ir.Table, most: int) -> ir.Table:
     """Each user's first records, up to this number."""
     _check((), table, most)

@@ -110,7 +110,10 @@ class TablesAtAnyBound(RepeatedDraw, Noiseless):
     def counted(self, chosen: Planned) -> dict[str, CountedKeys]:
         """Every table, counted at the bound that was chosen."""
         kept = self.kept[chosen.reads()]
-        return {table: count(self.engine, kept[table], self.keys[table], plan) for table, plan in chosen.plans.items()}
+        return {
+            table: count(self.engine, kept[table], self.keys[table], plan, kept=True)
+            for table, plan in chosen.plans.items()
+        }
 
 
 def count_at_chosen_bound(
@@ -126,9 +129,14 @@ def count_at_chosen_bound(
     All contributions are kept: they are read to choose, and again to release.
     """
     candidates = chooser.candidates()
-    kept = {
-        kind: {table: engine.stage(rows) for table, rows in tables.items()} for kind, tables in contributions.items()
-    }
+    staged: dict[object, ir.Table] = {}
+    kept: dict[object, dict[str, ir.Table]] = {}
+    for kind, tables in contributions.items():
+        # What reads the log in the same way, as clicks do whatever counts of sessions, is read once.
+        for rows in tables.values():
+            if rows.op() not in staged:
+                staged[rows.op()] = engine.stage(rows)
+        kept[kind] = {table: staged[rows.op()] for table, rows in tables.items()}
     held = {table: users_by_keys(engine, rows, _most(table, candidates)) for table, rows in kept[reads].items()}
     return TablesAtAnyBound(engine, chooser, candidates, kept, held, keys, published)
 

@@ -36,13 +36,16 @@ class CountedKeys(Protocol):
         ...
 
 
-def count(engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan) -> CountedKeys:
+def count(
+    engine: Engine, contributions: ir.Table, key: Sequence[str], plan: TablePlan, *, kept: bool = False
+) -> CountedKeys:
     """Read the contributions: `user`, the key's columns (texts) and `earliest`, one row for each user and key.
 
     They come whole, as `bounding.once_per_key` makes them without a bound: the plan says what of them counts.
+    kept: the engine keeps them already, so they can be looked at several times.
     """
     if isinstance(plan, WeightedPlan):
-        return Weighing.of(engine, contributions, key, plan)
+        return Weighing.of(engine, contributions, key, plan, kept=kept)
     bounded = first_keys(contributions, key, plan.per_user)
     if isinstance(plan, KeysOnlyPlan):
         return _KeysOnly(KeyCounts.of(engine, bounded, key), plan)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
-from querycloak.methods.keys.contribution_bounding import first_keys
+from querycloak.methods.keys.contribution_bounding import first_keys, first_of_kept
 from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
@@ -25,6 +25,7 @@ from querycloak.methods.runs import numbered, run_of
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
+from querycloak.words.spans import Spans
 
 BUCKET_DIGITS = 6
 _TEST_SECRET = "the same for all logs"
@@ -41,15 +42,19 @@ class Weighing:
     plan: WeightedPlan
 
     @classmethod
-    def of(cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan) -> Weighing:
-        """Read the contributions, once."""
-        return cls(engine, engine.stage(first_keys(contributions, key, plan.per_user)), tuple(key), plan)
+    def of(
+        cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan, *, kept: bool = False
+    ) -> Weighing:
+        """Read the contributions, once; kept: the engine keeps them already."""
+        held = first_of_kept(contributions if kept else engine.stage(contributions), key, plan.per_user)
+        # With scouts they are kept once more, with their buckets.
+        return cls(engine, held if plan.scouts else engine.stage(held), tuple(key), plan)
 
     def bucketed(self, secret: str) -> Weighing:
         """The same with a bucket for each key, by a digest that this secret keys: nobody can aim texts at a bucket."""
         if not self.plan.scouts:
             return self
-        return replace(self, held=self.engine.stage(_once_per_bucket(self.held, self.key, secret)))
+        return replace(self, held=_once_per_bucket(self.engine, self.held, self.key, secret))
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Scout, decide, count.
@@ -95,7 +100,7 @@ class Weighing:
         by = [*run_of(weighed), "bucket"]
         # What is known of a bucket is the same for all of its rows.
         sums = weighed.group_by(by).agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
-        return self.engine.fetch(sums).sort_by([(name, "ascending") for name in by])
+        return _by_bucket(self.engine.fetch(sums))
 
     def _scouted(
         self, weighed: ir.Table, scout: Scout, randomness: Randomness, runs: int | None = None
@@ -177,14 +182,28 @@ class Weighing:
         )
 
 
-def _once_per_bucket(held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
+def _once_per_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
     """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
     joined = ibis.literal("\t").join([held[name] for name in key])
-    bucketed = held.mutate(bucket=keyed_digest(joined, secret, BUCKET_DIGITS))
-    order = [bucketed[name] for name in ("earliest", *key)]
-    window = ibis.window(group_by=[bucketed.user, bucketed.bucket], order_by=order)
-    numbered = bucketed.mutate(place=ibis.row_number().over(window))
-    return numbered.filter(numbered.place == 0).drop("place")
+    bucketed = engine.stage(held.mutate(bucket=keyed_digest(joined, secret, BUCKET_DIGITS)))
+    # Hardly any do, so what is put in order, and then left out, are those few alone.
+    keys = bucketed.group_by(["user", "bucket"]).agg(keys=bucketed.count())
+    sharing = bucketed.semi_join(keys.filter(keys["keys"] > 1), ["user", "bucket"])
+    order = [sharing[name] for name in ("earliest", *key)]
+    window = ibis.window(group_by=[sharing.user, sharing.bucket], order_by=order)
+    placed = sharing.mutate(place=ibis.row_number().over(window))
+    later = engine.stage(placed.filter(placed.place > 0).select("user", *key))
+    return bucketed.anti_join(later, ["user", *key])
+
+
+def _by_bucket(loads: pa.Table) -> pa.Table:
+    """In order of run and bucket: digits are sorted as a number, which is many times faster than as texts."""
+    digits = Spans.of(loads["bucket"].combine_chunks())
+    number = np.zeros(len(digits), np.int64)
+    for place in range(BUCKET_DIGITS):
+        number = number * 256 + digits.data[digits.starts + place]
+    runs = (loads[name].to_numpy() for name in run_of(loads))
+    return loads.take(pa.array(np.lexsort((number, *runs))))
 
 
 def _weighed(rows: ir.Table) -> ir.Table:

@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 
 def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, records: bool) -> ir.Table:
     """Each user's subsequences of sessions, once each; or every record of the first sessions, as the paper has it."""
-    sessions = sequences.session_queries(log.rows, gap_minutes, bounds.queries)
+    sessions = _kept_sessions(log, gap_minutes, bounds.queries)
     if records:
         sessions = sequences.first_sessions(sessions, bounds.sessions)
     sessions = sequences.affordable_sessions(sessions, bounds.queries, CHARACTERS_PER_USER)
     found = sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
     return found if records else sequences.once_per_sequence(found)
+
+
+def _kept_sessions(log: SearchLog, gap_minutes: float, most: int) -> ir.Table:
+    """The first queries of each session; the log is read once, also for whoever then asks for fewer of them."""
+    name = ("session queries", gap_minutes)
+    if f"q{most - 1}" not in getattr(log.kept.get(name), "columns", ()):
+        log.kept[name] = log.engine.stage(sequences.session_queries(log.rows, gap_minutes, most))
+    return log.kept[name].select("user", "began", *(f"q{i}" for i in range(most)))
 
 
 def with_lists(released: pa.Table) -> pa.Table:

@@ -55,7 +55,7 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
     """Pairs first; the other two tables look only at pairs that came out."""
-    pairs = Weighing.of(engine, contributions, KEY, budget.pairs).release(randomness).table.combine_chunks()
+    pairs = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True).release(randomness).table.combine_chunks()
     return _with_links_and_sizes(engine, contributions, [pairs], budget, randomness)[0]
 
 
@@ -63,7 +63,8 @@ def draw_tables_of_runs(
     engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness, runs: int
 ) -> list[NoisyTables]:
     """The tables of several independent runs; those in which the same pairs come out in one order are drawn at once."""
-    drawn = Weighing.of(engine, contributions, KEY, budget.pairs).release(randomness, runs).table.combine_chunks()
+    weighing = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True)
+    drawn = weighing.release(randomness, runs).table.combine_chunks()
     bounds = np.searchsorted(drawn[RUN].to_numpy(), np.arange(runs + 1))
     released = drawn.drop_columns([RUN])
     made: dict[int, NoisyTables] = {}
@@ -127,7 +128,7 @@ def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
 
 def steps_of(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, past: Past) -> list[Step]:
     """What the three tables add noise to, given which pairs are supposed to have come out (private)."""
-    weighed = Weighing.of(engine, contributions, KEY, budget.pairs).steps(past)
+    weighed = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True).steps(past)
     steps = [replace(step, name=f"pairs: {step.name}") for step in weighed]
     released = engine.fetch(contributions.select(*KEY).distinct()).sort_by([(name, "ascending") for name in KEY])
     names = ["\t".join(key.values()) for key in released.to_pylist()]

@@ -1,0 +1,127 @@
+"""A real cluster: Spark's own master, two workers and a Spark Connect server, on loopback, shared by all tests here.
+
+The five commands that every owner of a large log runs are here; everything else is `make cluster` (-m slow).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from querycloak.contract.small_log import SECRETS, USERS, small_log, user_name
+from querycloak.privacy.books.ledger import Ledger
+from tests.cluster.processes import Cluster, running_cluster
+from tests.cluster.work import COMMANDS, POPULATION, result
+from tests.commands import PATIENCE, Done
+from tests.conftest import require_java
+
+PLACES = ("standalone", "connect")
+OWN_PAIRS = 40
+FEW = 400
+"""More than noise lets out of this log, far fewer than its pairs."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    require_java()
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        made.start_connect_server()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The contract's log, and for every user pairs that nobody else has: what must not come to the driver."""
+    own = [
+        f"{user_name(user)}\town {user} {at}\t2006-03-02 12:{at:02}:00\t1\thttp://{user}-{at}.example/"
+        for user in range(USERS)
+        for at in range(OWN_PAIRS)
+    ]
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    path.write_text(small_log() + "\n".join(own) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def on_duckdb(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("duckdb")
+    return {command: json.loads(json.dumps(result(command, "duckdb", log_file, folder))) for command in COMMANDS}
+
+
+def work(
+    cluster: Cluster, address: str, log_file: Path, folder: Path, killed: Sequence[int] = (), patience: float = PATIENCE
+) -> Done:
+    given = map(str, (address, log_file, folder, patience, *killed))
+    command = [sys.executable, "-m", "tests.cluster.work", *given]
+    environment = cluster.environment()
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def on_spark(request: pytest.FixtureRequest, cluster: Cluster, log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:  # noqa: E501  # fmt: skip
+    folder = tmp_path_factory.mktemp(request.param)
+    done = work(cluster, getattr(cluster, request.param), log_file, folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cluster_gives_what_duckdb_gives(command: str, on_spark: dict[str, Any], on_duckdb: dict[str, Any]) -> None:
+    assert on_spark["found"][command] == on_duckdb[command]
+
+
+def test_no_plan_brings_rows_to_one_place(on_spark: dict[str, Any]) -> None:
+    flaws = {command: set(on_spark["watched"][command]["flaws"]) for command in COMMANDS}
+    # Rows that come out are in order, which executors make together.
+    assert flaws == {command: {"sorted"} if command == "affinity" else set() for command in COMMANDS}
+
+
+def test_only_what_may_come_out_comes_to_the_driver(on_spark: dict[str, Any]) -> None:
+    for command in COMMANDS:
+        for columns, rows in on_spark["watched"][command]["fetched"]:
+            # Loads of buckets are 2^24 at most, whatever the size of the log.
+            assert rows < FEW or "bucket" in columns, (command, columns, rows)
+
+
+def test_workers_log_nothing_of_the_log(on_spark: dict[str, Any], cluster: Cluster) -> None:
+    logged = cluster.logged()
+    assert "Running task" in logged or "Executor" in logged
+    assert [secret for secret in (*SECRETS, "own 7 7") if secret in logged] == []
+
+
+def test_both_workers_worked(on_spark: dict[str, Any], cluster: Cluster) -> None:
+    assert all(any((cluster.folder / f"worker-{number}").glob("app-*/*")) for number in (1, 2))
+
+
+def test_a_worker_killed_amid_a_release_changes_nothing(
+    cluster: Cluster, log_file: Path, tmp_path: Path, on_duckdb: dict[str, Any]
+) -> None:
+    """Executors of the other worker do again what is lost."""
+    done = work(cluster, cluster.standalone, log_file, tmp_path, [cluster.workers[0].pid])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert json.loads((tmp_path / "results.json").read_text())["found"]["clicks"] == on_duckdb["clicks"]
+    assert charges(tmp_path) == ["released"]
+    assert cluster.workers[0].wait() != 0
+
+
+def test_all_workers_killed_amid_a_release_end_it_with_one_line(
+    cluster: Cluster, log_file: Path, tmp_path: Path
+) -> None:
+    alive = [each.pid for each in cluster.workers if each.poll() is None]
+    done = work(cluster, cluster.standalone, log_file, tmp_path, alive, patience=4)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith(f"querycloak: no worker of '{cluster.standalone}' was there for 4 seconds")
+    assert done.stderr.count("\n") == 1
+    assert charges(tmp_path) == ["no release"]
+    assert not (tmp_path / "clicks").exists()
+
+
+def charges(folder: Path) -> list[str]:
+    return [charge.status for charge in Ledger(folder / "ledger.sqlite").show(POPULATION)[0].charges]
