@@ -44,7 +44,9 @@ def release(
     population_size: method_options.PopulationSize = None,
     wishing: options.Wishing,
     charging: options.Charging,
-    never_release: Annotated[Path | None, typer.Option(help="File of words or /patterns/ that never come out.")] = None,
+    never_release: Annotated[
+        Path | None, typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}")
+    ] = None,
     table_format: Annotated[
         Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.")
     ] = "parquet",

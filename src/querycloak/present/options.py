@@ -48,10 +48,11 @@ LogFormat = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(help="Of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
 Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
-Since = Annotated[str | None, typer.Option(help="Leave out what is earlier (2006-03-01, or with a time).")]
-Until = Annotated[str | None, typer.Option(help="Leave out this time and what is later.")]
+UNSEEN = "Choose it without looking at the log: no guarantee covers what the log suggested."
+Since = Annotated[str | None, typer.Option(help=f"Leave out what is earlier (2006-03-01, or with a time). {UNSEEN}")]
+Until = Annotated[str | None, typer.Option(help=f"Leave out this time and what is later. {UNSEEN}")]
 Applications = Annotated[str | None, typer.Option(help="Applications of a ubi log to keep, with commas.")]
-LeaveOut = Annotated[Path | None, typer.Option(help="File of users to leave out (bots, staff), one a line.")]
+LeaveOut = Annotated[Path | None, typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}")]
 KeepUrl = Annotated[Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.")]
 Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")]
 ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]

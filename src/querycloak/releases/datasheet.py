@@ -76,8 +76,9 @@ _TSV = (
 def _table(table: TableFile) -> str:
     kind = table.described
     good_for = f"Good for: {kind.good_for}." if table.rows else "No row came out, so it is good for nothing."
+    rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
     lines = [
-        f"**{table.file}** ({table.rows:,} rows): {kind.meaning}. {good_for}",
+        f"**{table.file}** ({rows}): {kind.meaning}. {good_for}",
         "",
         "| column | what it is |",
         "|---|---|",
