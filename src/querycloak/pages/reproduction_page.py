@@ -135,7 +135,7 @@ def _legend(width: int) -> Any:
     import altair as alt
 
     columns = 1 if width < 500 else 2
-    return alt.Legend(orient="bottom", columns=columns, labelLimit=(width - 60) // columns, symbolDash=[1, 0])
+    return alt.Legend(orient="bottom", columns=columns, labelLimit=(width - 60) // columns, symbolStrokeWidth=0)
 
 
 def _lines(chart: Chart, width: int) -> Any:
