@@ -114,6 +114,12 @@ def replayed(command: tuple[str, ...], place: Path) -> Disk:
     return disk
 
 
+def _is_final(path: Path, place: Path) -> bool:
+    """Whether a name is one that stays, in a place or in a folder there."""
+    parts = path.relative_to(place).parts if path.is_relative_to(place) else ()
+    return bool(parts) and parts[0] != "tmp" and not any(part.startswith(".") for part in parts)
+
+
 def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Finding:
     """Replay each command that writes."""
     found = Finding(
@@ -128,12 +134,12 @@ def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Findi
     for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:
         place = kills._fresh(folder / name.replace(" ", "-"))
         disk = replayed(kills.commands(log, place)[name], place)
-        finals = [(now, old, new) for now, old, new in disk.named if Path(new).parent == place]
+        finals = [(now, old, new) for now, old, new in disk.named if _is_final(Path(new), place)]
         for now, old, new in finals:
             late = [os.path.relpath(path, place) for path in disk.unsynced(now, old)]
             found.expect(not late, f"{name}: {os.path.basename(new)} has its name before {late} are synced")
-            after = [when for path, when in disk.synced.items() if path == str(place) and when > now]
-            found.expect(bool(after) or name == "synth", f"{name}: its folder is not synced after the name is given")
+            after = [when for path, when in disk.synced.items() if path == str(Path(new).parent) and when > now]
+            found.expect(bool(after), f"{name}: its folder is not synced after the name is given")
         if name.startswith("release") and finals:
             charged = [when for path, when in disk.synced.items() if path == str(place / "ledger")]
             paid = Ledger(place / "ledger").show("people")[0].charges
