@@ -19,6 +19,7 @@ from bench.reliability.finding import Finding
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 PIECE = 100
+SIZES = [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024]
 NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20}
 TEXT = """# Reliability
 
@@ -91,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.reliability", description=__doc__)
     for name, number in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, default=number)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024])
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--only", nargs="*", help="some of kills fuzz ledger output tokens disks power; no page then")
     parser.add_argument(
         "--keep", type=Path, help="a folder for what each check found; those found there are not run again"
@@ -113,6 +114,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     if not given.only:
         asked = [f"--{name} {getattr(given, name)}" for name in NUMBERS if getattr(given, name) != NUMBERS[name]]
+        asked += [f"--sizes {' '.join(map(str, given.sizes))}"] if given.sizes != SIZES else []
         PAGE.write_text(page(findings, " ".join(["python -m bench.reliability", *asked])))
     sys.exit(4 if any(found.problems for found in findings) else 0)
 
