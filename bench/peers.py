@@ -62,7 +62,7 @@ def run_peer(peer: Peer, path: Path, folder: Path) -> dict[str, Any]:
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=PATIENCE)
         if done.returncode:
-            failure = (done.stderr.strip().splitlines() or ["ended without a word"])[-1][:200]
+            failure = (done.stderr.strip().splitlines() or ["ended without a word"])[-1].strip()[:90]
         else:
             released = json.loads(done.stdout)["released"]
     except subprocess.TimeoutExpired:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import ibis
 import ibis.expr.types as ir
 
+from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.instants import microseconds_of
 from querycloak.methods.runs import run_of
@@ -39,12 +40,12 @@ def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
     return _first(keys, [*prior, "earliest", *key], most)
 
 
-def first_of_kept(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
+def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
     """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order."""
     _check(key, keys, most)
-    counted = keys.mutate(held=keys.count().over(ibis.window(group_by=keys.user)))
-    few, many = counted.filter(counted.held <= most), counted.filter(counted.held > most)
-    return few.drop("held").union(first_keys(many.drop("held"), key, most))
+    held = keys.group_by("user").agg(held=keys.count())
+    beyond = engine.stage(held.filter(held.held > most).select("user"))
+    return keys.anti_join(beyond, "user").union(first_keys(keys.semi_join(beyond, "user"), key, most))
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:

@@ -46,7 +46,7 @@ class Weighing:
         cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan, *, kept: bool = False
     ) -> Weighing:
         """Read the contributions, once; kept: the engine keeps them already."""
-        held = first_of_kept(contributions if kept else engine.stage(contributions), key, plan.per_user)
+        held = first_of_kept(engine, contributions if kept else engine.stage(contributions), key, plan.per_user)
         # With scouts they are kept once more, with their buckets.
         return cls(engine, held if plan.scouts else engine.stage(held), tuple(key), plan)
 
