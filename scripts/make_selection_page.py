@@ -1,9 +1,10 @@
 """Write the tables of docs/selection.md: `python scripts/make_selection_page.py`.
 
-They come from the files in docs/tables, which two benches write. Run these to make them anew:
+They come from the files in docs/tables, which three benches write. Run these to make them anew:
 
     python -m bench.yields LOG --csv docs/tables/yields-NAME.csv
     python -m bench.selection --log LOG --csv docs/tables/field-NAME.csv
+    python -m bench.auto_choice NAME=LOG ... --csv docs/tables/auto-choice.csv
 
 Everything else on the page is written by hand.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, TABLES = DOCS / "selection.md", DOCS / "tables"
 BLOCK = re.compile(r"(<!-- (yields|field) (\S+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+AUTO_BLOCK = re.compile(r"(<!-- auto -->\n).*?(<!-- end -->)", re.DOTALL)
 STANDARD = {(1.0, 1e-6): "(1, 1e-6)", (3.0, math.exp(-10)): "(3, e^-10)", (8.0, 2.25e-7): "(8, 2.25e-7)"}
 LIMIT = "limit"
 OURS = ("laplace", "gaussian", "weighted", "rounds", "auto")
@@ -29,7 +31,32 @@ Budget = tuple[float, float]
 
 def page_with_tables(page: str) -> str:
     """The page, with what stands between each pair of markers made anew."""
-    return BLOCK.sub(lambda found: found[1] + _table(found[2], found[3], found[4]) + found[5], page)
+    page = BLOCK.sub(lambda found: found[1] + _table(found[2], found[3], found[4]) + found[5], page)
+    return AUTO_BLOCK.sub(lambda found: found[1] + _auto_table() + found[2], page)
+
+
+def _auto_table() -> str:
+    """For every log, table and budget: `auto` as a share of the best fixed choice, for keys and for volume."""
+    rows = _read(TABLES / "auto-choice.csv")
+    budgets = list(dict.fromkeys(_budget(row) for row in rows))
+    lines = [["log", "table", *(f"{_budget_words(each)}: {what}" for each in budgets for what in ("keys", "volume"))]]
+    lines.append(["---"] * len(lines[0]))
+    for place in dict.fromkeys((row["log"], row["table"]) for row in rows):
+        found = {(_budget(row), row["measure"]): row for row in rows if (row["log"], row["table"]) == place}
+        lines.append(
+            [*place, *(_auto_cell(found.get((each, what))) for each in budgets for what in ("keys", "volume"))]
+        )
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _auto_cell(row: Row | None) -> str:
+    """Share of the best, two standard errors of it, and which choice was the best."""
+    if row is None:
+        return ""
+    if not float(row["fixed"]):
+        return "nothing comes out"
+    keys = f"{float(row['auto']):,.0f} of {float(row['fixed']):,.0f}, " if row["measure"] == "keys" else ""
+    return f"{keys}{float(row['ratio']):.0%} ± {float(row['two_errors']):.0%} (`{row['best']}`)"
 
 
 def _table(kind: str, log: str, table: str) -> str:

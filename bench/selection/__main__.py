@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--ours", action="store_true", help="ours and the limit alone; other rows of the file stay")
     given = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as folder:
@@ -63,12 +65,22 @@ def main() -> None:
         for name, table, held in collections(given):
             print(f"{name} {table}: {held.users:,} users, {held.keys:,} keys, {held.key.size:,} entries", flush=True)
             last = time.perf_counter()
-            for row in rows(name, table, held, STANDARD_BUDGETS, given.runs, given.seed):
+            for row in rows(name, table, held, STANDARD_BUDGETS, given.runs, given.seed, ours_only=given.ours):
                 show(row, time.perf_counter() - last)
                 last = time.perf_counter()
                 found.append(asdict(row))
     if given.csv is not None:
-        pyarrow.csv.write_csv(pa.Table.from_pylist(found), given.csv)
+        pyarrow.csv.write_csv(pa.Table.from_pylist(_with_others(found, given.csv) if given.ours else found), given.csv)
+
+
+def _with_others(found: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+    """The rows of the file, those that were measured anew in the place of the old ones."""
+    anew = {_place(row): row for row in found}
+    return [anew.get(_place(row), row) for row in pyarrow.csv.read_csv(path).to_pylist()]
+
+
+def _place(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["table"], row["epsilon"], row["delta"], row["algorithm"]
 
 
 def standard_log(folder: Path) -> str:

@@ -47,11 +47,19 @@ class Row:
 
 
 def rows(
-    log: str, table: str, held: Holdings, budgets: Sequence[tuple[float, float]], runs: int, seed: int
+    log: str,
+    table: str,
+    held: Holdings,
+    budgets: Sequence[tuple[float, float]],
+    runs: int,
+    seed: int,
+    *,
+    ours_only: bool = False,
 ) -> Iterator[Row]:
     """The field, ours, and the limits, at each budget."""
     for budget in budgets:
-        for algorithm, given, select in _contenders(held, table, budget, seed):
+        published = [] if ours_only else _published_ones(held, table, budget, seed)
+        for algorithm, given, select in (*published, *_own_ones(table)):
             drawn = [select(held, budget, np.random.default_rng([seed, run])) for run in range(runs)]
             sizes = np.array([each.size for each in drawn], float)
             volume = np.mean([held.holders[each].sum() for each in drawn]) / max(held.key.size, 1)
@@ -59,14 +67,19 @@ def rows(
             yield Row(log, table, *budget, algorithm, given, float(sizes.mean()), error, float(volume))
 
 
-def _contenders(
+def _published_ones(
     held: Holdings, table: str, budget: tuple[float, float], seed: int
 ) -> Iterator[tuple[str, str, Select]]:
+    """Published algorithms, at their best parameters."""
     for name, (function, grid) in TUNED.items():
-        if name == "DP n-grams" and held.parts is None:
+        if name == "DP n-grams" and table != "sessions":
             continue
         given = _best(function, grid, held, budget, np.random.default_rng([seed, 1 << 30]))
         yield name, _words(given), partial(_published, function, given)
+
+
+def _own_ones(table: str) -> Iterator[tuple[str, str, Select]]:
+    """Our selections, and the limit."""
     for name in OURS:
         yield name, "", partial(_ours, name, table, counts=True)
         if name in ("weighted", "rounds"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_lists
 from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.queries.method import Queries
 from querycloak.methods.sessions.method import Sessions
 
 Ints = NDArray[np.int64]
@@ -26,7 +27,7 @@ WORD = re.compile(r"[a-z]+")
 class Holdings:
     """Entry i says that user `user[i]` holds key `key[i]`; a user's entries stand together, in their order.
 
-    parts: for keys that are sequences, the items of each key, padded by -1; else None.
+    parts: what each key is made of, padded by -1: the items of a sequence, the query of a clicked pair; or None.
     """
 
     user: Ints
@@ -79,7 +80,15 @@ def clicks_of(log: SearchLog) -> Holdings:
     """Pairs of query and url, each user's in order of time."""
     rows = log.engine.fetch(Clicks(epsilon=1.0, delta=1e-6, per_user=256).contributions(log)["clicks"])
     pairs = pc.binary_join_element_wise(rows["query"], rows["url"], "\t")
-    return holdings_of(rows["user"], pairs, [rows["earliest"], rows["query"], rows["url"]])[0]
+    held, texts = holdings_of(rows["user"], pairs, [rows["earliest"], rows["query"], rows["url"]])
+    queries = pc.dictionary_encode(pc.list_element(pc.split_pattern(texts, "\t"), 0)).indices
+    return replace(held, parts=queries.to_numpy().astype(np.int64)[:, None])
+
+
+def queries_of(log: SearchLog) -> Holdings:
+    """Queries, each user's in order of time."""
+    rows = log.engine.fetch(Queries(epsilon=1.0, delta=1e-6, per_user=256).contributions(log)["queries"])
+    return holdings_of(rows["user"], rows["query"], [rows["earliest"], rows["query"]])[0]
 
 
 def sessions_of(log: SearchLog) -> Holdings:

@@ -6,7 +6,8 @@ import numpy as np
 
 from bench.selection.holdings import Holdings
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.auto_bound import AutoBound, Choice
+from querycloak.methods.queries.method import Queries
 from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import BOUNDS
 from querycloak.privacy.chance.randomness import Randomness
@@ -22,6 +23,19 @@ def our_plan(
     method = _method(name, table, budget, counts=counts)
     if isinstance(method.planned, AutoBound):
         method = _chosen(method.planned, table, held, draw)
+    return _bounded(method, table, held)
+
+
+def fixed_plan(choice: Choice, table: str, held: Holdings, budget: tuple[float, float]) -> tuple[TablePlan, Holdings]:
+    """The plan of a selection at a bound that nobody pays for."""
+    given = {"epsilon": budget[0], "delta": budget[1], "selection": choice.selection}
+    if table == "sessions":
+        return _bounded(Sessions(no_clicks=True, **given).at_bound(choice.bound), table, held)  # type: ignore[arg-type]
+    of_table = Queries if _released(table) == "queries" else Clicks
+    return _bounded(of_table(per_user=choice.bound, **given), table, held)  # type: ignore[arg-type]
+
+
+def _bounded(method: Clicks | Queries | Sessions, table: str, held: Holdings) -> tuple[TablePlan, Holdings]:
     plan = method.plans[_released(table)]
     if isinstance(method, Sessions) and method.bounds.queries == 2 and held.parts is not None:
         return plan, held.kept((held.parts[:, 2] < 0)[held.key])
@@ -29,24 +43,24 @@ def our_plan(
 
 
 def _released(table: str) -> str:
-    """Words of a text collection are released as clicks are."""
-    return table if table == "sessions" else "clicks"
+    """Words of a text collection are released as queries are."""
+    return "queries" if table == "words" else table
 
 
-def _method(name: str, table: str, budget: tuple[float, float], *, counts: bool) -> Clicks | Sessions:
+def _method(name: str, table: str, budget: tuple[float, float], *, counts: bool) -> Clicks | Queries | Sessions:
     """The method with the bounds that the selection has by default; `auto` chooses both."""
     given = {"epsilon": budget[0], "delta": budget[1], **({} if counts else {"counts": "none"})}
     if table == "sessions":
         bounds = {} if name == "auto" else dict(zip(_SESSION_BOUNDS, BOUNDS[name], strict=True)) | {"selection": name}
         return Sessions(no_clicks=True, **given, **bounds)  # type: ignore[arg-type]
     bounds = {} if name == "auto" else {"per_user": PER_USER[name], "selection": name}
-    return Clicks(**given, **bounds)  # type: ignore[arg-type]
+    return (Queries if _released(table) == "queries" else Clicks)(**given, **bounds)  # type: ignore[arg-type]
 
 
 _SESSION_BOUNDS = ("sessions_per_user", "queries_per_session")
 
 
-def _chosen(chooser: AutoBound, table: str, held: Holdings, draw: np.random.Generator) -> Clicks | Sessions:
+def _chosen(chooser: AutoBound, table: str, held: Holdings, draw: np.random.Generator) -> Clicks | Queries | Sessions:
     """What `auto` chooses, its price taken off first."""
     name = _released(table)
     candidates = chooser.candidates()
@@ -56,6 +70,6 @@ def _chosen(chooser: AutoBound, table: str, held: Holdings, draw: np.random.Gene
     by_keys = {number: int(users) for number, users in enumerate(sizes) if number and users}
     randomness = Randomness(seed=int(draw.integers(1 << 31)))
     chosen = candidates[choose_plan(plans, {name: by_keys}, chooser.budget[0], randomness)]
-    if not isinstance(chosen, Clicks | Sessions):
+    if not isinstance(chosen, Clicks | Queries | Sessions):
         raise TypeError(f"no selection is known for a {type(chosen).__name__}")
     return chosen

@@ -11,7 +11,7 @@ from bench.selection.holdings import Holdings, Ints
 from querycloak.privacy.chance.noise import Laplace, Noise
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, WeightedPlan, interest_of
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, Scout, WeightedPlan, interest_of
 
 BUCKETS = 1 << 24
 
@@ -42,7 +42,7 @@ def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:
 
 
 def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
-    """Scouts on buckets of keys, then the decision on keys (privacy/prices/selection.md)."""
+    """Scouts on buckets of parts and of keys, then the decision on keys (privacy/prices/selection.md)."""
     kept = held.first(plan.per_user)
     if not plan.scouts:
         return _above(_votes(kept, np.full(kept.key.size, FULL_INTEREST)), plan.noise, plan.threshold, draw)
@@ -50,12 +50,30 @@ def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> I
     kept = kept.kept(_first_of_bucket(kept, bucket))
     known = np.full(bucket.max(initial=-1) + 1, FULL_INTEREST)
     for scout in plan.scouts:
+        if scout.parts is not None:
+            kept = kept.kept(_with_all_parts(kept, scout, draw)[kept.key])
+            continue
         each = _weights(kept, known[bucket[kept.key]])
         loads = np.bincount(bucket[kept.key], each, minlength=known.size).astype(np.int64)
         noisy = loads + drawn(scout.noise, loads.size, draw)
         known = interest_of(known, noisy, plan)
         kept = kept.kept((noisy > scout.floor)[bucket[kept.key]])
     return _above(_votes(kept, known[bucket[kept.key]]), plan.noise, plan.threshold, draw)
+
+
+def _with_all_parts(kept: Holdings, scout: Scout, draw: np.random.Generator) -> np.ndarray:
+    """Of every key whether the scout lets all of its parts pass."""
+    parts = np.arange(kept.keys)[:, None] if kept.parts is None else kept.parts  # a key may be its only part
+    buckets = draw.integers(BUCKETS, size=int(parts.max(initial=0)) + 1)
+    held = np.concatenate([kept.user * BUCKETS + buckets[each] for each in parts[kept.key].T])
+    present = np.concatenate([each >= 0 for each in parts[kept.key].T])
+    entries = np.unique(held[present])
+    user, bucket = entries // BUCKETS, entries % BUCKETS
+    numbers, place = np.unique(bucket, return_inverse=True)
+    each = np.floor(GRID / np.sqrt(np.bincount(user, minlength=kept.users)))[user]
+    noisy = np.bincount(place, each) + drawn(scout.noise, numbers.size, draw)
+    passed = numbers[noisy > scout.floor]
+    return np.asarray(np.all((parts < 0) | np.isin(buckets[parts], passed), axis=1))
 
 
 def _first_of_bucket(kept: Holdings, bucket: Ints) -> np.ndarray:

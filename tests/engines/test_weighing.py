@@ -183,6 +183,46 @@ def test_what_scouts_give_up_does_not_come_out(duckdb_engine: Engine) -> None:
     assert set(released(duckdb_engine, held, low)) == {"key 0", "key 1", "key 2"}
 
 
+SEQUENCES = ("a b", "a c", "a d", "e f", "a b c")
+
+
+def sequences(engine: Engine, held: Held) -> Any:
+    """Sequences as `logs.sequences` writes them: how many queries, then these, parted by a control character."""
+    texts = [(user, f"{key.count(' ') + 1}" + key.replace(" ", "\x1f")) for user, key in held]
+    users, keys = zip(*texts, strict=True)
+    return engine.upload(pa.table({"user": users, "queries": keys, "earliest": range(len(held))}))
+
+
+def test_a_sequence_is_given_up_with_any_of_its_queries(engine: Engine) -> None:
+    """Claim 5. a and c have many users; d and f one each, whose weight of 256/sqrt(2) lies below the floor."""
+    held = [(f"u{user}", key) for key in ("a b", "a c") for user in range(40) if (user % 2 == 0) == (key == "a b")]
+    held += [("one", "a d"), ("two", "e f"), *((f"v{user}", "a b c") for user in range(20))]
+    plan = WeightedPlan((Scout(Gaussian(2.0), 300, "queries"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
+    for floor, expected in ((300, {"a b", "a c", "a b c"}), (-(10**6), set(SEQUENCES)), (10**6, set())):
+        scouts = (replace(plan.scouts[0], floor=floor),)
+        found = count(engine, sequences(engine, held), ("queries",), replace(plan, scouts=scouts)).release(Randomness())
+        assert {text[1:].replace("\x1f", " ") for text in found.table["queries"].to_pylist()} == expected
+
+
+def test_parts_of_a_user_have_one_weight_together(duckdb_engine: Engine) -> None:
+    """However many sequences hold a query, it counts once: nine queries of one user weigh 85 of 256 each."""
+    queries = "abcdefghi"
+    held = [("u", f"{one} {other}") for one in queries for other in queries if one < other] + [("v", "a a")]
+    plan = plan_tables(8, 1e-6, {"sessions": 256}, selection="rounds").plans["sessions"]
+    assert isinstance(plan, WeightedPlan)
+    weighing = Weighing.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan).bucketed("secret")
+    loads = weighing.loads(weighing.looked_at(plan.scouts[0], weighing.weighed(None)))
+    assert sorted(loads["n"].to_pylist()) == [85] * 8 + [85 + 256]
+
+
+def test_a_pair_is_given_up_with_its_query(duckdb_engine: Engine) -> None:
+    held = [(f"u{user}", "many") for user in range(9)] + [("one", "one")]
+    plan = WeightedPlan((Scout(Gaussian(2.0), 300, "query"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
+    assert set(
+        count(duckdb_engine, table(duckdb_engine, held), KEY, plan).release(Randomness()).table["query"].to_pylist()
+    ) == {"many"}
+
+
 def test_counts_are_of_the_first_released_keys_of_each_user(duckdb_engine: Engine) -> None:
     held = [(f"u{user}", f"key {key}") for user in range(400) for key in range(5)]
     plan = WeightedPlan((), Gaussian(10.0), 2560, 5, Gaussian(1.8), 2, 1.0, 0.1)

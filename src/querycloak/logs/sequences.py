@@ -98,6 +98,11 @@ def _joined(length: int, texts: list[ir.StringValue]) -> ir.StringValue:
     return whole
 
 
+def queries_of(sequence: ir.StringValue) -> ir.ArrayValue:
+    """The queries of the texts that `subsequences` writes, as they are written there."""
+    return sequence.substr(1).split(_BETWEEN)
+
+
 def _escaped(text: ir.StringValue) -> ir.StringValue:
     for char, written in _ESCAPED.items():
         text = text.replace(char, written)

@@ -71,7 +71,9 @@ def split(
 def synth(
     out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,
     users: Annotated[int | None, typer.Option(help="How many people search.")] = None,
-    preset: Annotated[str | None, typer.Option(help="standard: 100,000 users, the same for everybody.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="standard: 100,000 users of a web search; shop: 40,000 who come once.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Another seed makes other people; 1 if not given.")] = None,
     truth: Annotated[
         bool, typer.Option("--truth/--no-truth", help="Write the truth beside it, into FILE.truth.")
@@ -84,7 +86,7 @@ def synth(
     """Make a synthetic log like a real one, with the truth known."""
     if out is None:
         refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
-    from querycloak.present.commands.synth_command import make_log, users_and_seed
+    from querycloak.present.commands.synth_command import crowd_asked_for, make_log
 
-    number, chosen = users_and_seed(users, seed, preset)
-    make_log(out, number, chosen, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
+    crowd = crowd_asked_for(users, seed, preset)
+    make_log(out, crowd, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)

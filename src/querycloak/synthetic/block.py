@@ -34,10 +34,10 @@ class Block:
     sessions: pa.Table  # user, start, aim, topic, queries
 
 
-def make_block(world: World, seed: int, number: int, people: int = PEOPLE) -> Block:
+def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visits: int | None = None) -> Block:
     """The block of this number; its first person's id follows from the number."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number])))
-    crowd = make_people(world, random, people)
+    crowd = make_people(world, random, people, visits)
     sessions = make_sessions(crowd, random)
     queries = Typist(world, crowd, sessions, random).all_queries()
     planted = plant(world, crowd, sessions, queries, random)

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from querycloak.errors import ResourceError
 from querycloak.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
 from querycloak.logs.files import TRUTH_ENDING
-from querycloak.privacy.parameters import path_of, refuse
+from querycloak.privacy.parameters import natural, path_of, refuse
 from querycloak.private_file import put_new, sync_folder
 from querycloak.synthetic.block import PEOPLE, Block, make_block
+from querycloak.synthetic.presets import Preset
 from querycloak.synthetic.row_encoding import Encoding
 from querycloak.synthetic.world import world
 
@@ -47,6 +48,7 @@ def synthesize(
     users: int,
     *,
     seed: int = 1,
+    visits: int | None = None,
     truth: bool = True,
     workers: int | None = None,
     on_users: OnUsers | None = None,
@@ -54,10 +56,13 @@ def synthesize(
     """Write a log of this many users; the ending of its name says in which format.
 
     The same users and seed give the same bytes, however many workers there are.
+    visits: how often each user comes at most; as in a web log, if not given.
     """
     target = path_of("out", out, "name the file to write; its ending says the format")
     encoding = Encoding.of(target)
     _check_numbers(users, seed, workers)
+    if visits is not None:
+        natural("visits", visits, "say how often each user comes at most")
     folder = Path(f"{target}{TRUTH_ENDING}") if truth else None
     parent = _check_places(target, folder)
     with _disk_errors(parent):
@@ -65,7 +70,8 @@ def synthesize(
         growing, lock = make_locked(parent, UNFINISHED)
     try:
         with _disk_errors(parent):
-            rows = _write_blocks(growing, encoding, users, seed, workers, on_users, truth=truth)
+            crowd = Preset(users, seed, visits)
+            rows = _write_blocks(growing, encoding, crowd, workers, on_users, truth=truth)
             # The log comes last: where it is, all is there.
             if folder is not None:
                 sync_folder(growing / "truth")
@@ -116,8 +122,7 @@ def _disk_errors(parent: Path) -> Iterator[None]:
 def _write_blocks(
     growing: Path,
     encoding: Encoding,
-    users: int,
-    seed: int,
+    crowd: Preset,
     workers: int | None,
     on_users: OnUsers | None,
     *,
@@ -127,7 +132,7 @@ def _write_blocks(
     with ExitStack() as stack:
         log = stack.enter_context(_LogFile(growing / "log", encoding))
         tables = stack.enter_context(_TruthFiles(growing / "truth")) if truth else None
-        for block, encoded in _in_order(encoding, users, seed, workers or os.cpu_count() or 1):
+        for block, encoded in _in_order(encoding, crowd, workers or os.cpu_count() or 1):
             log.write(encoded)
             if tables is not None:
                 tables.write(block)
@@ -137,18 +142,19 @@ def _write_blocks(
     return rows
 
 
-def _in_order(encoding: Encoding, users: int, seed: int, workers: int) -> Iterator[tuple[Block, bytes | pa.Table]]:
+def _in_order(encoding: Encoding, crowd: Preset, workers: int) -> Iterator[tuple[Block, bytes | pa.Table]]:
     """The blocks in order, some of them made at the same time; never more in memory than a few."""
     everything = world()
 
     def make(number: int) -> tuple[Block, bytes | pa.Table]:
-        block = make_block(everything, seed, number, min(PEOPLE, users - number * PEOPLE))
+        people = min(PEOPLE, crowd.users - number * PEOPLE)
+        block = make_block(everything, crowd.seed, number, people, crowd.visits)
         return block, encoding.encoded(block.rows)
 
     pending: deque[Future[tuple[Block, bytes | pa.Table]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for number in range(-(-users // PEOPLE)):
+            for number in range(-(-crowd.users // PEOPLE)):
                 pending.append(pool.submit(make, number))
                 if len(pending) > workers + _AHEAD:
                     yield pending.popleft().result()

@@ -45,10 +45,10 @@ class People:
         return len(self.sessions)
 
 
-def make_people(world: World, random: np.random.Generator, number: int) -> People:
-    """This number of people."""
+def make_people(world: World, random: np.random.Generator, number: int, visits: int | None = None) -> People:
+    """This number of people; with `visits`, each comes so often at most."""
     wanted = random.lognormal(np.log(_SESSIONS_MEDIAN), _SESSIONS_SPREAD, number)
-    sessions = np.clip(np.ceil(wanted), 1, _MOST_SESSIONS).astype(np.int64)
+    sessions = np.clip(np.ceil(wanted), 1, visits or _MOST_SESSIONS).astype(np.int64)
     # Who searches little does so within fewer days.
     length = np.clip(random.gamma(1.2, 6.0 * np.sqrt(sessions)), 0.5, DAYS)
     first_day = random.random(number) * (DAYS - length)

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 
 class Preset(NamedTuple):
-    """How many users, and which seed."""
+    """How many users, which seed, and how often each of them comes; None: as in a web log."""
 
     users: int
     seed: int
+    visits: int | None = None
 
 
-PRESETS = {"standard": Preset(100_000, 2006)}
+PRESETS = {"standard": Preset(100_000, 2006), "shop": Preset(40_000, 2006, visits=1)}
+"""standard: people who search for three months. shop: people who come once, as in the log of a small shop."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bench.auto_choice import FIXED, compared
 from bench.selection import dp_ngrams, dp_sips, limit, mad, mad2r, ours, policy_gaussian, policy_laplace
 from bench.selection.accounting import Purse, purse
 from bench.selection.field import rows
@@ -147,6 +148,14 @@ def test_a_table_of_the_field_has_every_algorithm_and_the_limit() -> None:
         row.algorithm for row in found
     }
     assert all(0 <= row.volume <= 1 for row in found)
+
+
+def test_auto_stands_beside_the_best_fixed_choice() -> None:
+    keys, volume = compared("toy", "clicks", shared_keys(20), (8.0, 1e-4), runs=2)
+    assert (keys.measure, volume.measure) == ("keys", "volume")
+    assert keys.best in {str(choice) for choice in FIXED}
+    assert keys.ratio == keys.auto / keys.fixed
+    assert 0 < volume.fixed <= 1
 
 
 def test_equal_weights() -> None:

@@ -64,7 +64,7 @@ def test_chances_are_those_of_the_plan(duckdb_engine: Engine, tmp_path: Path) ->
 
 
 def test_more_come_out_than_with_counts() -> None:
-    """Golden: issue 16, point 5: the counting share costs 13 to 17 % of keys; thresholds say where that comes from."""
+    """The counting share costs 13 to 17 % of keys; thresholds say where that comes from."""
     both: list[Any] = ["noisy", "none"]
     selections: list[Any] = ["weighted", "rounds"]
     for selection in selections:

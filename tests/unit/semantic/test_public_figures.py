@@ -88,7 +88,7 @@ def test_a_delta_lets_each_draw_lose_more(draws: int) -> None:
     assert pure <= with_delta
     assert _delta(with_delta, draws, 10.0) <= 1e-6
     if draws == 100:
-        assert with_delta / pure == pytest.approx(1.9, abs=0.05)  # issue 16, point 6
+        assert with_delta / pure == pytest.approx(1.9, abs=0.05)
         assert _delta(with_delta * 1.01, draws, 10.0) > 1e-6
 
 

@@ -208,7 +208,7 @@ def test_calibration_at_50_000_users(tmp_path: Path) -> None:
         (["--users", "5", "--out", "{folder}/no/x.tsv"], "--out must be in a folder that exists"),
         (["--users", "5", "--out", "{folder}/there.tsv"], "--out must be a name that is not taken yet"),
         (["--users", "5", "--seed", "-1", "--out", "{folder}/x.tsv"], "seed must be a whole number"),
-        (["--preset", "large", "--out", "{folder}/x.tsv"], "--preset must be one of standard, got 'large'"),
+        (["--preset", "large", "--out", "{folder}/x.tsv"], "--preset must be one of standard, shop, got 'large'"),
         (["--preset", "standard", "--users", "5", "--out", "{folder}/x.tsv"], "fixes users and seed: leave --users"),
     ],
 )  # fmt: skip
@@ -262,13 +262,25 @@ def test_the_standard_log_stays_as_it_is(tmp_path: Path) -> None:
     from querycloak.synthetic.presets import PRESETS
 
     standard = PRESETS["standard"]
-    assert standard == (100_000, 2006)
+    assert tuple(standard) == (100_000, 2006, None)
     first = block.make_block(world(), standard.seed, 0, 200).rows
     digest = hashlib.sha256("\n".join(map(str, first.to_pylist())).encode()).hexdigest()
     assert (first.num_rows, digest[:16]) == PINNED
 
 
 PINNED = (9_586, "d410a3134f9df8d8")
+
+
+def test_people_of_a_shop_come_once(tmp_path: Path) -> None:
+    from querycloak.synthetic.presets import PRESETS
+
+    assert tuple(PRESETS["shop"]) == (40_000, 2006, 1)
+    written = qc.synthesize(tmp_path / "shop.jsonl", 300, seed=2006, visits=1)
+    sessions = pq.read_table(f"{written.log}.truth/sessions.parquet")["user"].to_pylist()
+    assert sorted(sessions) == list(range(1, 301))
+    assert written.rows < 300 * 5
+    with pytest.raises(ParameterError, match="visits must be"):
+        qc.synthesize(tmp_path / "x.tsv", 5, visits=0)
 
 
 def test_bad_numbers_from_python(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Weighted selection on an engine: users divide a weight among their keys, noise decides, what came out is counted.
 
-Every round is one grouping in the engine. Scouting rounds work on buckets of keys (the first digits of a digest), so
-that no more than 2^24 of them come to this process, whatever the size of the log (privacy/prices/selection.md).
+Every round is one grouping in the engine. Scouting rounds work on buckets of keys or of their parts (the first digits
+of a digest), so that no more than 2^24 of them come to this process, whatever the size of the log
+(privacy/prices/selection.md).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
+from querycloak.errors import EngineError
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys.contribution_bounding import first_keys, first_of_kept
 from querycloak.methods.keys.counted_clicks import counted_clicks
+from querycloak.methods.keys.parts_of_keys import pieces_of, whole_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
 from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
@@ -34,12 +37,16 @@ _TEST_SECRET = "the same for all logs"
 
 @dataclass(frozen=True)
 class Weighing:
-    """What users hold, in the engine: user, key, its place in time and, for scouts, its bucket."""
+    """What users hold, in the engine: user, key, its place in time and, for scouts, its bucket.
+
+    pieces: each part of what they hold with its bucket, where a scout looks at parts.
+    """
 
     engine: Engine
     held: ir.Table
     key: tuple[str, ...]
     plan: WeightedPlan
+    pieces: ir.Table | None = None
 
     @classmethod
     def of(
@@ -54,7 +61,12 @@ class Weighing:
         """The same with a bucket for each key, by a digest that this secret keys: nobody can aim texts at a bucket."""
         if not self.plan.scouts:
             return self
-        return replace(self, held=_once_per_bucket(self.engine, self.held, self.key, secret))
+        held = _once_per_bucket(self.engine, self.held, self.key, secret)
+        parts = self.plan.scouts[0].parts
+        if parts is None:
+            return replace(self, held=held)
+        pieces = pieces_of(held, self.key, parts, lambda text: keyed_digest(text, secret, BUCKET_DIGITS))
+        return replace(self, held=held, pieces=self.engine.stage(pieces))
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Scout, decide, count.
@@ -67,12 +79,12 @@ class Weighing:
         return self.bucketed(randomness.secret() if runs is None else _TEST_SECRET)._drawn(randomness, runs)
 
     def _drawn(self, randomness: Randomness, runs: int | None) -> ReleasedKeys:
+        left, draws = self, 0
         weighed = self.weighed(None)
-        draws = 0
         for scout in self.plan.scouts:
-            known, drawn = self._scouted(weighed, scout, randomness, runs)
+            known, drawn = self._scouted(left.looked_at(scout, weighed), scout, randomness, runs)
             # What is known by run gives every later row its run.
-            weighed = self.weighed(known)
+            left, weighed = left.after(scout, known)
             draws += drawn
         counts = self.votes(weighed)
         first_of_runs = None if run_of(weighed) else runs
@@ -86,7 +98,29 @@ class Weighing:
         """What users hold, with its weight, given what is known of each bucket; nothing yet: all alike."""
         if known is None:
             return _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
-        return _weighed(self.held.inner_join(self.engine.upload(known), "bucket"))
+        return _weighed(self.held.inner_join(self.engine.upload(known), [*run_of(self.held), "bucket"]))
+
+    def looked_at(self, scout: Scout, weighed: ir.Table) -> ir.Table:
+        """What a scout weighs: keys, as they are weighed by now, or their parts, all alike (selection.md, claim 5)."""
+        if scout.parts is None:
+            return weighed
+        parts = self._pieces.select("user", "bucket").distinct()
+        return _weighed(parts.mutate(known=_long(FULL_INTEREST)))
+
+    def after(self, scout: Scout, known: pa.Table) -> tuple[Weighing, ir.Table]:
+        """What is left once a scout has told what it knows, and how it is weighed then."""
+        if scout.parts is None:
+            return self, self.weighed(known)
+        passed = self.engine.upload(known.drop_columns(["known"]))
+        whole = whole_keys(self._pieces, self.key, scout.parts, passed)
+        left = replace(self, held=self.engine.stage(self.held.inner_join(whole, ["user", *self.key])))
+        return left, left.weighed(None)
+
+    @property
+    def _pieces(self) -> ir.Table:
+        if self.pieces is None:
+            raise EngineError("a scout of parts needs keys whose parts have buckets; this is a bug in querycloak")
+        return self.pieces
 
     def votes(self, weighed: ir.Table) -> KeyCounts:
         """The weight that each key has, of those that have any."""
@@ -145,17 +179,16 @@ class Weighing:
         return self.bucketed(_TEST_SECRET)._steps(past)
 
     def _steps(self, past: Past) -> Sequence[Step]:
-        held = self.held.select("bucket").distinct() if self.plan.scouts else None
-        buckets = [] if held is None else self.engine.fetch(held)["bucket"].to_pylist()
-        weighed = self.weighed(None)
-        steps = []
+        left, weighed = self, self.weighed(None)
+        steps, first = [], True
         for number, scout in enumerate(self.plan.scouts, start=1):
-            loads = self.loads(weighed)
+            loads = self.loads(left.looked_at(scout, weighed))
             centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
-            left = [bucket for bucket in buckets if number == 1 or past.came_out(bucket)]
-            drawn = (each_is_drawn(left, centres),)
+            buckets = left._buckets(scout)
+            drawn = (each_is_drawn([each for each in buckets if first or past.came_out(each)], centres),)
             steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
-            weighed = self.weighed(self._known(buckets, past))
+            left, weighed = left.after(scout, self._known(buckets, past))
+            first = scout.parts is not None  # of what a scout of parts leaves, all keys are looked at
         votes = self.votes(weighed).numbers()
         steps.append(Step("decision", votes, l2_squared=GRID**2, noise=self.plan.noise, threshold=self.plan.threshold))
         if self.plan.counting is None:
@@ -165,6 +198,12 @@ class Weighing:
             bounds = (times.per_user, times.squared, times.per_key)
             return [*steps, Step("clicks", counts, *bounds, self.plan.counting)]
         return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
+
+    def _buckets(self, scout: Scout) -> list[str]:
+        """Every bucket that somebody holds, of keys or of parts."""
+        rows = self.held if scout.parts is None else self._pieces
+        buckets: list[str] = self.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()
+        return buckets
 
     def _known(self, buckets: Sequence[str], past: Past) -> pa.Table:
         """What the scouts are supposed to have found out."""

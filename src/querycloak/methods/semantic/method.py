@@ -24,6 +24,7 @@ WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
+_LANGUAGE_UNPROTECTED = "that WordNet has a word of the first search of four users in ten: else the log is refused"
 _TIMES_UNPROTECTED = {
     "keep": "the time of every search",
     "hour": "the hour of every search",
@@ -80,6 +81,11 @@ class Semantic(Method):
         "drop", help="How exact released times are; all but drop are unprotected."
     )
     taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.", names_file=True)
+    any_language: bool = option(
+        False,
+        help="Take a log in another language too, whose words WordNet does not have and which is refused otherwise: "
+        "its searches come out as draws about nothing.",
+    )
     variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
     chosen: Chosen = field(init=False, repr=False)
@@ -191,6 +197,8 @@ class Semantic(Method):
         for name, value in (("domain", self.domain), ("topics", self.topics)):
             if value is not None and not all(part.strip() for part in value.split("|")):
                 refuse(name, "names of concepts, parted by |", value, "leave the empty one out")
+        if self.any_language and self.taxonomy != WORDNET:
+            raise ParameterError(Sentence("{any_language} is about WordNet: leave it out with another {taxonomy}"))
         if self.taxonomy != WORDNET and Path(self.taxonomy).suffix.lower() not in (".csv", ".tsv", ".parquet"):
             rule = f"{WORDNET}, or a .csv, .tsv or .parquet file"
             refuse("taxonomy", rule, self.taxonomy, "give a table with the columns id, labels, parents")
@@ -223,6 +231,7 @@ class Semantic(Method):
             "repeats": self.repeats,
             "times": self.times,
             "taxonomy": self.taxonomy if self.taxonomy == WORDNET else Path(self.taxonomy).name,
+            "any_language": self.any_language or None,
         }
 
     def claimed(self) -> Guarantee | None:
@@ -257,6 +266,8 @@ class Semantic(Method):
 
     def _unprotected(self) -> tuple[str, ...]:
         found = [*_UNPROTECTED]
+        if self.asks_language:
+            found.append(_LANGUAGE_UNPROTECTED)
         if self.criterion != "hbdp":
             found.append("how many queries each user has" + (f", up to {self.max_queries}" if self.max_queries else ""))
         if self._several_domains:
@@ -291,6 +302,11 @@ class Semantic(Method):
             part = "epsilon" if self.max_queries == 1 else part
             each = f"each of a user's queries is drawn with a loss of at most {part}"
         return f"{each}, by integer weights whose exact loss is computed from the public taxonomy (semantic.md)"
+
+    @property
+    def asks_language(self) -> bool:
+        """Whether a log is refused whose words WordNet does not have."""
+        return self.taxonomy == WORDNET and not self.any_language
 
     def read_taxonomy(self) -> Taxonomy:
         """WordNet's nouns, or the table that was named."""
@@ -355,12 +371,15 @@ class Semantic(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Look at the taxonomy, and count the searches."""
+        from querycloak.methods.semantic.language import check_language
         from querycloak.methods.semantic.replacement import Replacement
         from querycloak.methods.semantic.searches import Histories, staged_searches
 
         replacement = Replacement.of(self, self.read_taxonomy())
         searches = staged_searches(log)
         log.checked(guaranteed=True)
+        if self.asks_language:
+            check_language(log.engine, searches, replacement.domains.concepts)
         if self.criterion == "hbdp":
             from querycloak.methods.semantic.hbdp import check_size
 

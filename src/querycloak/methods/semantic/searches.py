@@ -161,10 +161,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
 
 
 def found_words(concepts: Ints) -> str:
-    """In how many searches something was found, for the owner's eyes; it is said of every log, so that it says nothing.
-
-    A log in another language is not refused: whether it is would depend on the log (semantic.md, *Unprotected*).
-    """
+    """In how many searches something was found, for the owner's eyes; said of every log, so that it says nothing."""
     missing = int((concepts < 0).sum())
     found = f"no concept was found in {missing:,} of {concepts.size:,} searches: these became the root of their domain"
     if 2 * missing <= concepts.size:

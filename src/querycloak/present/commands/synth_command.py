@@ -12,31 +12,33 @@ from querycloak.errors import CheckFailed, ParameterError
 from querycloak.privacy.parameters import natural, one_of, refuse
 from querycloak.sentence import Parameter, Sentence
 from querycloak.synthetic.log_writer import OnUsers, Written, synthesize
-from querycloak.synthetic.presets import PRESETS
+from querycloak.synthetic.presets import PRESETS, Preset
 
 
-def users_and_seed(users: int | None, seed: int | None, preset: str | None) -> tuple[int, int]:
-    """What was asked for: this many users, or a preset, which fixes both."""
+def crowd_asked_for(users: int | None, seed: int | None, preset: str | None) -> Preset:
+    """What was asked for: this many users, or a preset, which fixes all."""
     if preset is None:
         if users is None:
             refuse("users", "the number of people who search", None, Sentence("or take {preset:standard}"))
-        return users, 1 if seed is None else seed
+        return Preset(users, 1 if seed is None else seed)
     one_of("preset", preset, PRESETS)
     if users is not None or seed is not None:
         raise ParameterError(
             Sentence("{chosen} fixes users and seed: leave {users} and {seed} out", chosen=Parameter("preset", preset))
         )
-    return PRESETS[preset].users, PRESETS[preset].seed
+    return PRESETS[preset]
 
 
 def make_log(
-    out: Path, users: int, seed: int, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
+    out: Path, crowd: Preset, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write the log, say so, and compare it with AOL's if asked to."""
     if threads is not None:
         natural("threads", threads, "leave it out to use all cores")
-    with making_progress(users, quiet=quiet or as_json) as on_users:
-        written = synthesize(out, users, seed=seed, truth=truth, workers=threads, on_users=on_users)
+    with making_progress(crowd.users, quiet=quiet or as_json) as on_users:
+        written = synthesize(
+            out, crowd.users, seed=crowd.seed, visits=crowd.visits, truth=truth, workers=threads, on_users=on_users
+        )
     if not as_json and not quiet:
         sys.stdout.write("\n".join(_told(written)) + "\n")
     if check:

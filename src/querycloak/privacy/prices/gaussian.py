@@ -14,8 +14,8 @@ __all__ = ["SMOOTHING", "gaussian_delta", "largest_loss", "noise_for", "squared_
 
 SMOOTHING = 3.0
 """The variance that integer noise gives up to be a function of continuous noise (claim 1)."""
-SLACK = 1e-18
-"""More than the factors of claim 1 add to delta for five million counts."""
+SLACK = 1e-17
+"""More than the factors of claim 1 add to delta for fifty million counts."""
 ROUNDING = 2.0**-44
 LEAST_LOSS = 1e-12
 """A mu^2 below this is no loss: there is no budget to spend."""

@@ -18,7 +18,18 @@ from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.hockey_stick import tail_bounds
 
-__all__ = ["LIKELY", "Range", "Route", "Stage", "at_least", "margin", "rows_of_nobody", "rows_of_one_user", "within"]
+__all__ = [
+    "LIKELY",
+    "Range",
+    "Route",
+    "Stage",
+    "StageOfParts",
+    "at_least",
+    "margin",
+    "rows_of_nobody",
+    "rows_of_one_user",
+    "within",
+]
 
 LIKELY = Fraction(95, 100)
 """The probability that margins and `users95` speak of."""
@@ -74,6 +85,22 @@ class Stage(NamedTuple):
             return above
         mixed = (1 - self.coin) * above + self.coin * at_least(self.noise, self.threshold - total)[0]
         return mixed * (1 - _ROUNDING)
+
+
+class StageOfParts(NamedTuple):
+    """A draw for each of a key's parts, all of which must pass (claim 2: users who hold this key alone).
+
+    parts: how many there are, among which a user divides a whole weight of `whole` equally.
+    """
+
+    stage: Stage
+    parts: int
+    whole: int
+
+    def passes(self, total: int) -> float:
+        """The chance of a key of this total, rounded down."""
+        each = total * math.isqrt(self.whole * self.whole // self.parts) // self.whole
+        return self.stage.passes(each) ** self.parts * (1 - _ROUNDING)
 
 
 class Passage(Protocol):

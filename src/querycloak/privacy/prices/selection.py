@@ -19,7 +19,7 @@ from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.weighted import GRID, ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.privacy.prices.weighted import GRID, ROUNDS, ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.sentence import Parameter, Sentence
 
 __all__ = [
@@ -43,6 +43,8 @@ LEAST_DELTA = 1e-15
 """Below this the slack of claim 1 would count."""
 COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
 """How many of the keys that came out a user is counted for, where counting is a release of its own."""
+PARTS_OF_TABLES: Mapping[str, str] = MappingProxyType({"clicks": "query", "sessions": "queries"})
+"""What a first scout looks at, in tables whose keys have parts."""
 COUNTING = Fraction(1, 5)
 """Which part of epsilon counts clicks where Laplace noise decides, as with weights."""
 OWN_KEYS = Fraction(1, 2)
@@ -165,16 +167,25 @@ def _weighted_tables(
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
-    shares = ROUNDS if selection == "rounds" else WEIGHTED
-    if not counted:
-        shares = replace(shares, counting=0.0)
     plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
         counts = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
         spend = GaussianRounds(squared * part, own * part)
+        looked_at = PARTS_OF_TABLES.get(name)
+        shares = WEIGHTED if selection == "weighted" else ROUNDS_OF_PARTS if looked_at else ROUNDS
+        if not counted:
+            shares = replace(shares, counting=0.0)
         plan = plan_weighted(
-            spend, bound, counts, shares, epsilon, delta, priors=priors, times=times and times.within(bound)
+            spend,
+            bound,
+            counts,
+            shares,
+            epsilon,
+            delta,
+            priors=priors,
+            times=times and times.within(bound),
+            parts=looked_at,
         )
         plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
     reached = together(epsilon, *(plan.draw() for plan in plans.values()))

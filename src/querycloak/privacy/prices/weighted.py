@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,23 @@ from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.prices.bisection import smallest_integer
 from querycloak.privacy.prices.count_bounds import Times
 from querycloak.privacy.prices.gaussian import noise_for, squared_loss
-from querycloak.privacy.prices.reach import Route, Stage
+from querycloak.privacy.prices.reach import Route, Stage, StageOfParts
 from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.sentence import Sentence
 
-__all__ = ["GRID", "Scout", "Shares", "WeightedPlan", "interest_of", "own_keys", "plan_weighted"]
+__all__ = [
+    "GRID",
+    "PARTS",
+    "ROUNDS",
+    "ROUNDS_OF_PARTS",
+    "WEIGHTED",
+    "Scout",
+    "Shares",
+    "WeightedPlan",
+    "interest_of",
+    "own_keys",
+    "plan_weighted",
+]
 
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
@@ -39,10 +53,14 @@ FLOAT_SLACK = 2.0**-40
 
 @dataclass(frozen=True)
 class Scout:
-    """A round whose noisy weights are looked at and never published: keys at or below `floor` are given up."""
+    """A round whose noisy weights are looked at and never published: keys at or below `floor` are given up.
+
+    parts: what it looks at instead of keys, a name of `PARTS`; a key is given up with any of its parts.
+    """
 
     noise: Gaussian
     floor: int
+    parts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,12 +68,24 @@ class Shares:
     """How mu^2 is divided: among the scouts, what counts keys, and the rest, which decides."""
 
     scouts: tuple[tuple[float, float], ...]
-    """For each scout its share, and its floor in standard deviations of its noise."""
+    """For each scout of keys its share, and its floor in standard deviations of its noise."""
     counting: float
+    of_parts: tuple[float, float] | None = None
+    """The same for the scout that goes first and looks at parts of keys, where keys have parts."""
+
+    @property
+    def deciding(self) -> float:
+        """What is left for the decision."""
+        scouting = [*self.scouts, *([self.of_parts] if self.of_parts else [])]
+        return 1 - self.counting - sum(share for share, _ in scouting)
 
 
 WEIGHTED = Shares((), 0.2)
 ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
+ROUNDS_OF_PARTS = Shares(((0.15, 0.7), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
+"""Where keys have parts: whether these are shared is easier to see than whether the key is."""
+PARTS: Mapping[str, int] = MappingProxyType({"query": 1, "queries": 2})
+"""Parts that a scout can look at, and how many of them a key has at least: the query of a pair, those of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +147,7 @@ class WeightedPlan(TablePlan):
 
     def route(self) -> Route:
         """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal ones."""
-        scouts = (Stage(scout.noise, scout.floor) for scout in self.scouts)
+        scouts = (_stage(scout) for scout in self.scouts)
         least = math.isqrt(GRID * GRID // self.per_user)
         return Route((*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting)
 
@@ -145,10 +175,12 @@ class WeightedPlan(TablePlan):
     def _guided(self) -> str:
         if not self.scouts:
             return ""
-        sigmas = " and ".join(f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts)
+        *first, last = [f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts]
+        sigmas = " and ".join([", ".join(first), last] if first else [last])
+        parts = ", the first of them on single queries," if self.scouts[0].parts else ","
         return (
-            f"which of them get more is decided by {len(self.scouts)} earlier rounds, with Gaussian noise of sigma "
-            f"{sigmas}, whose results are never published; "
+            f"which of them get more is decided by {len(self.scouts)} earlier rounds{parts} with Gaussian noise of "
+            f"sigma {sigmas}, whose results are never published; "
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -160,6 +192,7 @@ class WeightedPlan(TablePlan):
             "per_user": self.per_user,
             "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
             "scout_floor": [scout.floor / GRID for scout in self.scouts],
+            "scout_of": [scout.parts or "keys" for scout in self.scouts],
             "counting_noise": None if self.counting is None else self.counting.sigma,
             "counted_per_user": None if self.counting is None or self.times is not None else self.counted_per_user,
         }
@@ -231,12 +264,18 @@ def plan_weighted(
     *,
     priors: bool = False,
     times: Times | None = None,
+    parts: str | None = None,
 ) -> WeightedPlan:
-    """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone."""
+    """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone.
+
+    parts: the parts of keys that the first scout looks at, where the shares have one for it.
+    """
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
-    deciding = 1 - shares.counting - sum(share for share, _ in shares.scouts)
     scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
-    noise = _noise(spend.squared_loss * deciding, GRID**2)
+    if shares.of_parts is not None and parts is not None:
+        share, floor = shares.of_parts
+        scouts = (_scout(spend.squared_loss * share, floor, parts), *scouts)
+    noise = _noise(spend.squared_loss * shares.deciding, GRID**2)
     changed = times.squared if times else counted
     counting = _noise(spend.squared_loss * shares.counting, changed) if shares.counting else None
     equal = not scouts and not priors
@@ -246,9 +285,16 @@ def plan_weighted(
     return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors, times)
 
 
-def _scout(squared: float, floor: float) -> Scout:
+def _scout(squared: float, floor: float, parts: str | None = None) -> Scout:
     noise = _noise(squared, GRID**2)
-    return Scout(noise, round(floor * noise.sigma))
+    return Scout(noise, round(floor * noise.sigma), parts)
+
+
+def _stage(scout: Scout) -> Stage | StageOfParts:
+    """What a key must pass; of a sequence at least two queries must, which share a user's weight."""
+    if scout.parts is None or PARTS[scout.parts] == 1:
+        return Stage(scout.noise, scout.floor)
+    return StageOfParts(Stage(scout.noise, scout.floor), PARTS[scout.parts], GRID)
 
 
 def _noise(squared: float, squared_change: float) -> Gaussian:

@@ -76,7 +76,7 @@ def test_delta_by_enumeration_of_every_neighbour(scale: float, threshold: int, c
     [(8.0, 3.03e-8, 3, 0.002), (3.0, 4.54e-5, 4, 0.2), (1.0, 1e-6, 14, 0.7), (8.0, 2.25e-7, 2, 0.51)],
 )
 def test_no_delta_is_left_over(epsilon: float, delta: float, threshold: int, used_before: float) -> None:
-    """Golden: issue 16, point 4: an integer threshold may use as little as 0.1 % of delta."""
+    """An integer threshold may use as little as 0.1 % of delta."""
     plan = calibrate(epsilon, delta, 1, law="laplace")
     assert plan.threshold == threshold
     without = laplace_delta(plan.noise, threshold, 1)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def test_several_keys_by_enumeration_of_what_may_come_out() -> None:
 
 
 def test_the_share_of_the_optimum_that_the_coin_reaches() -> None:
-    """Golden: issue 16, point 4: about 1.00 at epsilon 8, .99 at 3, .96 at 1; .75 at .1. Keys of n users: 1/n^2."""
+    """Golden, computed apart: about 1.00 at epsilon 8, .99 at 3, .96 at 1; .75 at .1. Keys of n users: 1/n^2."""
     shares = {}
     for epsilon, delta, most in ((8.0, 3.03e-8, 9), (3.0, 4.54e-5, 20), (1.0, 1e-6, 60), (0.1, 1e-6, 300)):
         coin = calibrate(epsilon, delta, 1, law="laplace").route()

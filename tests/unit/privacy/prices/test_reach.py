@@ -19,6 +19,7 @@ from querycloak.privacy.prices.reach import (
     Range,
     Route,
     Stage,
+    StageOfParts,
     at_least,
     margin,
     rows_of_nobody,
@@ -218,11 +219,11 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
         (1.0, 1e-6, "laplace", 3, Range(15, 15), Range(17, 17)),
         (1.0, 1e-6, "gaussian", 47, Range(131, 131), Range(170, 170)),
         (1.0, 1e-6, "weighted", 77, Range(29, 462), Range(37, 590)),
-        (1.0, 1e-6, "rounds", 77, Range(41, 653), Range(53, 834)),
-        (3.0, math.exp(-10), "rounds", 24, Range(12, 179), Range(15, 233)),
+        (1.0, 1e-6, "rounds", 77, Range(42, 662), Range(53, 841)),
+        (3.0, math.exp(-10), "rounds", 24, Range(12, 184), Range(15, 239)),
         (8.0, 2.25e-7, "laplace", 0, Range(3, 3), Range(3, 3)),
         (8.0, 2.25e-7, "gaussian", 8, Range(24, 24), Range(30, 30)),
-        (8.0, 2.25e-7, "rounds", 13, Range(7, 111), Range(9, 140)),
+        (8.0, 2.25e-7, "rounds", 13, Range(7, 112), Range(9, 141)),
     ],
 )
 def test_golden_numbers_of_the_defaults(
@@ -242,9 +243,18 @@ def test_users_of_equal_interest_give_what_the_ends_of_the_range_say(keys: int) 
     """A user of this key alone gives all weight, whatever scouts leave of its interest; one of l keys 1/sqrt(l)."""
     plan = plan_tables(8.0, 2.25e-7, {"clicks": keys}, selection="rounds").plans["clicks"]
     route = plan.route()
-    assert len(route.stages) == 3
+    assert len(route.stages) == 4  # a scout of queries, two of pairs, the decision
     for interest in (LEAST_INTEREST, 100, 777, FULL_INTEREST):
         weights = [math.isqrt(GRID * GRID * interest**2 // (keys * interest**2)) for _ in range(keys)]
         assert weights == [route.least] * keys
     assert route.most == GRID
     assert (route.least == GRID) == (keys == 1)
+
+
+def test_both_queries_of_a_sequence_must_pass() -> None:
+    """Users of one sequence of two queries divide their weight: 181 of 256 for each of them."""
+    plan = plan_tables(8.0, 2.25e-7, {"sessions": 128}, selection="rounds").plans["sessions"]
+    first = plan.route().stages[0]
+    assert isinstance(first, StageOfParts)
+    assert first.passes(5 * GRID) == pytest.approx(first.stage.passes(5 * 181) ** 2)
+    assert first.passes(5 * GRID) < first.stage.passes(5 * GRID)

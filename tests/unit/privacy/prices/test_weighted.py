@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -194,6 +194,32 @@ def test_two_scouted_keys_by_enumeration(others: list[list[str]], added: list[st
         assert total <= together(epsilon, each.draw())
 
 
+PARTS_OF = {"x y": ("x", "y"), "x z": ("x", "z")}
+
+
+def keys_with_all_parts(passed: list[str]) -> list[str]:
+    """Nobody new asks z: what the scout saw of it has one law in both logs, and may be fixed."""
+    return [key for key, parts in PARTS_OF.items() if {*parts} <= {*passed, "z"}]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_scout_of_parts_by_enumeration(turned: bool) -> None:
+    """Claim 5: every pair of the scout's numbers for x and y; the added user divides a whole weight among them."""
+    scout = replace(SCOUTED.scouts[0], parts="queries")
+    others, added = [["x y"], ["x z"], ["x z"]], ["x y"]
+    each = math.isqrt(GRID * GRID // 2)
+    loads = {"x": (4 * each, 3 * each), "y": (2 * each, each)}
+    seen = {part: numbers_and_laws(both) for part, both in loads.items()}
+    sides = (others, [*others, added]) if turned else ([*others, added], others)
+    for threshold, epsilon in itertools.product((420, 1800), (1.0, 4.0)):
+        plan = replace(SCOUTED, scouts=(scout,), threshold=threshold)
+        total = sum(
+            _given_what_passed(sides, seen, passed, plan, epsilon, turned, keys_with_all_parts)
+            for passed in itertools.product((False, True), repeat=2)
+        )
+        assert 1e-9 < total <= together(epsilon, plan.draw())
+
+
 def _given_what_passed(
     sides: tuple[list[list[str]], list[list[str]]],
     seen: dict[str, tuple[Numbers, Law, Law]],
@@ -201,9 +227,10 @@ def _given_what_passed(
     plan: WeightedPlan,
     epsilon: float,
     turned: bool,
+    left: Callable[[list[str]], list[str]] = list,
 ) -> float:
-    """The part of the divergence in which the scout let just these keys pass."""
-    interests = {key: 1024 for key, went in zip(seen, passed, strict=True) if went}
+    """The part of the divergence in which the scout let just these keys pass, or parts of the keys that are left."""
+    interests = dict.fromkeys(left([key for key, went in zip(seen, passed, strict=True) if went]), 1024)
     floor = plan.scouts[0].floor
     parts = []
     for (numbers, first, second), went in zip(seen.values(), passed, strict=True):

@@ -16,7 +16,7 @@ from querycloak.privacy.prices.bisection import bisected, smallest_integer
 from querycloak.privacy.prices.deltas import any_passes
 from querycloak.privacy.prices.gaussian import largest_loss
 from querycloak.privacy.prices.hockey_stick import tail_bounds
-from querycloak.privacy.prices.weighted import ROUNDS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.privacy.prices.weighted import ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 
 PAIRS, LINKS, SIZES = 0.85, 0.13, 0.02
 """Shares of the privacy loss, chosen on the synthetic standard log; sizes are few and large and need the least."""
@@ -100,13 +100,13 @@ def _with_loss(squared: float, given: Budget, per_user: int, linked_per_user: in
     own = given.delta * _OWN_KEYS / (2 if links else 1)
     # Without associations their share goes to the pairs.
     spend = GaussianRounds(squared * (PAIRS if links else PAIRS + LINKS), own)
-    shares = ROUNDS if per_user > FEW else WEIGHTED
+    shares = ROUNDS_OF_PARTS if per_user > FEW else WEIGHTED
     link_noise = _noise(squared * LINKS, links) if links else None
     return SyntheticPlan(
         epsilon=given.epsilon,
         delta=given.delta,
         linked_per_user=linked,
-        pairs=plan_weighted(spend, per_user, counted, shares, given.epsilon, given.delta),
+        pairs=plan_weighted(spend, per_user, counted, shares, given.epsilon, given.delta, parts="query"),
         link_noise=link_noise,
         link_threshold=_threshold(link_noise, links, own) if link_noise else None,
         size_noise=_noise(squared * SIZES, 1),
