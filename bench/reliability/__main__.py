@@ -106,7 +106,8 @@ def main() -> None:
         for name, check in checks(log, folder, given).items():
             if given.only and name not in given.only:
                 continue
-            found = tried(check, given.keep and given.keep / f"{name}.json")
+            # Of kills each piece is kept, so that more of them may be asked for later.
+            found = tried(check, given.keep / f"{name}.json" if given.keep and name != "kills" else None)
             findings.append(found)
             print(f"{found.check}: {found.runs:,} runs, {len(found.problems)} went wrong", flush=True)
             print("\n".join(f"  {problem}" for problem in found.problems[:20]), end="\n" if found.problems else "")
