@@ -70,10 +70,10 @@ class Cluster:
             self.add_worker()
 
     def add_worker(self) -> None:
-        """One more worker, with room for two programs at a time."""
+        """One more worker, with room for two programs at a time, even if all of their executors come here."""
         name = f"worker-{len(self.workers) + 1}"
         worker = "org.apache.spark.deploy.worker.Worker"
-        room = ["--cores", "2", "--memory", "2g", "--work-dir", str(self.folder / name), "--webui-port", "0"]
+        room = ["--cores", "4", "--memory", "4g", "--work-dir", str(self.folder / name), "--webui-port", "0"]
         place = ["--host", "127.0.0.1", *room, self.standalone]
         self.workers.append(self._started(name, "spark-class", worker, *place))
         self._wait_for_line(name, "Successfully registered with master", self.workers[-1])
