@@ -45,15 +45,13 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_the_default_comes_within_a_tenth_of_the_best_choice(log: SearchLog) -> None:
     """A log with one key per user wants Laplace noise, one with thirty wants rounds: no fixed choice serves both."""
 
-    def released(**options: Any) -> int:
-        return int(Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=3)).table("clicks").num_rows)
+    def released(**options: Any) -> float:
+        drawn = (Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=seed)) for seed in (1, 2, 3))
+        return float(np.mean([release.table("clicks").num_rows for release in drawn]))
 
     fixed = {choice: released(selection=choice.selection, per_user=choice.bound) for choice in CHOICES}
     assert min(fixed.values()) < 0.5 * max(fixed.values()), "the bound must matter here"
-    chosen = [
-        Clicks(**BUDGET).release(log, randomness=Randomness(seed=seed)).table("clicks").num_rows for seed in (1, 2)
-    ]
-    assert min(chosen) >= 0.9 * max(fixed.values())
+    assert released() >= 0.9 * max(fixed.values())
 
 
 def test_what_is_chosen_stands_in_the_release(log: SearchLog) -> None:

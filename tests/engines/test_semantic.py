@@ -299,7 +299,7 @@ def test_a_shops_categories_end_to_end(engine: Engine, tmp_path: Path) -> None:
     card = json.loads((tmp_path / "out" / "card.json").read_text())
     assert card["parameters"]["taxonomy"] == "shop.csv"
     assert card["parameters"]["topics"] == "children"
-    assert "queries were replaced by others" in (tmp_path / "out" / "README.md").read_text()
+    assert "every query was replaced by a concept" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ParameterError, match="shop has no concept 'sport'"):
         Semantic(epsilon=1, taxonomy=str(tmp_path / "shop.csv"), domain="sport", max_queries=1).release(log)
     with pytest.raises(InputError, match="there is no taxonomy at"):

@@ -104,7 +104,7 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
         ),
         (
             ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "rounds"],
-            "sessions (threshold 8.89453, counting-noise 4.567, counted-per-user 4), per-user 256",
+            "sessions (threshold 8.89453, scout-of (queries, keys, keys), counting-noise 4.567, counted-per-user 4), ",
         ),
         (["clicks", "--epsilon", "8", "--delta", "1e-6"], "selection auto, per-user auto, auto-choices (laplace"),
         (

@@ -28,7 +28,7 @@ def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, r
 def _kept_sessions(log: SearchLog, gap_minutes: float, most: int) -> ir.Table:
     """The first queries of each session; the log is read once, also for whoever then asks for fewer of them."""
     name = ("session queries", gap_minutes)
-    if f"q{most - 1}" not in getattr(log.kept.get(name), "columns", ()):
+    if name not in log.kept or f"q{most - 1}" not in log.kept[name].columns:
         log.kept[name] = log.engine.stage(sequences.session_queries(log.rows, gap_minutes, most))
     return log.kept[name].select("user", "began", *(f"q{i}" for i in range(most)))
 
