@@ -61,9 +61,10 @@ def failure(error: Exception, session: Any, master: str, *, answers: bool) -> Qu
         )
     if not answers:
         return ResourceError(f"{master!r} no longer answers: see that Spark runs there, then start again")
-    if not _ENDED.isdisjoint(_kinds(error)) or has_ended(session):
+    stopped = is_stopped(session)
+    if not _ENDED.isdisjoint(_kinds(error)) or has_ended(session) or stopped is None:
         return ResourceError(JAVA_ENDED)
-    if is_stopped(session):
+    if stopped:
         return ResourceError(
             f"Spark at {master!r} has ended this program: see what became of its workers, then start again"
         )
@@ -94,10 +95,13 @@ def has_ended(session: Any) -> bool:
     return process is not None and process.poll() is not None
 
 
-def is_stopped(session: Any) -> bool:
-    """Whether Spark has ended the program, though its Java still runs."""
+def is_stopped(session: Any) -> bool | None:
+    """Whether Spark has ended the program, though its Java still runs; None: Java answers no longer."""
     java = getattr(getattr(session, "_sc", None), "_jsc", None)
-    return java is not None and bool(java.sc().isStopped())
+    try:
+        return java is not None and bool(java.sc().isStopped())
+    except Exception:  # Java may have ended a moment ago, before anybody could see that its process has
+        return None
 
 
 def failed_start(error: Exception) -> QuerycloakError:

@@ -19,4 +19,5 @@ NAME = "english"
 def public_phrases() -> pa.Table:
     """phrase and count: 82,834 words and 242,342 pairs of words, sorted by phrase, each once."""
     with (files("querycloak.words") / "data" / "public_phrases.parquet").open("rb") as file:
-        return pq.read_table(file)
+        # Threads of Arrow's that still hold the file when Python ends abort it.
+        return pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
