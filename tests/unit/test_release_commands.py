@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -360,6 +361,23 @@ def test_help_of_a_method_tells_what_is_true_of_it(arguments: list[str], told: s
     shown = in_process(*arguments, "--help", COLUMNS="80").stdout
     assert told in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("option", ["--since", "--until", "--leave-out", "--never-release"])
+def test_help_of_what_leaves_rows_out_says_when_that_tells_of_the_log(option: str) -> None:
+    shown = " ".join(in_process("release", "clicks", "--help", COLUMNS="80").stdout.split())
+    said = shown.split(f"{option} <")[1].split(" --")[0]
+    assert "without looking at the log: no guarantee covers what the log suggested" in said
+
+
+def test_no_text_calls_delta_the_chance_that_epsilon_fails() -> None:
+    """With Gaussian noise the loss exceeds epsilon far more often than delta says."""
+    root = Path(__file__).parents[2]
+    texts = [path for ending in ("*.py", "*.md") for place in ("src", "docs") for path in (root / place).rglob(ending)]
+    assert len(texts) > 100
+    wrong = re.compile(r"(chance|probability)\s+that\s+(the\s+)?(bound|guarantee|limit)[^.]{0,40}\bfails", re.I)
+    assert wrong.search("delta: the probability that the bound of epsilon fails")
+    assert [path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:

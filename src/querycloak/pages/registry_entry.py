@@ -24,20 +24,7 @@ def registry_entry(
     release: Release, described: Description, about: About, *, digest: str, published: str
 ) -> dict[str, Any]:
     """The entry as a document; refused where the registry does not fit or the owner has not said enough."""
-    if release.proven.kind not in _VARIANTS or release.seeded:
-        raise ParameterError(
-            Sentence(
-                "the registry lists differential privacy only, and this release has none that holds; leave {to} out"
-            )
-        )
-    missing = [name for name in _NEEDED if not getattr(about, name)]
-    if missing:
-        raise InputError(
-            Sentence(
-                "the registry asks for {fields}, which {about} does not give; add {names} to it",
-                fields=", ".join(_NEEDED[name] for name in missing), names=", ".join(missing),
-            )
-        )  # fmt: skip
+    _check(release, about)
     epsilon, delta = release.proven.numbers
     name = f"{about.owner}: {release.title}"
     deployment: dict[str, Any] = {
@@ -86,6 +73,24 @@ def registry_entry(
     }
     slug = re.sub(r"[^a-z0-9]+", "-", f"{release.method} {about.owner} {published[:4]}".lower()).strip("-")
     return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
+
+
+def _check(release: Release, about: About) -> None:
+    """Refuse what the registry does not list, and what it asks for and the owner does not give."""
+    if release.proven.kind not in _VARIANTS or release.seeded:
+        raise ParameterError(
+            Sentence(
+                "the registry lists differential privacy only, and this release has none that holds; leave {to} out"
+            )
+        )
+    missing = [name for name in _NEEDED if not getattr(about, name)]
+    if missing:
+        raise InputError(
+            Sentence(
+                "the registry asks for {fields}, which {about} does not give; add {names} to it",
+                fields=", ".join(_NEEDED[name] for name in missing), names=", ".join(missing),
+            )
+        )  # fmt: skip
 
 
 def _type(release: Release) -> str:
