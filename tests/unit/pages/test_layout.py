@@ -133,3 +133,10 @@ def test_a_page_that_somebody_else_wrote_is_not_replaced(tmp_path: Path) -> None
         with pytest.raises(ParameterError, match="must not exist yet"):
             write_page(f"{MARKS[0]}<p>", tmp_path / name, private=False)
     assert theirs.read_text() == "<p>mine"
+
+
+def test_a_proof_of_one_step_shows_no_number_that_looks_like_a_bound() -> None:
+    promise: Any = vars(environment().get_template("pieces.html").module)["promise"]
+    shown = {"kind": "approximate-dp", "epsilon": 8.0, "delta": 1e-6, "k": None}
+    assert "8" in promise(shown)
+    assert promise({**shown, "kind": "sampling-only"}).strip() == "none (of one step only)"
