@@ -65,10 +65,10 @@ def kept(connection: duckdb.DuckDBPyConnection, texts: pa.Array) -> Row:
     connection.register("out", pa.table({"query": texts}))
     sql = "select avg((query in (select query from out))::int) from {}"
     shares = [
-        connection.execute(sql.format(table)).fetchone()
+        connection.sql(sql.format(table)).fetchall()[0][0]
         for table in ("(select distinct query from searches)", "searches")
     ]
-    return {"queries": shares[0][0], "searches": shares[1][0]}
+    return dict(zip(("queries", "searches"), shares, strict=True))
 
 
 def texts_of(release: Attacked) -> pa.Array:
@@ -94,12 +94,12 @@ def audited(split: Path, truth: Path) -> list[Row]:
             connection.execute(f"copy whole to '{folder}/{side}.parquet' (format parquet)")
         bare, new = "bare records", "new rule: 50 users of each word"
         records = [
-            attacked(bare, here.execute("select user, query, url from rows").to_arrow_table()),
-            attacked(new, here.execute("select * from records").to_arrow_table()),
+            attacked(bare, here.sql("select user, query, url from rows").to_arrow_table()),
+            attacked(new, here.sql("select * from records").to_arrow_table()),
         ]
         visits = [
-            attacked(bare, here.execute("select user, query, url from whole").to_arrow_table()),
-            attacked(new, here.execute("select * from released").to_arrow_table()),
+            attacked(bare, here.sql("select user, query, url from whole").to_arrow_table()),
+            attacked(new, here.sql("select * from released").to_arrow_table()),
         ]
         with qc.read(train) as log, qc.read(test) as others:
             counted = [Attacked.of(method.release(log), name) for name, method in RULES.items()]

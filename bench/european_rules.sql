@@ -16,7 +16,7 @@ create table numbered as
     over (partition by "user" order by time, query rows unbounded preceding) as visit
   from steps;
 create table visits as
-  select *, 'visit-' || dense_rank() over (order by md5("user" || ' ' || visit || $secret), "user", visit) as name,
+  select *, 'visit-' || left($secret, 8) || '-' || dense_rank() over (order by md5("user" || ' ' || visit || $secret), "user", visit) as name,
     row_number() over (partition by "user", visit order by time, query) as place
   from numbered;
 -- What anybody's visits are, and what the rule leaves of them.

@@ -12,7 +12,7 @@ import csv
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,22 +52,22 @@ def attacked(made: Iterable[Made], folder: Path) -> list[Attacked]:
     return found
 
 
-def audited(sides: StandardSplit, folder: Path, names: Sequence[str], attacks: Sequence[str]) -> list[ReleaseAudit]:
+def audited(sides: StandardSplit, folder: Path, names: Sequence[str], attacks: Sequence[str]) -> Iterator[ReleaseAudit]:
     """All attacks on releases of TRAIN; that of periods on releases of the later half, by who knows the earlier."""
-    found = []
     others = [attack for attack in attacks if attack != PERIODS]
     if others:
         whole = attacked(releases(sides.train, names), folder / "whole")
         with _measured(f"{len(whole)} releases and three baselines"):
-            found.append(qc.audit_release(sides.train, whole, control=sides.test, truth=sides.truth, attacks=others))
+            found = qc.audit_release(sides.train, whole, control=sides.test, truth=sides.truth, attacks=others)
+        yield found
     under_names = [name for name in names or UNDER_NAMES if name in UNDER_NAMES]
     if PERIODS in attacks and under_names:
         later = attacked(releases(sides.after, under_names), folder / "later")
         with _measured(f"{len(later)} releases of one period and three baselines"):
-            found.append(
-                qc.audit_release(sides.after, later, control=sides.test, other_period=sides.before, attacks=[PERIODS])
+            found = qc.audit_release(
+                sides.after, later, control=sides.test, other_period=sides.before, attacks=[PERIODS]
             )
-    return found
+        yield found
 
 
 class _measured:  # noqa: N801 (used as a statement)
@@ -108,12 +108,12 @@ def main() -> None:
     with standard_split(given.users) as sides, tempfile.TemporaryDirectory() as folder:
         for place in ("whole", "later"):
             (Path(folder) / place).mkdir()
-        found = audited(sides, Path(folder), given.names, given.attack or list(ATTACKS))
-    rows = [row for each in found for row in each.rows]
-    alarms = [alarm for each in found for alarm in each.alarms]
-    print("\n".join(map(line, rows)))
-    if given.csv is not None:
-        write_csv(given.csv, rows)
+        alarms = []
+        for found in audited(sides, Path(folder), given.names, given.attack or list(ATTACKS)):
+            print("\n".join(map(line, found.rows)), flush=True)
+            alarms += found.alarms
+            if given.csv is not None:
+                write_csv(given.csv, found.rows)
     print("\n".join(alarms), file=sys.stderr)
     sys.exit(4 if alarms else 0)
 

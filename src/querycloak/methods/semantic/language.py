@@ -17,8 +17,9 @@ from querycloak.sentence import Sentence
 if TYPE_CHECKING:
     from querycloak.engines import Engine
 
-TENTHS_OF_USERS = 4
-"""English web searches have a noun of WordNet in seven or eight of ten cases, German ones in two or three."""
+ONE_USER_IN = 3
+"""English web searches have a noun of WordNet in seven or eight of ten cases, those of `synth` in four, German ones in
+two or three."""
 LEAST_USERS = 100
 """Fewer first searches may be anything."""
 
@@ -32,7 +33,7 @@ def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa
         found = concepts_of(batch.column("query")) >= 0
         users += len(found)
         known += int(found.sum())
-    if users >= LEAST_USERS and 10 * known < TENTHS_OF_USERS * users:
+    if users >= LEAST_USERS and ONE_USER_IN * known < users:
         raise InputError(
             Sentence(
                 "WordNet has hardly any word of this log, which seems to be in another language than English; give "

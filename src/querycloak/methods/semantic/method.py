@@ -24,7 +24,7 @@ WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
-_LANGUAGE_UNPROTECTED = "that WordNet has a word of the first search of four users in ten: else the log is refused"
+_LANGUAGE_UNPROTECTED = "that WordNet has a word of the first search of one user in three: else the log is refused"
 _TIMES_UNPROTECTED = {
     "keep": "the time of every search",
     "hour": "the hour of every search",
