@@ -218,18 +218,19 @@ def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
     """How many draws of noise decide about these people: whoever holds a key meets the same draw.
 
     A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
-    evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones.
+    evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones. Who holds no published key has
+    no evidence and is never found: the share of all people that is found varies as if the draws were more, by
+    people / told, and no more than that.
     """
     squared = np.zeros(people)
     for each in evidence:
         np.add.at(squared, each.person, each.strength**2)
-    told = squared > 0
-    total = of_squares = float((~told).sum())  # who has no key is judged by a draw of their own
+    told = float((squared > 0).sum())
+    of_squares = 0.0
     for each in evidence:
         weight = np.bincount(each.key, each.strength**2 / squared[each.person])
-        total += float(weight.sum())
         of_squares += float((weight**2).sum())
-    return total**2 / of_squares if of_squares else 0.0
+    return people * told / max(of_squares, told) if told else float(people)
 
 
 def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) -> bool:

@@ -132,6 +132,18 @@ def test_how_many_draws_decide() -> None:
     assert independent_draws(4, []) == pytest.approx(4)
 
 
+def test_people_without_a_published_key_are_no_draws() -> None:
+    """Of 10,000 people 800 hold one of 40 keys: the share that is found varies as if there were 500 draws."""
+    draw = np.random.default_rng(3)
+    people, key = 10_000, np.repeat(np.arange(40), 20)
+    evidence = Evidence(np.arange(len(key)), key, np.ones(len(key)))
+    draws = independent_draws(people, [evidence])
+    assert draws == pytest.approx(people * 800 / (40 * 20**2))
+    found = (draw.random((20_000, 40)) < 0.1)[:, key].sum(axis=1) / people
+    share = found.mean()
+    assert found.var() == pytest.approx(share * (1 - share) / draws, rel=0.15)
+
+
 def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: Knowledge, tmp_path: Path) -> None:
     attack = Membership()
     replaced = Guarantee(
