@@ -39,6 +39,8 @@ METHODS: dict[str, Method] = {
     "affinity, w k": qc.Affinity(min_users=FEW, min_word_users=FEW),
     "generalize": qc.Generalize(min_users=FEW),
 }
+SMALL_BUDGETS = ("clicks, epsilon 1", "clicks, laplace 1", "sessions, epsilon 3")
+"""Where what membership may find is limited by less than everything: judged by several releases together."""
 UNDER_NAMES = ("semantic", "affinity, w 2", "affinity, w k", "generalize")
 """Those with rows of people, who might be found again in another period."""
 
@@ -83,9 +85,9 @@ class Made:
     owners: pa.Table | None
 
 
-def releases(log: SearchLog, names: Sequence[str] = ()) -> Iterator[Made]:
+def releases(log: SearchLog, names: Sequence[str] = (), seed: int = SEED) -> Iterator[Made]:
     """A release of each method, or of those named, from a known seed; nothing is published."""
     for name, method in METHODS.items():
         if not names or name in names:
-            release = method.release(log, randomness=Randomness(SEED))
-            yield Made(name, release, owners_under_seed(release, log, SEED))
+            release = method.release(log, randomness=Randomness(seed))
+            yield Made(name, release, owners_under_seed(release, log, seed))
