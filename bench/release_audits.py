@@ -135,7 +135,7 @@ def main() -> None:
     with standard_split(given.users) as sides, tempfile.TemporaryDirectory() as folder:
         for place in ("whole", "later"):
             (Path(folder) / place).mkdir()
-        alarms = []
+        alarms: list[str] = []
         for found in audited(sides, Path(folder), given.names, given.attack or list(ATTACKS)):
             print("\n".join(map(line, found.rows)), flush=True)
             alarms += found.alarms
