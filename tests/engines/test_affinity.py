@@ -139,7 +139,7 @@ def test_who_saw_a_friend_type_it_finds_the_friend(engine: Engine, tmp_path: Pat
     rows = method.release(log).table("log").to_pylist()
     (seen,) = [row["user"] for row in rows if row["query"] == "cell phone case e815"]
     assert {row["query"] for row in rows if row["user"] == seen} >= {"cell phone case e815"}
-    assert any("whoever saw it typed finds all else" in each for each in method.proven().unprotected)
+    assert any("somebody who saw it typed finds everything else" in each for each in method.proven().unprotected)
 
 
 @pytest.mark.same_on_spark

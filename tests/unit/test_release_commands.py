@@ -223,7 +223,7 @@ def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
     assert (both["releases"], both["sum"]["epsilon"]) == (12, 12.0)
     assert both["privacy_loss_distribution"]["epsilon"] == 3.441  # as test_composition.py has it
     shown = in_process(*yearly, "--releases", "12", "--composition", "pld", "--at-delta", "1e-4").stdout
-    assert "12 such: epsilon 12, delta 1.199e-05 by the sum." in shown
+    assert "12 such releases: epsilon 12, delta 1.199e-05 by the sum." in shown
     assert "at delta 0.0001" in shown
     assert "fixed beforehand" in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())
@@ -341,18 +341,19 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["release", "affinity"], "k: how many users must have asked a query, or queries like it"),
+        (["release", "affinity"], "k: how many users must have asked a query, or queries like it that also come out."),
         (
             ["release", "affinity"],
-            "--theta <float> Two queries are alike from this cosine on; at most six decimals. Default: 0.9.",
+            "--theta <float> Two queries are alike if their cosine is at least this; at most six decimals. "
+            "Default: 0.9.",
         ),
-        (["release", "k-anonymity"], "There is no other. Default: default."),
+        (["release", "k-anonymity"], "There is only one: default. Default: default."),
         (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare with. Default: default."),
         (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|rounds> How keys are selected"),
-        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count. auto, the default"),
+        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count. auto chooses this number"),
         (
             ["guarantee", "optimal"],
-            "--per-user <int> Default variant: how many pairs of one user are looked at; 256 if not given.",
+            "--per-user <int> Default variant: how many pairs of one user count; 256 if not given.",
         ),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],
@@ -583,6 +584,24 @@ def test_warnings_and_the_size_of_the_population_stand_on_the_card(tmp_path: Pat
     assert all(text in datasheet for text in card["warnings"])
     assert all(text in " ".join(ended.stderr.split()) for text in card["warnings"])
     assert load(tmp_path / "out").population_size == 20000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", *BUDGET],
+        ["sessions", "--noise", "1", "--threshold", "20", "--variant", "paper"],
+        ["query-pool", "--epsilon", "2", "--variant", "paper"],
+        ["k-anonymity", "--preset", "dma"],
+    ],
+)
+def test_no_sentence_is_shown_twice(arguments: list[str]) -> None:
+    shown = re.sub(r"\n {4}", " ", in_process("guarantee", *arguments, "--explain").stdout)
+    notes = re.findall(r"^  (\S.*\.)$", shown, re.MULTILINE)
+    listed = re.findall(r"^(?:because|unprotected): .*", shown, re.MULTILINE)
+    said = [*notes, *listed, *shown.split("\n\n")]
+    assert sorted({*said}) == sorted(said)
+    assert len(listed) > 3
 
 
 def test_what_bounds_nothing_shows_no_number_that_looks_like_a_bound() -> None:

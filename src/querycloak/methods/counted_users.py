@@ -89,7 +89,8 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
 
 def _without_counts(table: str, plan: TablePlan) -> TableReach:
     words, route = TABLES[table], plan.route()
-    told = f"there is no count; rows are what enough users have, of each user the first {plan.per_user:,} {words.keys}"
+    first = "one" if plan.per_user == 1 else f"{plan.per_user:,} {words.keys}"
+    told = f"there is no count; a row comes out if enough users have it; each user counts for the first {first} only"
     users = route.users(Fraction(1, 2)), route.users(LIKELY)
     return TableReach(told, None, *users, 0.0, (alone(plan.rows_of_one_user),))
 
@@ -103,9 +104,9 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
     range_of = f"The range of users runs from users of this key alone to users of {plan.per_user} {words.keys} each"
     supposed = "whose weights are equal"
     if plan.scouts:
-        supposed = "if the scouting rounds leave all keys of a user alike; they mostly do better (reach.md)"
+        supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (reach.md)"
     if plan.priors:
-        supposed += "; public priors are taken to be the same for all of them"
+        supposed += "; public priors are assumed to be the same for all of them"
     return TableReach.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
 
 
@@ -124,7 +125,7 @@ def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
 
 def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableReach:
     """What a table reaches whose plan is chosen on the log."""
-    note = "The bound is chosen when the log is released: all ranges run over the plans that it may choose."
+    note = "The bound is chosen when the log is released, so all ranges cover every bound that may be chosen."
     reached = [of_plan(table, plan) for plan in candidates]
     cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]
     return TableReach.over(reached, _counted_at_some_bound(table, candidates), notes=[note, *cut])
@@ -140,7 +141,7 @@ def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
     words = TABLES[table]
     chosen = f"the number of {words.keys} that count for one user is chosen on the log"
     if all(plan.counts == "none" for plan in candidates):
-        return f"there is no count; rows are what enough users have; {chosen}"
+        return f"there is no count; a row comes out if enough users have it; {chosen}"
     bounds = [plan.times for plan in candidates if isinstance(plan, HistogramPlan | WeightedPlan) and plan.times]
     if bounds:
         most = Times(*(max(numbers) for numbers in zip(*bounds, strict=True)))
@@ -152,6 +153,6 @@ def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
 
 
 def alone(rows_of_one_user: float) -> str:
-    """How many rows are expected that one person alone stands behind."""
+    """How many rows are expected that only one person has."""
     rows = four_digits_up(rows_of_one_user * 1e6)
-    return f"Rows that one person alone stands behind: at most {rows:.3g} expected in a million users."
+    return f"Rows that only one person has: at most {rows:.3g} expected in a million users."

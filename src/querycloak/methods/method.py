@@ -85,7 +85,7 @@ class Method(metaclass=Sealed):
     """What it does, in one line."""
     explains_queries: ClassVar[bool] = False
     """Whether it can show what protects a query (`explain`)."""
-    variant: str = option("default", help="There is no other.")
+    variant: str = option("default", help="There is only one: default.")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -18,10 +18,10 @@ ALWAYS = (
 )
 BAD_ROWS = "that the share of bad rows in the log was within the owner's limit"
 WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
-"""Where no guarantee is at stake, too many bad rows are a reason to refuse."""
+"""Without a guarantee, a log with too many bad rows is refused."""
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TWO_RELEASES = "the difference between two releases of one log"
-SEARCHES_OF_EACH = "how many searches each person has among the released"
+SEARCHES_OF_EACH = "how many searches of each person were released"
 
 
 def with_bad_rows(proven: Guarantee) -> Guarantee:
@@ -32,7 +32,7 @@ def with_bad_rows(proven: Guarantee) -> Guarantee:
 
 
 def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: str = "text of their choice") -> str:
-    """What accounts of one person can do where a threshold decides (privacy/prices/poisoning.md).
+    """What accounts of one person can do if a threshold decides (privacy/prices/poisoning.md).
 
     one: how many bring out one text; at_once: a number of texts, and how many accounts bring them all out.
     """
@@ -47,26 +47,26 @@ def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: 
 
 
 def accounts_of_a_rule(k: int, what: str) -> str:
-    """What accounts of one person can do where a number of users decides, without noise."""
+    """What accounts of one person can do if a number of users decides, without noise."""
     return f"{AGREED_ACCOUNTS}: {k:,} bring out any {what}, for certain, and any number of them at once"
 
 
 def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
-    """What a release by these plans leaves unprotected; the table in which fewest accounts do counts."""
+    """What a release by these plans leaves unprotected, by the table that needs the fewest accounts."""
     weakest = min(plans, key=lambda plan: plan.accounts_for(1))
     texts = weakest.per_user
     return (*ALWAYS, several_accounts(weakest.accounts_for(1), (texts, weakest.accounts_for(texts))))
 
 
 def with_any_bound(plans: Sequence[TablePlan]) -> tuple[str, ...]:
-    """The same where the plan is chosen on the log: the fewest accounts that any of the plans asks for."""
+    """The same if the plan is chosen on the log: the fewest accounts that any of the plans needs."""
     texts = max(plan.per_user for plan in plans)
     one, many = (min(plan.accounts_for(number) for plan in plans) for number in (1, texts))
     return (*ALWAYS, several_accounts(one, (texts, many)))
 
 
 def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:
-    """The same where one user may add as much as the bound to a single count."""
+    """The same if one user may add as much as the bound to a single count."""
     weakest = min(plans, key=lambda plan: plan.threshold // plan.per_user)
     one = weakest.threshold // weakest.per_user + 1
     return (*ALWAYS, several_accounts(one, (weakest.per_user, weakest.threshold + 1)))

@@ -10,7 +10,7 @@ from querycloak.present import options
 
 
 def ledger_set(
-    population: Annotated[str, typer.Argument(metavar="NAME", help="The people behind a log.")],
+    population: Annotated[str, typer.Argument(metavar="NAME", help="A name for the people in a log.")],
     epsilon: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     by: Annotated[str | None, typer.Option(help="Who decides; the name of your account if not given.")] = None,
@@ -35,7 +35,7 @@ def ledger_show(
     composing: options.Composing,
     as_json: options.Json = False,
 ) -> None:
-    """Show budgets, and every charge with what became of it."""
+    """Show budgets, and every charge with its release."""
     from querycloak.present.commands.ledger_command import show_accounts
     from querycloak.privacy.books.ledger import Ledger
     from querycloak.releases.unfinished import reconcile
@@ -53,7 +53,7 @@ def ledger_verify(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check that nothing in the ledger was changed by other means."""
+    """Check the ledger's journal: did anything else change it?"""
     from querycloak.present.commands.ledger_command import show_verification
     from querycloak.privacy.books.ledger import Ledger
 

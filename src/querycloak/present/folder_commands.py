@@ -28,7 +28,7 @@ def describe_release(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     as_json: options.Json = False,
 ) -> None:
-    """Show what a release is, and what it can serve."""
+    """Show what a release is, and what it is good for."""
     from querycloak.present.commands.describe_command import show_description
 
     show_description(release, as_json=as_json)
@@ -46,7 +46,7 @@ def verify(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check that a release is whole, and what was signed."""
+    """Check a release against its card, digest or signature."""
     from querycloak.present.commands.verify_command import show_verified
 
     show_verified(release, ledger=ledger, digest=digest, signature=signature, signers=signers, as_json=as_json)
@@ -101,7 +101,7 @@ def audit_releases(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Attack releases: what anybody gains from them (private output)."""
+    """Attack releases: what an attacker gains (private output)."""
     from querycloak.present.commands.audit_release_command import audited, show_audit
 
     found = audited(
@@ -128,7 +128,7 @@ def report(
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the page to sign, public and private part apart."""
+    """Write the pages to sign: a public and a private one."""
     if out is None:
         refuse("out", "the folder to write", None, "the public and the private page go there")
     from querycloak.pages.signing_report import report as write_report

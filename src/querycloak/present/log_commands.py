@@ -46,7 +46,7 @@ def split(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The private folder to write; it must not exist yet.")] = None,
     test: Annotated[float | None, typer.Option(help="The share of users in TEST; 0.1 if not given.")] = None,
-    seed: Annotated[int, typer.Option(help="Another seed deals out users differently.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed divides the users differently.")] = 1,
     folds: Annotated[int | None, typer.Option(help="The number of parts that take turns as TEST.")] = None,
     reading: options.Reading,
     as_json: options.Json = False,
@@ -83,7 +83,7 @@ def synth(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a synthetic log like a real one, with the truth known."""
+    """Make a synthetic log like a real one; its truth is known."""
     if out is None:
         refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
     from querycloak.present.commands.synth_command import crowd_asked_for, make_log

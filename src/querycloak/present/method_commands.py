@@ -18,13 +18,13 @@ def guarantee(
     *,
     population_size: method_options.PopulationSize = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
-    releases: Annotated[int, typer.Option(help="How many such releases: what they come to together.")] = 1,
+    releases: Annotated[int, typer.Option(help="Number of such releases: show what they cost together.")] = 1,
     wishing: options.Wishing,
     composing: options.Composing,
     as_json: options.Json = False,
     plan: method_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Show what a method guarantees, claimed beside proven."""
+    """Show what a method guarantees: claimed, and proven."""
     from querycloak.present.commands.guarantee_command import show_guarantee
 
     method.check_inputs()
@@ -115,7 +115,9 @@ def audit_guarantee(
     method: Method,
     *,
     runs: Annotated[int, typer.Option(help="How often to draw from each log.")] = 20_000,
-    seed: Annotated[int | None, typer.Option(help="Repeatable draws; by default they are as in a release.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Make the draws repeatable; if not given, they are as in a release.")
+    ] = None,
     neighbours: Annotated[
         str | None, typer.Option(help="Kinds of neighbouring logs, with commas; all that fit if not given.")
     ] = None,

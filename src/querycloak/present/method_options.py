@@ -20,7 +20,9 @@ from querycloak.present.options import Wishing, completing, with_groups
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-PopulationSize = Annotated[int | None, typer.Option(help="Users behind the log, if public: delta is compared with it.")]
+PopulationSize = Annotated[
+    int | None, typer.Option(help="Number of users in the log, if it is public: delta is compared with it.")
+]
 
 
 def load_plan(context: typer.Context, path: Path | None) -> Path | None:

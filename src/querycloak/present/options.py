@@ -42,29 +42,33 @@ Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folder
 LogFormat = Annotated[
     str | None,
     typer.Option(
-        help="aol, excite, sogou, ubi, csv, jsonl or parquet; told by the log if not given.",
+        help="aol, excite, sogou, ubi, csv, jsonl or parquet; recognised by its lines if not given.",
         autocompletion=completing(_formats),
     ),
 ]
-Columns = Annotated[str | None, typer.Option(help="Of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
+Columns = Annotated[str | None, typer.Option(help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
 Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
-UNSEEN = "Choose it without looking at the log: no guarantee covers what the log suggested."
-Since = Annotated[str | None, typer.Option(help=f"Leave out what is earlier (2006-03-01, or with a time). {UNSEEN}")]
-Until = Annotated[str | None, typer.Option(help=f"Leave out this time and what is later. {UNSEEN}")]
+UNSEEN = "Choose it without looking at the log: no guarantee covers a choice that depends on the log."
+Since = Annotated[str | None, typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}")]
+Until = Annotated[str | None, typer.Option(help=f"Leave out rows of this time and later. {UNSEEN}")]
 Applications = Annotated[str | None, typer.Option(help="Applications of a ubi log to keep, with commas.")]
 LeaveOut = Annotated[Path | None, typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}")]
 KeepUrl = Annotated[Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.")]
 Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")]
 ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]
 MaxBad = Annotated[float | None, typer.Option(help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).")]  # noqa: E501  # fmt: skip
-TimeFormat = Annotated[str | None, typer.Option(help="Of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.")]  # noqa: E501  # fmt: skip
-Compression = Annotated[str | None, typer.Option(help="none, gzip, bz2 or zstd; told by the files if not given.")]
-FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Read what links in a folder lead to.")]
-SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, as they stand.")]
-ForUsers = Annotated[int | None, typer.Option(help="Solve for epsilon: keys of this many users come out (95 %).")]
-ForError = Annotated[int | None, typer.Option(help="Solve for epsilon: noise carries a count no further (95 %).")]
+TimeFormat = Annotated[str | None, typer.Option(help="Times of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.")]  # noqa: E501  # fmt: skip
+Compression = Annotated[str | None, typer.Option(help="none, gzip, bz2 or zstd; recognised by the files if not given.")]
+FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links in a folder.")]
+SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, unchanged.")]
+ForUsers = Annotated[
+    int | None, typer.Option(help="Find the epsilon with which keys of this many users come out (95 %).")
+]
+ForError = Annotated[
+    int | None, typer.Option(help="Find the epsilon with which noise changes a count by at most this (95 %).")
+]
 AtUsers = Annotated[int | None, typer.Option(help="With --for-error: how many users the key has.")]
-GapMinutes = Annotated[float, typer.Option(help="The pause that ends a session.")]
+GapMinutes = Annotated[float, typer.Option(help="The pause that ends a session, in minutes.")]
 EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, spark://host:port or sc://host:port.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")]
 Memory = Annotated[str | None, typer.Option(help="Memory before spilling to disk, such as 3GB.")]
@@ -72,7 +76,7 @@ Composition = Annotated[Literal["sum", "pld"], typer.Option(help="sum, or pld: p
 AtDelta = Annotated[float | None, typer.Option(help="pld: the delta at which epsilon is stated; twice the sum if not given.")]  # noqa: E501  # fmt: skip
 LedgerToCharge = Annotated[Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")]  # noqa: E501  # fmt: skip
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
-Population = Annotated[str | None, typer.Option(help="The people behind the log, by the ledger's name.")]
+Population = Annotated[str | None, typer.Option(help="The ledger's name for the people in the log.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
 

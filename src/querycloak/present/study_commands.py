@@ -23,7 +23,7 @@ def compare(
     log: options.Logs,
     *,
     out: Annotated[
-        Path | None, typer.Option(help="The private folder to write: a new one, or one that was begun so.")
+        Path | None, typer.Option(help="The private folder to write: a new one, or one that the same command began.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="One budget, or several with commas; 8 if not given.")] = None,
     delta: Annotated[float | None, typer.Option(help="The delta of all budgets; 1e-6 if not given.")] = None,
@@ -71,7 +71,7 @@ def reproduce(
     log: Annotated[
         list[str] | None, typer.Option("--log", help="AOL's log, or another; a synthetic one if not given.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder to write; work that was begun there goes on.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder to write; unfinished work there is continued.")] = Path(
         "reproduce"
     ),
     user: Annotated[str | None, typer.Option(help="carpineto2015: the person of Table 4 and Figure 5 (b).")] = None,

@@ -54,8 +54,8 @@ def explain(guarantee: Guarantee) -> str:
 def _syntactic(guarantee: Guarantee) -> str:
     if guarantee.k is None:
         return (
-            "Nothing limits what this release tells about one person. It is there to be compared with, on logs that "
-            "may be seen by everybody. Do not publish it from a private log."
+            "Nothing limits what this release tells about one person. Use it only for comparisons, on logs that "
+            "everybody may see. Do not publish it from a private log."
         )
     crowd = f"at least {guarantee.k} users share it"
     if guarantee.unit == "query":
@@ -75,9 +75,9 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     even, faint = belief_after(0.5, epsilon), belief_after(0.01, epsilon)
     points = [
         f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
-        "If they believe before the release that it is as likely as not (50 %), the release can raise that to at most "
-        f"{_percent(even)}. If they believe that it is improbable (1 %), the release can raise that to at most "
-        f"{_percent(faint)}. This holds whatever else they know, and whatever they compute "
+        "If they believe before the release that it is as likely as not (50 %), the release can raise that to "
+        f"{_at_most(even)}. If they believe that it is improbable (1 %), the release can raise that to "
+        f"{_at_most(faint)}. This holds whatever else they know, and whatever they compute "
         f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
     ]
     if even > 0.99:
@@ -98,8 +98,8 @@ def _one_step(guarantee: Guarantee) -> str:
         rest = "everything else in a query is released as it was typed"
     return (
         "Nothing limits what this release tells about one person. The proof covers one step of the method only: "
-        f"{step}. The rest is not covered: {rest}. It is there to be compared with, on logs that may be "
-        "seen by everybody. Do not publish it from a private log."
+        f"{step}. The rest is not covered: {rest}. Use it only for comparisons, on logs that everybody may "
+        "see. Do not publish it from a private log."
     )
 
 
@@ -128,7 +128,7 @@ def _accidents(guarantee: Guarantee) -> list[str]:
 
 
 def _limits(guarantee: Guarantee) -> list[str]:
-    caught = _percent(caught_at_most(0.01, *guarantee.numbers))
+    caught = _at_most(caught_at_most(0.01, *guarantee.numbers))
     if guarantee.unit == "query":
         text = _as_a_test("which searches were for one thing", "searches for something else", "those for it", caught)
         return [f"{text} This is for each single search. For a person with ten searches: {_group(guarantee, 10)}."]
@@ -146,7 +146,7 @@ def _limits(guarantee: Guarantee) -> list[str]:
 def _as_a_test(question: str, others: str, members: str, caught: str) -> str:
     return (
         f"Suppose that somebody uses a test to find out {question}. If the test wrongly names 1 % of the {others}, it "
-        f"rightly names at most {caught} of {members}."
+        f"rightly names {caught} of {members}."
     )
 
 
@@ -156,7 +156,7 @@ def _groups(guarantee: Guarantee) -> str:
     if guarantee.neighbours == "add-remove-user":
         who += ", two people who act as one, or one person replaced by another"
     return (
-        f"All this is for one user, as the log knows users. For {who}: {_group(guarantee, 2)}. "
+        f"All this is for one user of the log. For {who}: {_group(guarantee, 2)}. "
         f"For three accounts: {_group(guarantee, 3)}."
     )
 
@@ -170,12 +170,12 @@ def _group(guarantee: Guarantee, size: int) -> str:
     return "nothing is promised (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
 
 
-def _percent(share: float) -> str:
-    """Write a share as a percentage, rounded up, as it is a limit."""
+def _at_most(share: float) -> str:
+    """Write a limit of a share as a percentage, rounded up."""
     if share > 0.9999:
         return "almost 100 %"
     step = 1e-4 if share > 0.99 else 1e-3
-    return f"{math.ceil(share / step - 1e-9) * step * 100:.{2 if step == 1e-4 else 1}f} %"
+    return f"at most {math.ceil(share / step - 1e-9) * step * 100:.{2 if step == 1e-4 else 1}f} %"
 
 
 def _factor(epsilon: float) -> str:

@@ -62,7 +62,7 @@ def test_fewer_than_a_hundred_users_may_ask_anything(tmp_path: Path, duckdb_engi
 
 
 def test_the_card_says_what_the_refusal_tells() -> None:
-    said = "that WordNet has a word of the first search of one user in three: else the log is refused"
+    said = "that WordNet has a word of the first search for at least one user in three: otherwise the log is refused"
     assert said in METHOD.proven().unprotected
     assert said not in qc.Semantic(epsilon=8, max_queries=1, any_language=True).proven().unprotected
 

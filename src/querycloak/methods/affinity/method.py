@@ -30,13 +30,13 @@ PAPER_WORD_USERS = 2
 _MILLION = 1_000_000
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
-    "which queries belong to one person: together they can name somebody, though each passed by itself",
-    "that somebody asked a certain rare query: a released query may have one user only, and whoever saw it typed finds "
-    "all else that its user asked",
-    "words of few users: a word that is no concept weighs nothing and a rare one little, so that it comes along with a "
-    "frequent one; whole names of people come out where each of their words has as many users as are asked for",
-    "that a query came out or did not: all queries of all users decide about it",
-    "whether the log has concepts at all: an error tells whoever runs it",
+    "which queries belong to one person: together they can name somebody, although each passed the rule alone",
+    "that somebody asked a certain rare query: a released query may have only one user, and somebody who saw it typed "
+    "finds everything else that this user asked",
+    "words of few users: a word that is no concept weighs nothing, and a rare concept weighs little, so both come out "
+    "together with a frequent word; whole names of people come out if each of their words has enough users",
+    "that a query came out or did not: this depends on all queries of all users",
+    "whether the log has concepts at all: an error says so to the person who runs it",
     SEARCHES_OF_EACH,
     TWO_RELEASES,
 )
@@ -50,20 +50,21 @@ class Affinity(Method):
     summary = "What k users asked, or something like it."
     explains_queries = True
 
-    min_users: int | None = option(help="k: how many users must have asked a query, or queries like it that come out.")
-    theta: float = option(0.9, help="Two queries are alike from this cosine on; at most six decimals.")
+    min_users: int | None = option(
+        help="k: how many users must have asked a query, or queries like it that also come out."
+    )
+    theta: float = option(0.9, help="Two queries are alike if their cosine is at least this; at most six decimals.")
     concept_users: float = option(
         DEFAULT_CONCEPT_USERS,
-        help="How many users a word or phrase needs to count in comparing: below 1 a share of all users, else a "
-        "number.",
+        help="How many users must use a word or phrase for it to count in comparisons; below 1, a share of all users.",
     )
     min_word_users: int | None = option(
-        help="w: how many users every word of a released query needs; k if not given, 2 in the paper variant."
+        help="w: how many users must use every word of a released query; k if not given, 2 in the paper variant."
     )
     max_neighbours: int | None = option(
-        help="Keep at most this many neighbours of a query: less memory, and degrees become lower bounds."
+        help="Compare each query with at most this many like it: less memory, but degrees become lower bounds."
     )
-    keep_time: bool = option(False, help="Times come out too; nothing protects them.")
+    keep_time: bool = option(False, help="Release times too; nothing protects them.")
     variant: Variant = option("default", help="paper: as published, with w = 2, to compare with.")
     k: int = field(init=False, repr=False)
     w: int = field(init=False, repr=False)
@@ -103,8 +104,8 @@ class Affinity(Method):
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""
         probe = (
-            "who else used a word (the word probe): whoever asks a frequent query with one more word, from "
-            f"{_accounts(self.w - 1)}, learns by what comes out whether anybody else used that word"
+            "who else used a word (the word probe): somebody who asks a frequent query with one more word, from "
+            f"{_accounts(self.w - 1)}, sees in the release whether anybody else used that word"
         )
         accounts = (
             f"{AGREED_ACCOUNTS}: {self.w:,} bring out any text that holds a frequent query, "

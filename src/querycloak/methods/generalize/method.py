@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
-    "which concepts belong to one person: together they can name somebody, though each is shared by k users",
-    "who asked for a concept: whoever knows all its users but one learns about that one",
+    "which concepts belong to one person: together they can name somebody, although each is shared by k users",
+    "who asked for a concept: somebody who knows all its users except one learns about that one",
     SEARCHES_OF_EACH,
-    "how finely concepts were split: it tells about how many asked for each",
+    "how finely concepts were split: this shows whether k users asked for a concept",
     TWO_RELEASES,
 )
 

@@ -26,15 +26,15 @@ Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
-    "exact numbers of users: whoever knows all users of a key but one learns about that one",
+    "exact numbers of users: somebody who knows all users of a key except one learns whether that one is among them",
     TWO_RELEASES,
 )
 _UNPROTECTED_IN = {
     "log": (
-        "which queries belong to one person: together they can name somebody, though each is shared by k users",
+        "which queries belong to one person: together they can name somebody, although each is shared by k users",
         "how many rows each person has",
     ),
-    "dma": ("device and country, by which the DMA's obligation counts and which our logs do not hold",),
+    "dma": ("device and country: the DMA's obligation counts users by them, and our logs do not hold them",),
 }
 
 

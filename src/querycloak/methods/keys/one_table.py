@@ -47,16 +47,16 @@ class OneTable(KeysMethod):
     noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, auto chooses; with a given bound a formula does:"
-        " rounds, or for small bounds the law with the smaller threshold."
+        help="How keys are selected (docs/selection.md). If not given, auto chooses. If only the number of keys per "
+        "user is given, a formula chooses: rounds, or for small numbers the noise with the smaller threshold."
     )
     priors: Priors | None = option(
-        help="public: users prefer keys that are likely to be shared, judged by length, digits and a public list of "
-        "words. It costs no privacy."
+        help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
+        "It costs no budget."
     )
     auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     two_draws: bool = option(
-        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
+        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
 
     def __post_init__(self) -> None:

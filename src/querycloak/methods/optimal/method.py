@@ -40,7 +40,7 @@ _MOST_PER_USER = 1000
 _UNPROTECTED_BY_SAMPLING = (
     "how often each pair comes out, and which pairs: computed from the log without noise",
     "what users who are drawn did: all rows of a drawn user stand under one name",
-    "that nothing could be released, or not as much as was asked: an error tells whoever runs it",
+    "that nothing could be released, or not as much as was asked: an error says so to the person who runs it",
 )
 _FITTED = (
     "The margin is that of a pair's noisy total, before totals are fitted to how many pairs made-up users have; an "
@@ -71,20 +71,20 @@ class Optimal(Method):
         " several at once.",
     )
     support: float | None = option(
-        help="For frequent and joint: the share of all clicks from which on a pair is frequent."
+        help="For frequent and joint: a pair is frequent if it has at least this share of all clicks."
     )
     output_size: int | None = option(
-        help="How many rows to release, each as often as its count; needed for frequent and joint."
+        help="How many rows to release, if a row with count n is n rows; must be given for frequent and joint."
     )
     weights: str | None = option(
-        help="For joint, such as size=1,diversity=0.5,frequent=2; what is left out is 0, and without any all are 1."
+        help="For joint, such as size=1,diversity=0.5,frequent=2. What is not named is 0; without any, all are 1."
     )
     per_user: int | None = option(
-        help="Default variant: how many pairs of one user are looked at; 256 if not given. Fewer suit logs of people "
-        "who search little."
+        help="Default variant: how many pairs of one user count; 256 if not given. Fewer are better if people search "
+        "little."
     )
     linked_per_user: int | None = option(
-        help="Default variant: how many released pairs of a user are associated; 4 if not given."
+        help="Default variant: how many released pairs of a user count for associations; 4 if not given."
     )
     solver: Literal["best", "floor", "spe"] | None = option(
         help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; "

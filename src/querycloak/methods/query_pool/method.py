@@ -31,9 +31,9 @@ ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
 PER_USER = {"default": 4, "paper": 100}  # the paper does not say: 100 comes nearest to its epsilon, 29.99 at b = 10
 GAP_MINUTES = 30
-POOL_IS_PUBLIC = "the pool and the urls given: they must come from nobody's private records"
+POOL_IS_PUBLIC = "the pool and the urls given: they must not come from private records"
 NOT_PRIVATE = (
-    "which of all other users' queries count: one more user can lift rare queries over the filter and so move "
+    "which of all other users' queries count: one more user can bring rare queries over the filter, and this changes "
     "every other user's first queries (query_pool.md: a change of 8M+1 from one user)",
     "that a query outside the pool, a url or a transition occurs at all: one user alone can make it appear",
 )
@@ -52,7 +52,7 @@ class QueryPool(Method):
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(
-        help="Budget: delta, only where keys outside public lists may come out (off-pool queries, clicks by threshold)."
+        help="Budget: delta, only if keys outside public lists may come out (off-pool queries, clicks by threshold)."
     )
     noise: float | None = option(help="Knob: the scale of Laplace noise, for all tables.")
     threshold: int | None = option(help="Knob: a query comes out if its noisy count exceeds this.")
@@ -65,11 +65,11 @@ class QueryPool(Method):
         False, help="Other queries come out too, above a threshold: the guarantee is then (epsilon, delta)."
     )
     clicks: ClickKind | None = option(
-        help="Which clicks come out: none, those on public urls, or any above a threshold, with (epsilon, delta)."
+        help="Which clicks come out: none; public: on public urls; threshold: any above a threshold, with a delta."
     )
     urls: str | None = option(help="A file of public urls, one a line.", names_file=True)
     queries_per_user: int | None = option(
-        help="How many queries of one user count: 4 if not given, 100 in the paper variant; of transitions one fewer."
+        help="How many queries of one user count: 4 if not given, 100 in the paper variant. Transitions: one fewer."
     )
     clicks_per_user: int | None = option(
         help="How many clicks of one user count: 4 if not given, 100 in the paper variant."

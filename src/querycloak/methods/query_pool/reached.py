@@ -14,7 +14,7 @@ from querycloak.privacy.prices.table_reach import TableReach
 if TYPE_CHECKING:
     from querycloak.methods.query_pool.method import QueryPool
 
-_LATER = "A row's threshold follows from how many queries come out: the range of users is over all numbers of them."
+_LATER = "The threshold of a row depends on how many queries come out; the range of users covers all cases."
 
 
 def of_pool(method: QueryPool) -> dict[str, TableReach]:
@@ -79,5 +79,5 @@ def of_paper_pool(method: QueryPool) -> Mapping[str, TableReach]:
 def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableReach:
     one, off = Range(1, 1), margin(noise)
     told = counted_records(table, bound, noise.words)
-    note = "Whatever one user did with a released query comes out: that is what makes this variant not private."
+    note = "What a single user did with a released query comes out; therefore this variant is not private."
     return TableReach(told, Range(off, off), one, one, 0.0, (note,))

@@ -24,7 +24,9 @@ WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
-_LANGUAGE_UNPROTECTED = "that WordNet has a word of the first search of one user in three: else the log is refused"
+_LANGUAGE_UNPROTECTED = (
+    "that WordNet has a word of the first search for at least one user in three: otherwise the log is refused"
+)
 _TIMES_UNPROTECTED = {
     "keep": "the time of every search",
     "hour": "the hour of every search",
@@ -43,15 +45,15 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Semantic(Method):
-    """Replace each query by the label of a concept of similar meaning: same users, as many queries for each."""
+    """Replace each query by the label of a concept of similar meaning; users and their numbers of queries stay."""
 
     name = "semantic"
     summary = "Each query replaced by a similar one."
 
-    epsilon: float | None = option(help="Budget: epsilon, of a user or of a query (budget per).")
+    epsilon: float | None = option(help="Budget: epsilon, for each user or for each query (see budget per).")
     delta: float | None = option(
-        help="Budget: delta; with several queries of a user each may then be drawn with a larger share of epsilon. If "
-        "not given, 0."
+        help="Budget: delta, 0 if not given. With a delta, each of several queries of a user may have a larger share "
+        "of epsilon."
     )
     criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] = option(
         "sqc1",
@@ -60,31 +62,34 @@ class Semantic(Method):
     )
     domain: str = option(
         "all",
-        help="What concepts are drawn from: all, a label such as abstraction, label#sense; several parted by |, or "
-        "topics (four of WordNet), keep each query's topic. auto: of WordNet's candidates and criteria those under "
-        "which draws are most similar to what was asked, by public figures.",
+        help="The concepts to draw from: all, a label such as abstraction, or label#sense. Several labels separated by "
+        "|, or topics (four of WordNet), keep the topic of each query. auto: the candidates and the criterion whose "
+        "draws are most similar to what was asked, by public figures.",
     )
     candidates: str | None = option(
-        help="Fewer concepts to draw from, so that the right one comes out more often: depth=N cuts the taxonomy at a "
+        help="Fewer concepts to draw from, so that the right one is drawn more often: depth=N cuts the taxonomy at a "
         "depth, usual=N keeps the N concepts that WordNet's tagged text uses most. If not given, all of the domain."
     )
-    topics: str | None = option(help="For sqc2: 19 (if not given), 4, children of the root, or labels parted by |.")
-    budget_per: Literal["user", "query"] = option("user", help="Whose epsilon it is; query is weaker.")
+    topics: str | None = option(help="For sqc2: 19 (if not given), 4, children of the root, or labels separated by |.")
+    budget_per: Literal["user", "query"] = option(
+        "user", help="user: epsilon is for all queries of a user. query: for each query, which is weaker."
+    )
     max_queries: int | None = option(
-        help="The most queries of one user, in all releases together; each costs that share of epsilon. Needed where "
-        "the budget is a user's: it decides what a draw is worth."
+        help="The most queries of one user, in all releases together. Each gets an equal share of epsilon. It must be "
+        "given if epsilon is for a user."
     )
     repeats: Literal["draw", "reuse"] = option(
-        "draw", help="Draw anew for every query, or reuse a user's draw for the same concept."
+        "draw",
+        help="draw: a new draw for every query. reuse: one draw for all queries of a user about the same concept.",
     )
     times: Literal["drop", "month", "day", "hour", "keep"] = option(
-        "drop", help="How exact released times are; all but drop are unprotected."
+        "drop", help="How exact released times are. Released times are unprotected; drop releases none."
     )
     taxonomy: str = option(WORDNET, help="wordnet, or a table of your own: id, labels, parents.", names_file=True)
     any_language: bool = option(
         False,
-        help="Take a log in another language too, whose words WordNet does not have and which is refused otherwise: "
-        "its searches come out as draws about nothing.",
+        help="Also take a log in a language that WordNet does not know; it is refused otherwise. Its searches then "
+        "come out as draws that have nothing to do with what was asked.",
     )
     variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
@@ -277,7 +282,7 @@ class Semantic(Method):
         if self.times != "drop":
             found.append(_TIMES_UNPROTECTED[self.times])
         if self.budget_per == "query":
-            found.append("what a user's queries tell together: a user of m queries has m times this epsilon")
+            found.append("what a user's queries tell together: a user with m queries has m times this epsilon")
         if self.variant == "paper":
             found += [
                 "every other word of a phrase that has a concept: it comes out as typed, names and numbers too",
@@ -343,7 +348,7 @@ class Semantic(Method):
 
         if self.criterion == "hbdp":
             return {"log": self._reach_of_histogram()}
-        notes = ["What stands in a row was drawn at random: read how often topics occur, never a single row."]
+        notes = ["The text of a row was drawn at random: look at how often topics occur, never at a single row."]
         if self.variant == "paper":
             notes = ["Concepts in a row were drawn at random; all other words are somebody's own, as they were typed."]
         if self.similarity is not None:

@@ -58,7 +58,7 @@ class Sessions(KeysMethod):
     )
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, auto chooses; with given bounds a formula does."
+        help="How keys are selected (docs/selection.md). If not given, auto chooses; if bounds are given, a formula."
     )
     sessions_per_user: int | None = option(
         help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
@@ -69,23 +69,23 @@ class Sessions(KeysMethod):
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
     per_user: int | Literal["auto"] | None = option(
-        help="How many clicked pairs of one user count, as for clicks, and how many queries. auto, the "
-        "default of a budget without bounds and selection: chosen on the log and paid for, together with the number of "
+        help="How many clicked pairs of one user count, as for clicks, and how many queries. auto chooses this number "
+        "on the log, for a part of epsilon; if no bound and no selection is given, auto also chooses the number of "
         "sessions and the selection."
     )
     auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     tables: str | None = option(
-        help="Which tables come out: sessions, and beside them clicks or queries or both, such as queries,sessions. "
-        "If not given: clicks,sessions."
+        help="Which tables come out: sessions, with clicks or queries or both, such as queries,sessions. If not given: "
+        "clicks,sessions."
     )
     no_clicks: bool = option(False, help="Release sessions alone, with the whole budget.")
     split: str | None = option(
-        help="How the budget is divided, such as clicks=1,sessions=2. If not given: equal parts, or one table of both"
-        " where that costs less."
+        help="How the budget is divided, such as clicks=1,sessions=2. If not given: equal parts, or one draw for both"
+        " tables if that costs less."
     )
-    priors: Priors | None = option(help="public: users prefer keys that are likely to be shared, as for clicks.")
+    priors: Priors | None = option(help="public: prefer keys that are likely to be shared, as for clicks.")
     two_draws: bool = option(
-        False, help="One draw decides, a second one is published: unbiased counts, at a higher price."
+        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
     force: bool = option(False, help="Allow more than 250 sequences of one user.")
     variant: Variant = option("default", help="paper: as published, to compare with.")

@@ -17,6 +17,7 @@ from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from querycloak.privacy.composing.composition import Composed
+    from querycloak.privacy.prices.table_reach import TableReach
 
 _WIDTH = 80
 
@@ -32,7 +33,7 @@ def show_guarantee(
     tightly: bool = False,
     solved: str | None = None,
 ) -> None:
-    """Print claimed beside proven, and what counts will be worth; if asked, also what several such come to."""
+    """Print claimed and proven, and how exact counts will be; if asked, also what several such releases cost."""
     cautions = method.warnings(population_size)
     if as_json:
         shown = {**method.describe(), "tables": reach_of(method)}
@@ -46,7 +47,7 @@ def show_guarantee(
             from querycloak.privacy.composing.composition import ONE_STEP
 
             sums = (together.epsilon_sum, together.delta_sum)
-            text = "{} such: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
+            text = "{} such releases: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
             text += "" if method.proven().covers_release else f" This {ONE_STEP}."
             text += f" {composed_line(together)}" if tightly else ""
             sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
@@ -81,18 +82,31 @@ def guarantee_lines(method: Method) -> list[str]:
 
 
 def reach_of(method: Method) -> dict[str, Any]:
-    """What counts will be worth, by table, as `describe --json` will print it."""
+    """How exact counts will be, by table, as `describe --json` will print it."""
     return {table: reach.to_json() for table, reach in method.reach().items()}
 
 
 def reach_lines(method: Method, solved: str | None = None) -> list[str]:
-    """What counts will be worth, and what epsilon was solved for if it was."""
+    """How exact counts will be, and for which wish epsilon was found, if there was one."""
     lines = [f"epsilon {method.proven().numbers[0]:g}: {solved}"] if solved else []
-    for table, reach in method.reach().items():
-        lines += ["", f"{table}:"]
-        for text in reach.lines():
+    for tables, texts in _each_once(method.reach()).items():
+        lines += ["", f"{tables}:"]
+        for text in texts:
             lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return lines
+
+
+def _each_once(reached: Mapping[str, TableReach]) -> dict[str, list[str]]:
+    """What is said of each table; a note that several tables share stands once, below all of them."""
+    tables_of: dict[str, list[str]] = {}
+    for table, reach in reached.items():
+        for note in reach.notes:
+            tables_of.setdefault(note, []).append(table)
+    shared = {note: ", ".join(tables) for note, tables in tables_of.items() if len(tables) > 1}
+    said = {table: [text for text in reach.lines() if text not in shared] for table, reach in reached.items()}
+    for note, tables in shared.items():
+        said.setdefault(tables, []).append(note)
+    return said
 
 
 def shown_parameters(parameters: Mapping[str, Any]) -> str:

@@ -97,8 +97,9 @@ class HistogramPlan(TablePlan):
         elif self.fresh is not None:
             published = f"and a second count is published, with fresh {self.fresh.words}"
         coin = f" (or, with probability {self.coin:g}, equals it)" if self.coin else ""
+        keys = f"{self.per_user} key{'s' * (self.per_user > 1)}"
         return (
-            f"each user counts once per key, for at most {self.per_user} keys; a key comes out if its count, with "
+            f"each user counts once per key, for at most {keys}; a key comes out if its count, with "
             f"{self.noise.words}, exceeds {self.threshold}{coin}, {published} (privacy/prices/histogram.md)"
         )
 
@@ -137,8 +138,8 @@ def public_keys_guarantee(
     """Return the guarantee where every key is public and its zeros are noised too: Laplace is pure."""
     per_user = checked_bound(per_user)
     because = (
-        f"each user counts once per public key, for at most {per_user} keys; every public key's count, zeros included, "
-        f"gets {noise.words} (privacy/prices/histogram.md)"
+        f"each user counts once per public key, for at most {per_user} key{'s' * (per_user > 1)}; the count of every "
+        f"public key, zeros included, gets {noise.words} (privacy/prices/histogram.md)"
     )
     delta = None
     if isinstance(noise, Laplace):

@@ -134,10 +134,12 @@ class KeysOnlyPlan(TablePlan):
         return self.per_user * self.chances.of(1).up() * (1 + 2.0**-50)
 
     def _because(self) -> str:
+        one = self.per_user == 1
+        keys = "1 key" if one else f"{self.per_user} keys"
+        budget = "this epsilon and delta allow" if one else f"one of {self.per_user} parts of epsilon and delta allows"
         return (
-            f"each user counts once per key, for at most {self.per_user} keys; a key comes out, without a count, with "
-            "the largest chance that this epsilon and delta allow to its number of users, divided among the keys of a "
-            "user (privacy/prices/histogram.md, claim 8)"
+            f"each user counts once per key, for at most {keys}; a key comes out, without a count, with the largest "
+            f"chance that {budget} for its number of users (privacy/prices/histogram.md, claim 8)"
         )
 
 

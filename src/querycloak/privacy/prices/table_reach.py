@@ -1,4 +1,4 @@
-"""What a table's counts are worth, as a value that cards and commands show: known before the data (reach.md)."""
+"""How exact a table's counts will be, known before any data is read, as cards and commands show it (reach.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGES = ("margin95", "users50", "users95")
 
 @dataclass(frozen=True)
 class TableReach:
-    """What `count` counts in a table, how far noise may carry it, and how many users bring a row out.
+    """What `count` counts in a table, how far noise may change it, and how many users bring a row out.
 
     A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
     asked for.
@@ -45,7 +45,7 @@ class TableReach:
 
     @classmethod
     def over(cls, candidates: Iterable[TableReach], counts: str, *, notes: Iterable[str] = ()) -> TableReach:
-        """From the least of several to the most, where it is not known yet which of them it will be."""
+        """From the least of several to the most, if it is not known yet which of them it will be."""
         listed = list(candidates)
         margin, users50, users95 = (_over(getattr(each, name) for each in listed) for name in _RANGES)
         spurious = [each.spurious for each in listed if each.spurious is not None]
@@ -59,9 +59,7 @@ class TableReach:
         """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
         said = [f"count: {self.counts}"]
         if self.margin95 is not None:
-            margin = (
-                f"{self.margin95} up or down" if self.margin95.high else "0, at least 95 % of counts are as counted"
-            )
+            margin = f"{self.margin95} up or down" if self.margin95.high else "0: at least 95 % of counts are exact"
             said.append(f"95 % margin of a count: {margin}")
         if self.users50 is not None and self.users95 is not None:
             likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"

@@ -158,8 +158,9 @@ class WeightedPlan(TablePlan):
         return -math.log1p(-own) * (1 + FLOAT_SLACK) if own < 1 else math.inf
 
     def _because(self) -> str:
+        keys = f"{self.per_user} key{'s' * (self.per_user > 1)}"
         return (
-            f"each user divides a weight of Euclidean length 1 among at most {self.per_user} keys; {self._guided()}"
+            f"each user divides a weight of Euclidean length 1 among at most {keys}; {self._guided()}"
             f"a key comes out if its total weight, with Gaussian noise of sigma {self.noise.sigma / GRID:.4g}, exceeds "
             f"{self.threshold / GRID:.4g}; {self._published()} (privacy/prices/selection.md)"
         )
