@@ -27,7 +27,7 @@ def choose_place() -> None:
 
 
 def advice() -> str | None:
-    """What to tell whoever waits for code to be compiled again and again."""
+    """What to say if code is compiled again and again."""
     return ADVICE if _chosen and "numba" in sys.modules else None
 
 

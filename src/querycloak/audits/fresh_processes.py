@@ -1,4 +1,4 @@
-"""Two processes must not draw the same noise: whoever starts one again could subtract it.
+"""Two processes must not draw the same noise: otherwise a second run could show the noise of the first.
 
 `python -m querycloak.audits.fresh_processes` is one of them: it reads a method and a log from stdin, and says what came
 out as one digest.

@@ -1,4 +1,4 @@
-"""A folder that only its owner may enter, for whatever spills; it goes when the process does."""
+"""A folder that only its owner may enter, for data that spills to disk; it is removed when the process ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PrivateFolder:
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
-        """Whatever does not start leaves nothing behind."""
+        """Remove everything if the start fails."""
         try:
             yield
         except BaseException:

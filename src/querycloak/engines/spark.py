@@ -94,7 +94,7 @@ class SparkEngine:
         return self._view(self._frame(table))
 
     def upload(self, table: pa.Table) -> ir.Table:
-        """Handed out to the executors."""
+        """Uploaded for the executors."""
         return self._view(self._run(lambda: self._session.createDataFrame(table), "uploading a table"))
 
     def fetch(self, table: ir.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The steps of a comparison; each that is done is kept in its folder, so that whoever comes next goes on from there.
+"""The steps of a comparison; a finished step is kept in its folder, so that the next run continues from there.
 
 A release, its attacks and the profiles of its users are one step: only the process that made the release knows whose
 row is whose.

@@ -264,5 +264,5 @@ def _placed(domains: Domains, concepts: NDArray[np.int32]) -> tuple[NDArray[np.i
 
 
 def as_table(found: Sequence[Point]) -> pa.Table:
-    """The points as a table, for whoever draws them."""
+    """The points as a table, for charts."""
     return pa.Table.from_pylist([point.to_json() for point in found])

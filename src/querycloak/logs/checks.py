@@ -122,7 +122,7 @@ def wrong_fields(rows: Candidates) -> Mask:
 
 
 def missing_user(rows: Candidates) -> Mask:
-    """L101: no user id, so nobody whose privacy could be kept."""
+    """L101: no user id, so the row cannot be counted for anybody."""
     return _none(rows) if rows.user_known_later else rows.user.lengths == 0
 
 
@@ -138,7 +138,7 @@ def empty_query(rows: Candidates) -> Mask:
 
 
 def unreadable_rank(rows: Candidates) -> Mask:
-    """L108: a click whose rank is there and is not a whole number."""
+    """L108: a click with a rank that is not a whole number."""
     return rows.rank_present & ~rows.rank_readable & (rows.url.lengths > 0)
 
 

@@ -65,7 +65,7 @@ class Profile(ShownInNotebooks):
 
 
 def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
-    """Profile a log in one reading of it and four passes over what was kept."""
+    """Profile a log: it is read once, and what was kept is passed over four times."""
     check_log(log)
     number_above_zero("gap_minutes", gap_minutes, "give the pause that ends a session, such as 30")
     rows = log.engine.stage(log.rows.select("user", "time", "query", "url"))

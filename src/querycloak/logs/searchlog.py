@@ -192,7 +192,7 @@ class SearchLog:
         return self if engine is self.engine else SearchLog(self._prepared, engine, self.max_bad)
 
     def progress(self, step: str, share: float) -> None:
-        """Tell whoever watches how far a long step is."""
+        """Show the progress of a long step."""
         if self._on_step is not None:
             self._on_step(step, share)
 
@@ -216,7 +216,7 @@ class SearchLog:
         return self.marked_rows.filter(self.marked_rows.code == KEPT).select(*COLUMNS)
 
     def stage(self) -> None:
-        """Keep the rows in the engine, for whoever reads them several times."""
+        """Keep the rows in the engine, so that they can be read several times."""
         self.__dict__["rows"] = self.engine.stage(self.rows)
 
     @property
@@ -253,8 +253,8 @@ class SearchLog:
     def checked(self, *, guaranteed: bool = False) -> Accounting:
         """The accounting, if not too much of the log is bad.
 
-        Where a guarantee is at stake only a share that the owner has named refuses, for it is one that one user can
-        exceed; and no noise would help, because bad rows may have no user.
+        For a release with a guarantee, a log is refused only by a share that the owner has named: one user can
+        exceed a share, and noise cannot hide that, because bad rows may have no user.
         """
         accounting = self.accounting()
         self.check_unchanged()
@@ -268,7 +268,7 @@ class SearchLog:
         return self._prepared.recognised
 
     def check_unchanged(self) -> None:
-        """Refuse a log that is no longer what was opened: what was counted, and checked, may be another."""
+        """Refuse a log that changed after it was opened: what was counted may differ from what was checked."""
         for file in self.source.files:
             if file.has_changed():
                 raise InputError(
@@ -276,12 +276,12 @@ class SearchLog:
                 )
 
     def check_format(self) -> None:
-        """Refuse a format that is only guessed: for whoever releases."""
+        """Refuse a format that is only guessed; for releases."""
         if self.recognised.doubt is not None:
             raise UnknownFormat(self.recognised.doubt)
 
     def check_agreement(self) -> None:
-        """Refuse a format that nobody named if rows of the log are written as another has it: for whoever releases."""
+        """Refuse a format that nobody named if some rows are written as in another format; for releases."""
         others = self.accounting().by_code.get(OTHER_FORMAT, 0)
         if others and not self.recognised.named:
             raise UnknownFormat(
@@ -299,7 +299,7 @@ class SearchLog:
         return {**named, "time_format": self._prepared.time_format, "max_bad": self.max_bad}
 
     def remarks(self) -> list[Sentence]:
-        """What the owner should know about the reading, and nobody else."""
+        """What the owner should know about the reading (private output)."""
         links = self._prepared.links
         passed = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
         return [each for each in (passed if links else None, self.accounting().warning()) if each is not None]

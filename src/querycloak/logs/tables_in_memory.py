@@ -1,4 +1,4 @@
-"""Tables of pandas, Polars, Arrow or DuckDB as logs: whatever hands out Arrow batches, in a private folder."""
+"""Tables of pandas, Polars, Arrow or DuckDB as logs: anything with Arrow batches, copied into a private folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STREAM = "__arrow_c_stream__"
 
 
 def is_table(given: object) -> bool:
-    """Whether it is a table in memory, of whichever library."""
+    """Whether it is a table in memory, of any library."""
     return hasattr(given, _STREAM) and not isinstance(given, type)
 
 

@@ -42,7 +42,7 @@ _MONTHS = np.frombuffer(b"janfebmaraprmayjunjulaugsepoctnovdec", np.uint8)
 
 
 def accepted_times(format_name: str) -> Sentence:
-    """How times of a format are written, for whoever has others."""
+    """How times of a format are written, for error messages."""
     if format_name in _ACCEPTED_BY_FORMAT:
         return Sentence("times of {name} logs are written as {form}", name=format_name, form=_ACCEPTED_BY_FORMAT[format_name])  # noqa: E501  # fmt: skip
     if format_name != "table":

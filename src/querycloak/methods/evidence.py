@@ -50,7 +50,7 @@ class Verified:
 
 
 def load(folder: str | os.PathLike[str], *, digest: str | None = None) -> Release:
-    """The release in a folder, if its guarantee follows from its options, and if it has this digest."""
+    """Load the release in a folder; refuse it if its options do not give its guarantee, or for another digest."""
     release = loading.load(folder)
     card = loading.load_card(folder)
     problem = guarantee_problem(card)
@@ -117,7 +117,7 @@ def verify(
     signature: Path | None = None,
     signers: Path | None = None,
 ) -> Verified:
-    """Check all that can be checked with what is given."""
+    """Check a release folder against its card and, if given, against a ledger, a digest or a signature."""
     place = path_of("folder", folder, "name the folder of a release")
     for name, file in (("ledger", ledger), ("signature", signature), ("signers", signers)):
         if file is not None:

@@ -1,4 +1,4 @@
-"""Digests that say nothing to whoever lacks their secret; an engine makes them, so that names and texts stay there."""
+"""Digests that say nothing without their secret; an engine makes them, so that names and texts stay there."""
 
 from __future__ import annotations
 

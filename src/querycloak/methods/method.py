@@ -145,7 +145,7 @@ class Method(metaclass=Sealed):
     @final
     @classmethod
     def for_error(cls, error: int, *, at_users: int, **options: Any) -> Self:
-        """The same, and with counts of such keys that noise carries no further than this, up or down (95 %)."""
+        """The same, and noise changes the counts of such keys by at most this, up or down (95 %)."""
         from querycloak.methods.wishes import Wish, method_for
 
         return method_for(cls, Wish(at_users, error), options)
@@ -156,10 +156,10 @@ class Method(metaclass=Sealed):
         return None
 
     def check_inputs(self) -> None:
-        """Look whether the public things that the options name are there; a log is none of them."""
+        """Check that the public files and names in the options exist; no log is read."""
 
     def cautions(self) -> Sequence[str | Sentence]:
-        """What should make somebody think twice about these parameters."""
+        """Warnings about these parameters."""
         return ()
 
     def explain(self, log: SearchLog, query: str) -> Any:  # noqa: ARG002
@@ -168,7 +168,7 @@ class Method(metaclass=Sealed):
 
     @final
     def warnings(self, population_size: int | None = None) -> list[str | Sentence]:
-        """Everything that should make somebody think twice, also about the guarantee's own numbers."""
+        """All warnings, also those about the numbers of the guarantee."""
         return [*cautions_of(self.proven(), population_size), *self.cautions()]
 
     @final
@@ -194,7 +194,7 @@ class Method(metaclass=Sealed):
 
     @final
     def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
-        """What several releases like this come to, by sums and by privacy-loss distributions."""
+        """What several such releases cost together, by sums and by privacy-loss distributions."""
         from querycloak.privacy.composing.planned_releases import composed_releases
 
         return composed_releases(self.proven(), self._recorded(), releases, at_delta)
@@ -206,7 +206,7 @@ class Method(metaclass=Sealed):
 
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
-        """How a release would be paid for: by nobody, by a charge, or by a campaign that may have been charged."""
+        """How a release would be paid for: not at all, by a charge, or by a campaign that may have been charged."""
         from querycloak.privacy.books.payment import payment_of
 
         return payment_of(ledger, population, self.bill())

@@ -1,4 +1,4 @@
-"""What the steps of a release add noise to, and what one user may change of it: private, for whoever tests a guarantee.
+"""The values to which a release adds noise, and how far one user may change them: private, for tests of a guarantee.
 
 A step may look at what earlier ones released. A proof must hold whatever that was, so whoever asks for steps says what
 it was (`Past`): the same for two neighbouring logs.

@@ -18,7 +18,7 @@ _HELP, _NAMES_FILE = "help", "names_file"
 
 
 def option(default: Any = None, *, help: str, names_file: bool = False) -> Any:  # noqa: A002 (what it is called)
-    """A field of a method that whoever releases may set.
+    """A field of a method that its user may set.
 
     names_file: it names a file of the owner's, whose place is nobody else's business.
     """

@@ -1,4 +1,4 @@
-"""Many independent runs of one draw, for whoever tests a guarantee: what was counted once is drawn again and again.
+"""Many independent runs of one draw, for tests of a guarantee: what was counted once is drawn again and again.
 
 A run is one more axis of the very functions that draw a release: their tables get a first column `run`.
 """

@@ -44,7 +44,7 @@ def report(
     about: Mapping[str, str] | str | os.PathLike[str] | None = None,
     registry: bool = False,
 ) -> WrittenReport:
-    """Write the page to sign of a release folder: public.html goes along with it, private.html stays.
+    """Write the pages to sign of a release folder: public.html is published with it, private.html stays with the owner.
 
     evaluation, audits: as they were made, or the files they were saved in; they must be about this release, or about
     `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them.

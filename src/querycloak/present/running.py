@@ -105,7 +105,7 @@ def _lacking(error: BaseException) -> str | None:
 
 
 def interrupted() -> int:
-    """Say so; the exit code of whoever was."""
+    """Say so; the exit code of an interrupted command."""
     say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
     try:
         sys.stdout.flush()

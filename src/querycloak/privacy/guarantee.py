@@ -108,7 +108,7 @@ class Guarantee(ShownInNotebooks):
 
     @property
     def line(self) -> str:
-        """In one line, for people; numbers as they are, whatever follows from them is for `explain`."""
+        """In one line, for people; `explain` says what the numbers mean."""
         if self.kind == "syntactic":
             return "a rule, no differential privacy" if self.k is None else f"a rule, k = {self.k}"
         epsilon, delta = self.numbers

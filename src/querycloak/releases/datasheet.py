@@ -1,4 +1,4 @@
-"""README.md of a release folder: the datasheet for whoever receives it."""
+"""README.md of a release folder: the datasheet for the people who receive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last look before writing: rows that no one should publish are dropped, whatever noise let them through.
+"""The last look before writing: rows that no one should publish are dropped, also if noise let them pass.
 
 It reads nothing but what the mechanism released, so it costs no budget. How many rows it dropped, and the owner's own
 patterns, are private: the card says only that it was applied.

@@ -1,4 +1,4 @@
-"""What no search log should give away, whoever asked it: card, social-security and telephone numbers, e-mail addresses.
+"""What no release should hold, no matter who asked it: card, social-security and telephone numbers, e-mail addresses.
 
 Each pattern errs on the side of dropping; dates, post codes and book numbers are left alone.
 """

@@ -1,4 +1,4 @@
-"""Where private output may not go: into a release folder, which is handed to others as it is."""
+"""Where private output may not go: into a release folder, because others receive it as it is."""
 
 from __future__ import annotations
 

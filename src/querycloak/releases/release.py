@@ -43,7 +43,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Release(ShownInNotebooks):
-    """Tables and all that must be said of them.
+    """Tables, and everything that must be said about them.
 
     A table is an Arrow table, or `Batches` for one that memory cannot hold. Its rows come sorted by count and then
     by key, so that their order says nothing about the log; nobody checks that here.

@@ -49,7 +49,7 @@ class Completion:
         return READINGS
 
     def why_not(self, subject: Subject) -> str | None:
-        """It takes queries with counts, in whichever table."""
+        """It needs queries with counts, in any table."""
         why = lacks(subject, QUERIES)
         return why and f"{why}; queries, query-pool, k-anonymity, clicks and sessions have queries with counts"
 

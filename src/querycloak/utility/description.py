@@ -1,4 +1,4 @@
-"""What a release is and can serve, from its folder alone: for whoever receives it (public)."""
+"""What a release is and what it is good for, from its folder alone, for the people who receive it (public)."""
 
 from __future__ import annotations
 

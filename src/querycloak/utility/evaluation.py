@@ -72,7 +72,7 @@ def evaluate(
     *,
     on_step: OnStep | None = None,
 ) -> Evaluation:
-    """Evaluate releases made from TRAIN by TEST, in the tasks named or given; in all tasks by default."""
+    """Judge releases that were made from TRAIN by TEST, in the tasks given; in all tasks by default."""
     if tasks is not None:
         of_kind("task", tasks, Sequence, "names of tasks", "leave it out for all")
     chosen = tasks_named() if tasks is None else [_task(each) for each in tasks]

@@ -1,4 +1,4 @@
-"""What a subject knows of queries, clicks and sequences, whichever of its tables tells; as text, in one form each."""
+"""The queries, clicks and sequences that a subject has, from any of its tables; as text, in one form each."""
 
 from __future__ import annotations
 

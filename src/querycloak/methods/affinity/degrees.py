@@ -23,7 +23,7 @@ OnStep = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Expansion:
-    """A log's queries as concepts: all that degrees depend on, whatever theta is."""
+    """A log's queries as concepts: all that degrees depend on, for any theta."""
 
     concepts: Concepts
     expanded: Expanded

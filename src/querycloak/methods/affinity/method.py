@@ -44,7 +44,7 @@ _UNPROTECTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Affinity(Method):
-    """Release the searches whose query at least `min_users` users asked, or queries with a cosine of `theta` to it."""
+    """Release searches if at least `min_users` users asked their query, or queries with a cosine of `theta` to it."""
 
     name = "affinity"
     summary = "What k users asked, or something like it."
@@ -128,7 +128,7 @@ class Affinity(Method):
         return int(stated(self.theta) * _MILLION)
 
     def reach(self) -> Mapping[str, TableReach]:
-        """From one user, if queries like it bring enough together, to as many as are needed alone."""
+        """From one user, if enough users asked queries like it, to `min_users` users, if nobody did."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.prices.reach import Range
         from querycloak.privacy.prices.table_reach import TableReach

@@ -79,7 +79,7 @@ class Clicks(OneTable):
         return Times(min(natural("clicks_per_key", each, "say how many clicks on one pair count"), most), most)
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for."""
+        """What was given, and what was computed from it."""
         times = self.times
         if times is None:
             return super().parameters()

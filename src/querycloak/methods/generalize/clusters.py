@@ -1,4 +1,4 @@
-"""Concepts cut so that whatever remains has k users (generalize.md, step 2)."""
+"""Concepts, general enough that k users share each (generalize.md, step 2)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class KeysMethod(Method):
         """The same method with room for this number of keys of a user, perhaps with another epsilon."""
 
     def reads(self) -> object:
-        """What decides, beside the log and the options, what users may add before a bound."""
+        """What else, beside the log and the options, decides what users may add before a bound."""
         return None
 
     @abstractmethod
@@ -53,12 +53,12 @@ class KeysMethod(Method):
         """What each user may add to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
 
     def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002
-        """A table's last touch."""
+        """The table as it is published."""
         return released
 
     @property
     def plans(self) -> Mapping[str, TablePlan]:
-        """Noise, threshold and bound of each table, where they are known before the data."""
+        """Noise, threshold and bound of each table, if they are known before the data."""
         return self.planned.plans
 
     def claimed(self) -> Guarantee | None:
@@ -74,11 +74,11 @@ class KeysMethod(Method):
         return self.planned.draws()
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
-        """Those of the plans; where the bound is chosen on the log, of all of them."""
+        """Those of the plans; if the bound is chosen on the log, of all plans."""
         return self.planned.routes()
 
     def reach(self) -> Mapping[str, TableReach]:
-        """What plans tell of counts; where the bound is chosen on the log, over all of them."""
+        """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
         return self.planned.reach()
 
     def count(self, log: SearchLog) -> Counted:

@@ -93,7 +93,7 @@ class OneTable(KeysMethod):
         return one_plan(self.table, self._plan(given))
 
     def chooses(self, given: Given) -> bool:
-        """Whether the bound is chosen on the log: if somebody says so, and for a budget if nobody says otherwise."""
+        """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
         if self.per_user is not None:
             return self.per_user == AUTO
         return isinstance(given, Budget) and self.variant == "default" and self._any_selection
@@ -145,7 +145,7 @@ class OneTable(KeysMethod):
         return FixedPlans(plans, replace(proofs[0], unprotected=of_paper_variant(*plans.values())), claims[0])
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for."""
+        """What was given, and what was computed from it."""
         planned = self.planned
         solved = planned.parameters() if isinstance(planned, AutoBound) else planned.plans[self.table].parameters()
         return {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}

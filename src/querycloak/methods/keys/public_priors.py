@@ -21,7 +21,7 @@ _MOST_WORDS = MOST_POINTS // _WORD
 
 
 def with_prior(engine: Engine, contributions: ir.Table, column: str) -> ir.Table:
-    """The contributions with a column `prior`, from 0 for texts that many people may share to 8 for hopeless ones."""
+    """The contributions with a column `prior`, from 0 (many people may share the text) to 8 (hardly anybody)."""
     texts = contributions.select(text=contributions[column]).distinct()
     # A sequence is one character for how many queries it has, then the queries, parted by U+001F (sessions.md).
     plain = texts.text.substr(1).replace("\x1f", " ") if column == "queries" else texts.text

@@ -153,7 +153,7 @@ class Optimal(Method):
         return plan_synthetic(self.given, per_user, linked)
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for."""
+        """What was given, and what was computed from it."""
         given = {
             "objective": self.objective,
             "support": self.support,
@@ -216,11 +216,11 @@ class Optimal(Method):
         )
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
-        """Pairs pass a threshold before users are made up of them; the paper variant has no such thing."""
+        """Pairs must pass a threshold before users are made up; the paper variant has no threshold."""
         return {} if self.plan is None else {"log": [self.plan.pairs.route()]}
 
     def reach(self) -> Mapping[str, TableReach]:
-        """What the noise of pairs tells; the paper variant computes from the log what comes out, so that none does."""
+        """What the noise of pairs gives; nothing in the paper variant, where the log decides what comes out."""
         from querycloak.methods.counted_users import alone, cut_off
         from querycloak.privacy.prices.table_reach import TableReach
 

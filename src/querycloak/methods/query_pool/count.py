@@ -166,7 +166,7 @@ class Pooling(RepeatedDraw, Noiseless):
 
 
 class PaperPooling(RepeatedDraw, Noiseless):
-    """The paper's variant: filter by everybody's rows, then bound, then release whatever occurs."""
+    """The paper's variant: filter by everybody's rows, then bound, then release all keys that occur."""
 
     def __init__(self, method: QueryPool, log: SearchLog) -> None:
         self._method, self._engine = method, log.engine

@@ -225,7 +225,7 @@ class QueryPool(Method):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for."""
+        """What was given, and what was computed from it."""
         paper = self.variant == "paper"
         return {
             **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
@@ -254,7 +254,7 @@ class QueryPool(Method):
         return self._guarantees[1]
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
-        """Queries, and clicks by a threshold; that of other pairs follows from how many queries come out."""
+        """Queries, and clicks by a threshold; thresholds of other pairs depend on how many queries come out."""
         from querycloak.privacy.prices.reach import Route, Stage
 
         most = self.bounds["queries"] if self.variant == "paper" else 1
@@ -262,7 +262,7 @@ class QueryPool(Method):
         return {table: [Route((Stage(self.noises[table], self.thresholds[table]),), most=most)] for table in tables}
 
     def reach(self) -> Mapping[str, TableReach]:
-        """What noise and thresholds tell; those of pairs of public keys, for as few and as many queries as can be."""
+        """What noise and thresholds give; for pairs of public keys, from the fewest to the most queries possible."""
         from querycloak.methods.query_pool.reached import of_paper_pool, of_pool
 
         return of_paper_pool(self) if self.variant == "paper" else of_pool(self)

@@ -310,7 +310,7 @@ class Semantic(Method):
 
     @property
     def asks_language(self) -> bool:
-        """Whether a log is refused whose words WordNet does not have."""
+        """Whether a log is refused if WordNet does not have its words."""
         return self.taxonomy == WORDNET and not self.any_language
 
     def read_taxonomy(self) -> Taxonomy:
@@ -337,12 +337,12 @@ class Semantic(Method):
 
     @property
     def campaign(self) -> int | None:
-        """Where what each user has spent is kept, later releases may go on with the rest."""
+        """If the ledger keeps what each user has spent, later releases may use the rest."""
         kept = self.budget_per == "user" and self.criterion != "hbdp"
         return self.max_queries if kept else None
 
     def reach(self) -> Mapping[str, TableReach]:
-        """Nothing is counted and nothing needs users: every search comes out as something."""
+        """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
         from querycloak.methods.counted_users import NO_COUNT
         from querycloak.privacy.prices.table_reach import TableReach
 
@@ -375,7 +375,7 @@ class Semantic(Method):
         return TableReach(told, Range(off, off), notes=(nobody,))
 
     def count(self, log: SearchLog) -> Counted:
-        """Look at the taxonomy, and count the searches."""
+        """Read the taxonomy, and count the searches."""
         from querycloak.methods.semantic.language import check_language
         from querycloak.methods.semantic.replacement import Replacement
         from querycloak.methods.semantic.searches import Histories, staged_searches

@@ -183,7 +183,7 @@ class Sessions(KeysMethod):
         )
 
     def chooses(self, given: Given) -> bool:
-        """Whether bounds are chosen on the log: if somebody says so, and for a budget if nobody says otherwise."""
+        """Whether bounds are chosen on the log: for auto, or for a budget without bounds and selection."""
         if self.per_user is not None:
             return self.per_user == AUTO
         open_bounds = self.sessions_per_user is None and self.queries_per_session is None

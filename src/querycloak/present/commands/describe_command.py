@@ -1,4 +1,4 @@
-"""`querycloak describe`: what a release is and can serve, for whoever receives it."""
+"""`querycloak describe`: what a release is and what it is good for, for the people who receive it."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Ledger:
             connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
-        """Note where a release is about to be, so that its charge can be completed should its process die."""
+        """Note where a release is about to be, so that its charge can be completed if its process dies."""
         number = charge.id if isinstance(charge, Charge) else charge
         with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
@@ -174,14 +174,14 @@ class Ledger:
         return tuple(each for each in told if each.what["population"] == population)
 
     def verify(self) -> list[str]:
-        """What shows that the ledger was changed by other means than querycloak; empty if nothing does."""
+        """Signs that something other than querycloak changed the ledger; empty if there are none."""
         with self._file.reading() as connection:
             if version_of(connection) < 3:
                 return ["the ledger is of an older version and has no journal yet; the next change begins one"]
             return journal.problems(connection)
 
     def digest(self) -> str | None:
-        """The digest of the last entry of the journal: whoever keeps a copy can tell later whether entries are gone."""
+        """The digest of the last entry of the journal; a copy of it shows later whether entries are gone."""
         with self._file.reading() as connection:
             if version_of(connection) < 3:
                 return None

@@ -1,1 +1,1 @@
-"""The one door to randomness, and numbers without rounding error."""
+"""The only source of random numbers, and numbers without rounding error."""

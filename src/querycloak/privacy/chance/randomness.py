@@ -1,4 +1,4 @@
-"""The one door to randomness: noise from OpenDP, all else from the operating system's generator.
+"""The only source of random numbers: noise from OpenDP, all else from the operating system's generator.
 
 Nothing here rounds: every draw has exactly the law that it names (proofs in histogram.md, claim 6).
 """
@@ -263,7 +263,7 @@ def _popcount(block: bytes) -> int:
 
 
 def fresh_seed() -> int:
-    """A seed that nobody knows, for whoever has to draw the same numbers twice and keeps it to themselves."""
+    """A seed that nobody knows, for code that must draw the same numbers twice; it must stay secret."""
     return int.from_bytes(os.urandom(6), "little")
 
 

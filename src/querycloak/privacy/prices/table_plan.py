@@ -1,4 +1,4 @@
-"""What every plan of a table can say of itself, whichever way it selects keys."""
+"""What every plan of a table can say about itself, for any selection."""
 
 from __future__ import annotations
 

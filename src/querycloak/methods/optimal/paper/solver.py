@@ -40,7 +40,7 @@ class Solution:
         return missing / self.bound if self.bound > 0 else missing
 
     def remark(self, name: str) -> str:
-        """One line for whoever runs it."""
+        """One line for the person who runs it."""
         what = {"size": "rows", "diversity": "distinct pairs", "queries": "distinct queries"}.get(name)
         if what is not None:
             return f"{self.value:,.0f} {what}; no choice has more than {self.bound:,.0f} (gap {self.gap:.1%})"

@@ -64,7 +64,7 @@ class SyntheticPlan:
         return self.linked_per_user * (self.linked_per_user - 1) // 2
 
     def draws(self) -> list[Draw]:
-        """What is drawn, for whoever adds up; sizes have public keys and so no threshold."""
+        """What is drawn, so that releases can be added up; sizes have public keys and so no threshold."""
         drawn: list[Draw] = [self.pairs.draw()]
         if self.link_noise is not None and self.link_threshold is not None:
             drawn.append(Histogram(self.link_noise, self.link_threshold, self.links_per_user))
