@@ -368,7 +368,7 @@ def test_help_of_a_method_tells_what_is_true_of_it(arguments: list[str], told: s
 def test_help_of_what_leaves_rows_out_says_when_that_tells_of_the_log(option: str) -> None:
     shown = " ".join(in_process("release", "clicks", "--help", COLUMNS="80").stdout.split())
     said = shown.split(f"{option} <")[1].split(" --")[0]
-    assert "without looking at the log: no guarantee covers what the log suggested" in said
+    assert "without looking at the log: no guarantee covers a choice that depends on the log" in said
 
 
 def test_no_text_calls_delta_the_chance_that_epsilon_fails() -> None:
