@@ -183,7 +183,7 @@ def test_cards_say_what_stands_in_rows_of_each_kind() -> None:
     paper = Semantic(epsilon=8, variant="paper").reach()["log"]
     noised = Semantic(epsilon=8, domain="sport", criterion="hbdp", max_queries=2).reach()["log"]
     assert drawn.counts.startswith("there is no count")
-    assert "drawn at random: read how often topics occur" in drawn.notes[0]
+    assert "drawn at random: look at how often topics occur" in drawn.notes[0]
     assert "all other words are somebody's own" in paper.notes[0]
     assert noised.counts == (
         "searches of this user for the concept; of each user at most 2 count; plus integer Laplace noise of scale 0.5"
