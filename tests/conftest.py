@@ -24,26 +24,36 @@ settings.load_profile("unhurried")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONGEST = {"spark": 0, "cluster": 1}
+
+
 class OneSpark(LoadScopeScheduling):  # type: ignore[misc]
     """Gives every test with "spark" in its name to one worker: a second Spark would cost more than it helps.
 
-    Those of the cluster, which has processes of its own, go together to one that may be another.
+    Those of the cluster, which has processes of its own, go together to one that may be another. All others stay with
+    their file, so that what its tests share is made once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if "tests/cluster/" in nodeid:
-            return "cluster"
-        return "spark" if "spark" in nodeid else nodeid
+        return _group(nodeid)
+
+
+def _group(nodeid: str) -> str:
+    if "tests/cluster/" in nodeid:
+        return "cluster"
+    return "spark" if "spark" in nodeid else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
+    config.option.loadscopereorder = False  # it would go by the number of tests, and these two have few and long ones
     return OneSpark(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What Spark would only repeat is slow there: markers.same_on_spark says why."""
+    """What Spark would only repeat is slow there: markers.same_on_spark says why. The longest groups go first."""
+    items.sort(key=lambda item: LONGEST.get(_group(item.nodeid), len(LONGEST)))
     for item in items:
         if item.get_closest_marker("same_on_spark") and "spark" in item.name:
             item.add_marker("slow")
