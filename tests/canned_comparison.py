@@ -26,7 +26,7 @@ RELEASES: dict[str, tuple[str, dict[str, Any], float | None, float]] = {
     "a-name-that-somebody-has-chosen-and-that-is-rather-long.2026": ("k-anonymity", {"min_users": 5}, 0.42, 0.66),
 }
 BROKEN = PlannedRelease("broken", "semantic", {"epsilon": 1.0, "max_queries": 4})
-WHY = "its rows stand for what was asked and are not it"
+WHY = "its rows hold other texts in place of what was asked"
 
 
 def canned(folder: Path, *, demo: bool = False) -> Comparison:

@@ -117,7 +117,7 @@ def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
         ("semantic", "what was drawn in place of what was asked", "never a single row"),
         ("semantic counts", "the label of a concept, as often as noise decided", "or noise alone"),
         ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
-        ("optimal", "what a made-up user asked", "no user is anybody"),
+        ("optimal", "what a made-up user asked", "no user is a real person"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),
     ],
 )

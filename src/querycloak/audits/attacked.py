@@ -23,7 +23,7 @@ from querycloak.releases.tables import Table, batches_of
 # What rows of a log must be for its names to stand for people of the log.
 PEOPLES_ROWS = ("asked", "alike", "generalised", "replaced", "rebuilt", "noised", "drawn")
 NO_NAMES = "its tables hold counts, and no rows under names"
-MADE_UP = "its users are made up: none of them is anybody"
+MADE_UP = "its users are made up: none of them is a real person"
 NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the releases itself and knows"
 
 

@@ -35,7 +35,7 @@ _FREQUENT = "visa"
 # What methods solve for, and may not be given along with a budget.
 _CHOSEN = ("auto_choices", "auto_share")
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
-NOT_TRIED = "not tried, for the method cannot be made again from its card; the number of accounts is by formula"
+NOT_TRIED = "not tried: its card is not enough to make the method again; the number of accounts is by formula"
 NEVER = {
     "semantic": "what comes out is drawn from a taxonomy: no text that was typed does",
     "generalize": "what comes out are labels of WordNet: no text that was typed does",

@@ -45,8 +45,8 @@ from querycloak.utility.task import Subject, Task
 from querycloak.utility.tasks import tasks_named
 
 EXPERIMENT = (
-    "An experiment, not for release: `compare` made it of a part of the log, beside others, and nobody paid for it. "
-    "What is to be given to others is made by `release`."
+    "An experiment, not for release: `compare` made it of a part of the log, and no ledger was charged for it. "
+    "What you give to others must be made by `release`."
 )
 GIVEN_UP = "the process ended twice while this was made; it may need more memory than there is"
 _BEGINNINGS = 2

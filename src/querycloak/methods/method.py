@@ -52,7 +52,7 @@ class Drawn:
     remarks: Sequence[str | Sentence] = ()
     """For whoever runs it, and nobody else."""
     reach: Mapping[str, TableReach] = field(default_factory=dict)
-    """What counts are worth, of tables for which only the draw could tell."""
+    """How exact counts are, of tables for which only the draw could say it."""
 
 
 class Promise(NamedTuple):
@@ -131,7 +131,7 @@ class Method(metaclass=Sealed):
         return {}
 
     def reach(self) -> Mapping[str, TableReach]:
-        """For each table what its counts are worth, before any data; a method that says nothing leaves it out."""
+        """For each table how exact its counts will be, before any data; empty if the method does not say."""
         return {}
 
     @final

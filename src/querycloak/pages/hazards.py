@@ -42,7 +42,7 @@ def hazards_of(release: Release) -> list[Hazard]:
 def _no_bound(release: Release) -> str | None:
     """Why nothing limits what is learnt about one person; None where differential privacy does."""
     if release.seeded:
-        return "The noise came from a seed: whoever knows it can undo the noise."
+        return "The noise came from a seed: somebody who knows it can remove the noise."
     if release.proven.kind == "syntactic":
         return "There is no epsilon: the method's rule limits nothing that somebody can conclude about one person."
     if release.proven.kind == "sampling-only":
@@ -170,12 +170,12 @@ def _bias(release: Release) -> Answered:
     widest = max(margin.high for margin in margins)
     if release.counts in ("one-draw", "public-keys"):
         return MET, (
-            f"Noise carries a count by {widest:,} at most (95 %). Counts near the threshold are too high on average; "
+            f"Noise changes a count by at most {widest:,} (95 %). Counts near the threshold are too high on average; "
             "the datasheet says so."
         )
     raised = ", and but for those that noise brings below 1, which become 1" if release.counts == "weighed" else ""
     return MET, (
-        f"Noise carries a count by {widest:,} at most (95 %); counts are right on average but for bounding{raised}."
+        f"Noise changes a count by at most {widest:,} (95 %); counts are right on average except for bounding{raised}."
     )
 
 
@@ -234,7 +234,7 @@ def _interactive(release: Release) -> Answered:
 
 
 def _trust(_: Release) -> Answered:
-    return DUTY, "Central model: whoever runs the release sees the raw log and must be trusted with it."
+    return DUTY, "Central model: the people who run the release see the raw log and must be trusted with it."
 
 
 def _side_channels(release: Release) -> Answered:

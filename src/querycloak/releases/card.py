@@ -16,11 +16,11 @@ from querycloak.releases.tables import Kind
 CARD = "card.json"
 VERSION = 1
 NOT_PRIVATE = (
-    "NOT PRIVATE: the random numbers came from a seed, for a test. Whoever knows the seed can undo the noise. "
+    "NOT PRIVATE: the random numbers came from a seed, for a test. Somebody who knows the seed can remove the noise. "
     "Do not give this folder to anybody."
 )
 _WARNINGS = {
-    "syntactic": "Not differentially private: a rule about what the output looks like, which bounds nobody's belief.",
+    "syntactic": "Not differentially private: a rule about what the output looks like, no limit on what it reveals.",
     "sampling-only": "Not differentially private as a whole: the guarantee covers the sampling step only.",
 }
 _REGISTRY_VARIANTS = {"pure-dp": "Pure DP", "approximate-dp": "Approximate DP"}
@@ -69,8 +69,8 @@ class Contents:
         said += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []
         if proven.kind == "sampling-only":
             said.append(
-                f"Delta ({proven.delta:g}) is the chance that a user of the log appears. Where it is above one "
-                "divided by the number of users, somebody is expected to."
+                f"Delta ({proven.delta:g}) is the chance that a user of the log appears. If it is above one "
+                "divided by the number of users, at least one user is expected to appear."
             )
         return [*said, *self.release.warnings]
 

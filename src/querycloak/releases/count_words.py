@@ -17,7 +17,7 @@ def how_to_read(contents: Contents) -> str | None:
         reach = release.reach.get(table.kind)
         if reach is not None:
             what = "count" if "count" in table.schema.names else "row"
-            parts.append("\n".join([f"What a {what} of **{table.file}** is worth:", "", *map(_item, reach.lines())]))
+            parts.append("\n".join([f"What a {what} of **{table.file}** means:", "", *map(_item, reach.lines())]))
     if any(reach.margin95 is not None and reach.margin95.high > 0 for reach in release.reach.values()):
         parts.append(_DIFFERENCES)
     return "\n\n".join(parts)
@@ -25,7 +25,7 @@ def how_to_read(contents: Contents) -> str | None:
 
 _DIFFERENCES = (
     "Two counts that differ by less than 1.4 times the margin may be equal in truth. The margin is about noise alone: "
-    "what bounds per user cut off comes on top, and always lowers a count."
+    "it does not include what bounds per user cut off, which always lowers a count."
 )
 
 
@@ -37,14 +37,14 @@ def _made(release: Release) -> dict[str, str]:
     """How counts were made, by the words of `releases.release.COUNTS`."""
     threshold, coin = release.parameters.get("threshold"), release.parameters.get("coin")
     above = f" ({threshold})" if threshold is not None else ""
-    luck = f", or equalled it and had luck (with probability {coin:g})" if coin else ""
+    luck = f", or equalled it and a coin decided for it (with probability {coin:g})" if coin else ""
     of_clicks = release.parameters.get("count_of") == "clicks"
     return {
         "one-draw": f"One draw of noise was added to each count. A row is here if the noisy count exceeded a threshold"
-        f"{above}{luck}, and that noisy count is the one you see. Near the threshold this selects: rows whose noise "
-        "was positive got in, rows whose noise was negative did not. So **published counts near the threshold are too "
-        "high on average**; far above it they are right on average. Do not fit a distribution to the lowest counts, "
-        "and do not compare a low count with one from another release as if both were measured. A row that is "
+        f"{above}{luck}, and that noisy count is the one you see. Near the threshold, rows whose noise was "
+        "positive are here, and rows whose noise was negative are not. So **published counts near the threshold are "
+        "too high on average**; far above it they are right on average. Do not fit a distribution to the lowest "
+        "counts, and do not compare a low count with one from another release as if both were measured. A row that is "
         "missing is not a zero: it is a count that did not pass.",
         "fresh-draw": f"One draw of noise decided whether a row is here: if the noisy {_deciding(of_clicks)} exceeded "
         f"a threshold{above}{luck}. {_fresh(of_clicks)} A row that is missing is not a zero: it is one that did not "
@@ -55,15 +55,15 @@ def _made(release: Release) -> dict[str, str]:
         "missing is not a zero: it is one that did not pass.",
         "public-keys": f"{_which_could_be_here(release)}, and one draw of noise was added to every count, zeros "
         f"included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is the one you see. "
-        "So **counts near the threshold are too high on average, and a few rows may be nobody's**. A row that is "
+        "So **counts near the threshold are too high on average, and a few rows may be noise alone**. A row that is "
         "missing is not a zero: it is a count that did not pass, or one that is in no public list.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
         "sampled": "How often each pair comes out in all was computed from the log, without noise. Each time a "
         "user was drawn among those who had the pair, with a chance in proportion to how often. A count says how often "
-        "this user was drawn. Users are real people under other names: what stands under one name, one person did.",
-        "synthetic": "Rows were made up to resemble the log. A single row, or a single user, is nobody: read totals "
-        "and distributions, not rows.",
+        "this user was drawn. Users are real people under other names: all rows under one name are one person's.",
+        "synthetic": "Rows were made up to resemble the log. No row and no user is a real person: use totals and "
+        "distributions, not single rows.",
     }
 
 

@@ -68,8 +68,8 @@ def _tables(contents: Contents) -> str:
 _TSV = (
     "The first line names the columns, the text is UTF-8. In columns of text a backslash, tab, newline and carriage "
     "return are written `\\\\`, `\\t`, `\\n` and `\\r`; a text that begins with `=`, `+`, `-` or `@` has a backslash "
-    "before it, for spreadsheets would compute it. A missing value is an empty field; in a column that may miss "
-    "values an empty text is written `\\e`. Lists are JSON arrays. Quotation marks mean nothing but themselves."
+    "before it, because a spreadsheet would take it for a formula. A missing value is an empty field; in a column that "
+    "may miss values an empty text is written `\\e`. Lists are JSON arrays. Quotation marks are plain characters."
 )
 
 
@@ -200,6 +200,6 @@ def _citing(contents: Contents) -> str:
     cited = citation(contents.release, contents.published, (first.file, first.checksum))
     return (
         "## How to cite\n\n"
-        "Add whoever published this folder, and where. `querycloak describe` shows the same entry with the digest of "
-        f"card.json, which vouches for every file.\n\n```bibtex\n{cited}\n```"
+        "Add who published this folder, and where. `querycloak describe` shows the same entry with the digest of "
+        f"card.json, which has a checksum of every file.\n\n```bibtex\n{cited}\n```"
     )

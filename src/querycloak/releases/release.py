@@ -65,7 +65,7 @@ class Release(ShownInNotebooks):
     population_size: int | None = None
     options: Mapping[str, Any] | None = None
     reach: Mapping[str, TableReach] = field(default_factory=dict)
-    """For each table what its counts are worth, as far as the method says."""
+    """For each table how exact its counts are, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
     remarks: tuple[str | Sentence, ...] = field(default=(), repr=False)

@@ -119,7 +119,7 @@ LOG_ROWS: Mapping[str, LogRows] = {
     "made-up": LogRows(
         "what a made-up user asked; real people asked it too, enough of them",
         "totals, which pairs go together, how many pairs users have; trying out software",
-        "its users were made up from noisy totals. What too few people share is missing, and no user is anybody",
+        "its users were made up from noisy totals. What too few people share is missing, and no user is a real person",
     ),
 }
 _NULLABLE = frozenset({"url", "time"})  # and of the log only

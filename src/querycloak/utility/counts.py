@@ -29,7 +29,7 @@ class Counts:
     """Published counts beside the true numbers of users, unbounded."""
 
     name: ClassVar[str] = "counts"
-    summary: ClassVar[str] = "how near counts are to the users behind them, and what is missing"
+    summary: ClassVar[str] = "how near counts are to the true numbers of users, and what is missing"
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -46,7 +46,7 @@ class Counts:
         if countable(subject):
             return None
         return (
-            "its rows stand for what was asked and are not it, so there is nothing to compare counts of; "
+            "its rows hold other texts in place of what was asked, so there are no counts to compare; "
             "queries, clicks, sessions, query-pool and k-anonymity publish counts"
         )
 

@@ -21,12 +21,12 @@ from querycloak.releases.release import COUNTS, Release
 from querycloak.releases.tables import batches_of, described
 from querycloak.utility.tasks import TASKS, tasks_named
 
-_NOT_SAID = "its method does not say what its counts are worth"
+_NOT_SAID = "its method does not say how exact its counts are"
 
 
 @dataclass(frozen=True)
 class TableDescription:
-    """A table of a release: what it is, how long, and what its counts are worth."""
+    """A table of a release: what it is, how long, and how exact its counts are."""
 
     meaning: str
     rows: int

@@ -190,7 +190,7 @@ def _check_sides(train: SearchLog, test: SearchLog) -> None:
 def _check_keys(release: Released, train: SearchLog) -> None:
     """Refuse a release that was made of another log."""
     if source_of(release, QUERIES) is None:
-        return  # its rows stand for what was asked and need not be in any log
+        return  # its rows hold other texts in place of what was asked, which need not be in any log
     queries = subject_table(release, QUERIES)
     if queries.num_rows and not _any(train, train.engine.upload(queries).semi_join(train.rows, "query")):
         raise InputError(

@@ -48,7 +48,7 @@ class Loss:
         if set(subject.kinds) - {"log"} or subject.rows in (*AS_IT_IS, "generalised"):
             return None
         return (
-            "what stands for a word was drawn at random, and the penalty knows words that are kept, generalised or "
+            "its words were drawn at random, and the penalty is defined for words that are kept, generalised or "
             "left out; task profiles measures such a release"
         )
 

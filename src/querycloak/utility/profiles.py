@@ -27,7 +27,7 @@ from querycloak.words.wordnet import wordnet
 
 TOPICS: Mapping[str, Sequence[str]] = {"4": FOUR, "19": NINETEEN}
 _NO_OWNERS = (
-    "a folder has forgotten whose row is whose: only what makes the release itself can compare single users "
+    "a folder does not say whose row is whose: only commands that make the release can compare single users "
     "(compare, reproduce)"
 )
 Codes = NDArray[np.int64]

@@ -12,7 +12,7 @@ CLICKS, LATER, NEXT, QUERIES, ROWS = "clicks", "later", "next", "queries", "rows
 user, time, query."""
 # In these logs a row is what a user asked; in others it stands for that.
 ASKED_ROWS = ("asked", "alike", "drawn", "made-up")
-_LEFT_OUT = "its rows stand for what was asked and are not it"
+_LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
 def _log_of(subject: Subject, column: str) -> bool:

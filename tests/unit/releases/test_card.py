@@ -184,9 +184,9 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
         ("one-draw", "published counts near the threshold are too high on average"),
         ("fresh-draw", "A fresh draw made the count that you see"),
         ("weighed", "counts of what busy people ask are somewhat low"),
-        ("public-keys", "a few rows may be nobody's"),
+        ("public-keys", "a few rows may be noise alone"),
         ("exact", "no noise was added to them"),
-        ("synthetic", "A single row, or a single user, is nobody"),
+        ("synthetic", "No row and no user is a real person"),
     ],
 )
 def test_how_to_read_counts(tmp_path: Path, counts: str, words: str) -> None:
@@ -225,7 +225,7 @@ def test_rows_beyond_public_lists_are_named(tmp_path: Path) -> None:
 def test_the_datasheet_tells_of_the_coin_at_the_threshold(tmp_path: Path, counts: str) -> None:
     a_release(counts=counts).save(tmp_path / "without")
     a_release(counts=counts, parameters={"threshold": 9, "coin": 0.269}).save(tmp_path / "with")
-    luck = "exceeded a threshold (9), or equalled it and had luck (with probability 0.269)"
+    luck = "exceeded a threshold (9), or equalled it and a coin decided for it (with probability 0.269)"
     assert luck in readme(tmp_path / "with")
     assert "luck" not in readme(tmp_path / "without")
 

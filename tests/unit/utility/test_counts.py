@@ -246,7 +246,7 @@ def test_which_subjects_can_be_counted() -> None:
     assert countable(Released("a", {"log": log}, rows="alike")) == ("queries",)
     replaced = Released("s", {"log": log}, rows="replaced")
     assert countable(replaced) == ()
-    assert "rows stand for what was asked" in (Counts().why_not(replaced) or "")
+    assert "rows hold other texts in place of what was asked" in (Counts().why_not(replaced) or "")
     assert Counts().why_not(Released("a", {"log": log}, rows="alike")) is None
 
 

@@ -53,7 +53,7 @@ def test_reach_comes_back_from_a_folder(tmp_path: Path) -> None:
     clicks = in_folder["tables"]["clicks"]
     assert clicks["counts"] == "one draw of noise decides whether a row is released and is its count"
     assert (clicks["margin95"], clicks["users50"], clicks["spurious"]) == (None, None, None)
-    assert clicks["notes"] == ["its method does not say what its counts are worth"]
+    assert clicks["notes"] == ["its method does not say how exact its counts are"]
 
 
 def test_what_is_empty_serves_nothing(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_replaced_queries_serve_profiles_only() -> None:
     tasks = describe(a_release(tables={"log": LOG}, rows="replaced", method="semantic")).tasks
     assert tasks["profiles"] is None
     assert "drawn at random" in (tasks["loss"] or "")
-    assert "rows stand for what was asked" in (tasks["counts"] or "")
+    assert "rows hold other texts in place of what was asked" in (tasks["counts"] or "")
 
 
 def test_the_citation_holds_digest_version_and_date_and_nobody(tmp_path: Path) -> None:

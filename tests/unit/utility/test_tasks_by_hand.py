@@ -330,5 +330,5 @@ def test_what_a_release_cannot_do_says_why_and_what_could(task: Task, kind: str,
 def test_replaced_queries_serve_nothing(task: Task) -> None:
     why = task.why_not(release(rows="replaced", log=[]))
     assert why is not None
-    assert why.startswith("its rows stand for what was asked and are not it; ")
+    assert why.startswith("its rows hold other texts in place of what was asked; ")
     assert task.why_not(release(log=[])) is None

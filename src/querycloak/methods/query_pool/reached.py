@@ -1,4 +1,4 @@
-"""What a query pool's counts are worth, before any data; pairs by how many queries come out before (reach.md)."""
+"""How exact the counts of a query pool are, before any data; of pairs, by how many queries come out (reach.md)."""
 
 from __future__ import annotations
 

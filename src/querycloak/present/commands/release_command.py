@@ -151,7 +151,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
             lines += textwrap.wrap(_when_empty(method), 80)
         lines += [
             f"accounting: {paid}",
-            f"written to {made['folder']}; its README.md is for whoever receives it",
+            f"written to {made['folder']}; its README.md is for the people who receive it",
             f"digest {made['digest']} (querycloak verify)",
         ]
         sys.stdout.write("\n".join(lines) + "\n")

@@ -11,7 +11,7 @@ from querycloak.present.terminal import console
 def show_report(written: WrittenReport) -> None:
     """Say what was written, and for whom."""
     files: list[tuple[Path | None, str]] = [
-        (written.public, "goes along with the release"),
+        (written.public, "is published with the release"),
         (written.private, "PRIVATE: to be signed, stays here"),
         (written.registry, "for OpenDP's registry of deployments"),
     ]
