@@ -1,6 +1,6 @@
 """Signals that end a command: they interrupt its work, but not its clean-up.
 
-A command line lets `interrupt` handle them; whoever uses querycloak from Python has handlers of its own.
+The command line lets `interrupt` handle them; a Python program has its own handlers.
 """
 
 from __future__ import annotations

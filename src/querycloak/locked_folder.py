@@ -1,6 +1,6 @@
-"""Folders that are locked as long as their process lives, however it ends; what the dead left behind is removed.
+"""Folders that are locked as long as their process lives; what killed processes left behind is removed.
 
-Whoever is killed leaves its folder where it was writing, which may be anywhere. So the parents of such folders are
+A killed process leaves its folder where it was writing, which may be anywhere. So the parents of such folders are
 noted in one place, and the next command of any kind (`clean_up`) looks there.
 """
 

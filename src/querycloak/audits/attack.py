@@ -78,7 +78,7 @@ class Attack(Protocol):
         ...
 
     def run(self, release: Attacked, knowledge: Knowledge) -> Iterable[Finding]:
-        """What it finds, setting by setting; called only if nothing speaks against it."""
+        """What it finds, setting by setting; called only if `why_not` gave no reason."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A release as its attacker has it, and what only the audit knows of it."""
+"""A release as an attacker sees it, and what only the audit knows about it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the rele
 class Attacked:
     """What is attacked: a release, or the log itself in a release's form.
 
-    `owners` (columns name, user) tells whose rows a name's rows are; only what made the release knows it.
+    `owners` (columns name, user) says whose rows stand under a name; only the process that made the release knows it.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Attacked:
             yield batch.select(list(columns))
 
     def texts(self) -> Iterator[pa.ChunkedArray]:
-        """All queries that its tables tell, a piece at a time, repeats included."""
+        """All queries in its tables, a piece at a time, repeats included."""
         for kind, names in self.columns.items():
             for column in ("query", "next_query", "queries"):
                 for rows in in_pieces(self.batches(kind, [column])) if column in names else ():

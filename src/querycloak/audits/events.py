@@ -1,6 +1,6 @@
 """Events by which two laws can be told apart: one number beyond a point, or all numbers together by their likelihoods.
 
-Which event is best is learnt from runs; those that judge it are others, so learning may be as greedy as it likes.
+Which event is best is learnt from runs. Other runs judge it, so learning cannot bias the result.
 """
 
 from __future__ import annotations

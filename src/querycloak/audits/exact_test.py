@@ -1,8 +1,8 @@
-"""The instrument that needs no sampling: what noise is added to in both neighbours, against the bounds stated.
+"""Testing without sampling: the values before noise in both neighbours, compared with the bounds stated.
 
-It catches what no number of runs can: weights that are rounded up, filters in the wrong order, policies of unbounded
-sensitivity, cells that are passed over, a delta that misses one value. It sees centres and laws, not the draws: whether
-noise is as large as it is said to be, and whether a threshold is applied as it is written, is for sampling to find.
+It finds what no number of runs can: weights that are rounded up, filters in the wrong order, policies of unbounded
+sensitivity, cells that are skipped, a delta that misses one value. It sees centres and laws, not the draws: only
+sampling can find noise that is too small, or a threshold that is not applied as written.
 """
 
 from __future__ import annotations

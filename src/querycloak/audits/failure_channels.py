@@ -1,4 +1,4 @@
-"""What a command shows besides its release: exit code, messages, files, their sizes, time. One user must not decide it.
+"""What a command shows besides its release: exit code, messages, files, their sizes, time. One user must not change it.
 
 A command is run on a log without and with one odd user, and what can be seen from outside is compared. What the card
 lists as unprotected may differ: that the format was recognised, and that not too many rows were bad.

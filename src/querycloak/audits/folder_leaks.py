@@ -1,6 +1,6 @@
 """Leaks: does a folder hold users, queries or urls of the log anywhere but in the rows that were released?
 
-A release's rows are what its mechanism let out. Names of files, metadata, dictionaries, card, datasheet and Croissant
+A release's rows are what its mechanism released. Names of files, metadata, dictionaries, card, datasheet and Croissant
 must not hold anything of the log, nor may the names in released rows be those of the log.
 """
 

@@ -1,4 +1,4 @@
-"""The leak scanner: plants secrets in a log and looks for them wherever they have no business."""
+"""The leak scanner: it looks for secrets, planted in a log, in places where they must not be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside every release: the log itself, the log under other names, and plain k-anonymity."""
+"""What every release is compared with: the log itself, the log under other names, and plain k-anonymity."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def original(knowledge: Knowledge) -> Attacked:
 
 
 def pseudonyms(knowledge: Knowledge) -> Attacked:
-    """The log under other names, all else kept: what AOL did in 2006."""
+    """The log under other names, everything else unchanged: what AOL did in 2006."""
     log, users = knowledge.train, knowledge.train_users
     numbers = knowledge.random("pseudonyms").permutation(len(users))
     owners = pa.table({"name": pa.array([f"person-{number}" for number in numbers.tolist()]), "user": users})

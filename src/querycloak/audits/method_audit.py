@@ -65,14 +65,14 @@ class MethodAudit(ShownInNotebooks):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against what is proven."""
+        """Whether no test refutes what is proven."""
         if not self.method.proven().covers_release:
             return True
         return not any(finding.refuted for finding in (*self.sampled, *self.exact))
 
     @property
     def refutes_claim(self) -> bool:
-        """Whether something speaks against what is claimed."""
+        """Whether a test refutes what is claimed."""
         claimed = self.method.claimed()
         if claimed is None or not claimed.covers_release:
             return False

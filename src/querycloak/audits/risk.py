@@ -1,4 +1,4 @@
-"""Shares with their uncertainty, and the risk that is left once what anybody can do is taken off.
+"""Shares with their uncertainty, and the risk: what an attack gains beyond what it gains on people outside the log.
 
 As Anonymeter measures it (Giomi, Boenisch, Wehmeyer and Tasnadi, PoPETs 2023): risk = (main - control) / (1 - control),
 where main is the share of attacks that succeed on people in the log, control that on people who are not. The

@@ -1,9 +1,9 @@
-"""The instrument that samples: the largest epsilon that runs of a mechanism on two neighbours prove (METHODS: testing).
+"""Testing by sampling: the largest epsilon that runs of a mechanism on two neighbours prove.
 
 For a pair P, Q and each direction one event is chosen on one half of the runs and judged on the other. With p_low and
 q_up one-sided Clopper-Pearson bounds of its probability under the one and the other, every (epsilon, delta) that holds
-has p_low <= e^epsilon q_up + delta. So epsilon is at least ln((p_low - delta) / q_up), but for a chance of 10^-6 over
-all pairs, directions and bounds together. It shows nothing where that is below 0.
+has p_low <= e^epsilon q_up + delta. So epsilon is at least ln((p_low - delta) / q_up), except with a chance of 10^-6
+over all pairs, directions and bounds together. If that is below 0, it shows nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every method must hold, as rules that anybody can check of a method of their own.
+"""The rules that every method must keep; you can check them for a method of your own.
 
     from querycloak import contract
 
@@ -15,7 +15,7 @@ A test can name the rules one by one, and look at one release with all of them:
     def test_contract(rule, trial):
         contract.RULES[rule](trial)
 
-Nothing here shows that a guarantee is true: that takes a proof.
+Nothing here shows that a guarantee is true: that needs a proof.
 """
 
 from querycloak.contract.killed import killed_after_the_charge

@@ -168,7 +168,7 @@ def pays_before_it_draws(trial: Trial) -> None:
 
 
 def reads_nothing_if_it_is_refused(trial: Trial) -> None:
-    """A budget that does not suffice, or a population that nobody knows, is refused before the log is read."""
+    """A budget that is too small, or an unknown population, is refused before the log is read."""
     gone = trial.folder / "gone.tsv"
     gone.write_bytes(trial.log_file.read_bytes())
     log = trial.log(gone)

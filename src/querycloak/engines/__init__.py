@@ -1,4 +1,4 @@
-"""The only code that knows DuckDB or Spark; everybody else speaks Ibis."""
+"""The only code that knows DuckDB or Spark; all other code uses Ibis."""
 
 from querycloak.engines.engine import BatchSource, Engine, connect, engine_of
 from querycloak.engines.private_folder import PrivateFolder

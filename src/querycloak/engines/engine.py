@@ -21,7 +21,7 @@ OnBytes = Callable[[int], None]
 
 
 class BatchSource(Protocol):
-    """Rows that can be read again and again, in parts that workers share out among themselves.
+    """Rows that can be read again and again, in parts that are divided among workers.
 
     The last column, `code`, tells what became of a row; 0 is kept.
     """
@@ -106,7 +106,7 @@ def engine_of(engine: Engine | str) -> Engine:
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:
-    """What the work returns; an engine's own words never get out, for they may quote the log."""
+    """What the work returns; an engine's own message is never shown, because it may quote the log."""
     problem: BaseException
     try:
         return work()

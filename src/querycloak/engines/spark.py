@@ -1,4 +1,4 @@
-"""Spark, on this machine or on a cluster: for those who outgrow one process.
+"""Spark, on this machine or on a cluster: for logs that are too large for one process.
 
 Executors run the same Python as DuckDB's threads, so querycloak must be installed where they run, and
 paths must mean the same file there.

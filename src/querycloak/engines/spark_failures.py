@@ -1,4 +1,4 @@
-"""What goes wrong with Spark, in one line each: Java that ended, a server that left, a cluster where nobody works.
+"""What goes wrong with Spark, in one line each: Java that ended, a server that is gone, a cluster without workers.
 
 Spark's own words are looked at, and never passed on: they may quote the log.
 """
@@ -23,7 +23,7 @@ JAVA_ENDED = Sentence("Spark's Java has ended, killed or out of memory: give it 
 
 
 class Desertion:
-    """Watches a cluster from a thread of its own: whoever waits for workers that never come is told so."""
+    """Watches a cluster from a thread of its own, and says so if no workers come."""
 
     def __init__(self, session: Any) -> None:
         self._context = session.sparkContext
@@ -52,7 +52,7 @@ class Desertion:
 
 
 def failure(error: Exception, session: Any, master: str, *, answers: bool) -> QuerycloakError | None:
-    """What an error of Spark's comes to, if it is no bug of ours."""
+    """What an error of Spark means, if it is not a bug of ours."""
     words = str(error).lower()
     if _CANCELLED in words:
         return ResourceError(

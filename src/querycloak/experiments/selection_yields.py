@@ -1,6 +1,6 @@
 """How many keys each selection releases at one budget, and how far its counts are off: beside the paper's variant.
 
-Everything here compares releases with the log itself: private output, unless the log is synthetic or public.
+All figures here compare releases with the log itself: private output, unless the log is synthetic or public.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From bytes to blocks of whole records, in bounded memory whatever the file holds."""
+"""From bytes to blocks of whole records, in bounded memory for any file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records of one file, not yet looked for; whoever parses the block does that, beside the reading.
+    """Whole records of one file; the code that parses the block finds them, in parallel to the reading.
 
     `line` is the first record's number, 0 where nobody counted. `size` is what was read of the stored file
     for it: progress is told in those bytes. `overlong` stands for one record too long to be held.

@@ -1,7 +1,7 @@
 """The coded checks of a log's rows: one function and one line of docs each.
 
-Codes from L101 are bad rows, counted against `--max-bad`, but for L106: searches for nothing are part of
-many a sound log (12 % of Excite's), and say nothing about how it was read. Codes from L201 are rows left
+Codes from L101 are bad rows, counted against `--max-bad`, except L106: many sound logs have empty
+searches (12 % of Excite's), and these do not show that it was read in a wrong way. Codes from L201 are rows left
 out on purpose, by the format's own rules or by the owner's choices. A row has one code, the first that applies.
 """
 

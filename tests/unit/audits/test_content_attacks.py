@@ -155,7 +155,7 @@ RULES: list[tuple[str, dict[str, Any], Rule]] = [
     ("k-anonymity", {"keys": "log", "min_users": 5}, Rule(5)),
     ("affinity", {"min_users": 5, "min_word_users": 2}, Rule(5, beside=2)),
     ("affinity", {"min_users": 5, "min_word_users": 8}, Rule(8, beside=8)),
-    # One draw: K + 1 accounts, as many texts as one user may add to (METHODS: with one draw).
+    # One draw: K + 1 accounts, as many texts as one user may add to (poisoning.md).
     ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, Rule(24, 32)),
     ("clicks", {"selection": "rounds", "threshold": 6.33, "per_user": 256}, Rule(7, 256, shared=True)),
     ("sessions", {"selection": "rounds", "clicks": {"threshold": 9.03}, "per_user": 256}, Rule(10, 256, shared=True)),
