@@ -131,7 +131,7 @@ def _shared(users: ClickRows, number: int) -> Pairs:
 
 
 def _lift(users: ClickRows) -> Pairs:
-    """A user who lifts rare queries over a filter, so that other users' first ones change (METHODS, 2)."""
+    """A user who lifts rare queries over a filter, so that other users' first ones change (query_pool.md)."""
     rare = _keys("rare", _LIFTED)
     others = [row for key in rare for user in range(_RARE - 1) for row in users.rows(f"{key} {user}", [key, "common"])]
     others += _crowd(users, "common", _RARE)

@@ -55,7 +55,7 @@ def with_another_delta(method: Clicks, delta: float) -> Clicks:
 
 
 class FilterBeforeBounding(Clicks):
-    """Drops what fewer than five users clicked, and only then bounds each user (METHODS, section 2)."""
+    """Drops what fewer than five users clicked, and only then bounds each user (query_pool.md, counterexample a)."""
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         pairs = once_per_key(log.clicks, KEY)
@@ -156,7 +156,7 @@ def weights_rounded_to_the_nearest() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class GreedySetUnion:
-    """Users take their weight away from keys that have enough by *exact* weights (METHODS, section 1, item 5).
+    """Users take their weight away from keys that have enough by *exact* weights (selection.md).
 
     It states the length of one user's weights as its sensitivity, as if the others did not move.
     """

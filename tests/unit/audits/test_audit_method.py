@@ -37,7 +37,7 @@ ONE = ("--noise", "1", "--threshold", "5", "--per-user", "1")
 
 
 def test_the_ceiling() -> None:
-    """Golden: METHODS, section 7: 7.9 at 50,000 runs."""
+    """By hand: ln(50,000 / ln(4 x 20 x 10^6)) = 7.9."""
     assert round(ceiling(50_000, 10), 1) == 8.0
     assert round(ceiling(50_000, 20), 1) == 7.9
     assert level(20) == pytest.approx(1e-6 / 80)
@@ -117,6 +117,7 @@ def test_a_method_that_is_broken_whatever_the_log_is_not_passed_over() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
+    assert f"querycloak audit method clicks {' '.join(ONE)}\n" in PAGE.read_text()  # the page's example
     with mock.patch.object(method_audit, "fresh_processes", return_value=[]):
         words = (
             "audit",

@@ -1,6 +1,6 @@
 """Every broken mechanism is caught by name, by the instrument that has the power; its sound sibling passes.
 
-Points with power (METHODS, section 7): one key per user, b = 1, K = 5; judged runs as stated beside each.
+Points with power (docs/audits.md): one key per user, b = 1, K = 5; judged runs as stated beside each.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def exactly(mechanism: MethodMechanism, pair: Pair[str]) -> list[ExactFinding]:
 
 
 def test_the_points_have_power() -> None:
-    """Golden: METHODS, section 7, the judged runs at which the power is .99."""
+    """Golden: docs/audits.md, the judged runs at which the power is .99."""
     one = price(Laplace(1), 5, 1)
     normal = calibrate(1, 0.01, 1, law="gaussian")
     loose = price(Laplace(1), 7, 1)  # the threshold of (1, 1e-3), without a coin
@@ -120,7 +120,7 @@ def test_filtering_before_bounding() -> None:
     assert exactly(MethodMechanism(sound), pair) == []
     found = exactly(MethodMechanism(filtering), pair)
     lifted = 10
-    # Golden: METHODS, section 2: an L1 change of 8M + 1, M queries lifted; ours has the user's first one, too.
+    # Golden: query_pool.md, counterexample a: an L1 change of 8M + 1, M queries lifted; ours has the user's first one, too.
     assert {each.measure: each.value for each in found}["L1"] == 8 * lifted + 1
     assert sampled(filtering, "lift", 200).refuted
 
@@ -149,7 +149,7 @@ def test_chances_of_keys_that_are_too_large() -> None:
 
 
 def test_a_greedy_set_union() -> None:
-    """Golden: METHODS, section 1, item 5: L2 = 70 where 1 is stated."""
+    """By hand: L2 = 70 where 1 is stated (selection.md, why not exact weights)."""
     mechanism = broken.GreedySetUnion(enough=100 * 181 + 1)
     found = ExactTester().test(mechanism, broken.set_union_pair(), user_guarantee(1.0, None, "x"))
     values = {each.measure: each.value for each in found if each.refuted}
