@@ -120,7 +120,7 @@ def test_filtering_before_bounding() -> None:
     assert exactly(MethodMechanism(sound), pair) == []
     found = exactly(MethodMechanism(filtering), pair)
     lifted = 10
-    # Golden: query_pool.md, counterexample a: an L1 change of 8M + 1, M queries lifted; ours has the user's first one, too.
+    # Golden: query_pool.md, counterexample a: an L1 change of 8M + 1 for M queries.
     assert {each.measure: each.value for each in found}["L1"] == 8 * lifted + 1
     assert sampled(filtering, "lift", 200).refuted
 
