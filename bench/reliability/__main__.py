@@ -23,7 +23,7 @@ SIZES = [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024]
 NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20}
 TEXT = """# Reliability
 
-What becomes of a log, a release and a ledger when things go wrong. `make reliability` tries it and
+What happens to a log, a release and a ledger if something goes wrong. `make reliability` tests it and
 writes this page; a short version runs with `make test`.
 
 | what is done | how often | what must hold | went wrong |

@@ -31,7 +31,7 @@ def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = No
     found = Finding(
         "full disks",
         f"every command that writes and ends soon, on disks of {min(sizes)} to {max(sizes)} kB",
-        "done, or refused in a sentence; whole or not at all; a release that is there was charged",
+        "done, or refused in one sentence; outputs are complete or absent; every release was charged",
     )
     kills.prepared(log)
     for name in names or [name for name in kills.commands(log, folder) if name not in kills.LONG]:

@@ -120,7 +120,7 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> Findin
     found = Finding(
         "killed at a random moment",
         "SIGKILL, SIGTERM, SIGHUP and SIGINT to every command that writes",
-        "what is there is whole; what was released was charged; the next command leaves nothing behind",
+        "outputs are complete or absent; every release was charged; the next command removes what was left",
     )
     chance = random.Random(seed)
     prepared(log)

@@ -17,7 +17,7 @@ def race_on_a_ledger(folder: Path, processes: int, runs: int) -> Finding:
     found = Finding(
         "many processes on one ledger",
         f"{processes} processes, {runs} charges each",
-        "exactly as many charges as the limit pays for",
+        "exactly as many charges as the limit allows",
     )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -63,7 +63,7 @@ def look_for_tokens(folder: Path) -> Finding:
     found = Finding(
         "planted tokens",
         "every command that reads, on a log with words of one person's in every field",
-        "none in what a command says, none in a release",
+        "no such word in a message, none in a release",
     )
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tmp").mkdir(parents=True)
