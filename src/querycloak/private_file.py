@@ -1,6 +1,6 @@
 """A file that only its owner may read: written whole or not at all, and never over another.
 
-It grows in a locked folder beside its place, so that whatever ends the writer leaves nothing that stays.
+It is written in a locked folder beside its place, so that nothing stays if the writer is killed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What every method is: a frozen value that promises before it reads, and the one order in which all release.
+"""What every method is: a frozen value that promises before it reads, and the order in which all methods release.
 
 Promise, count, pay, draw. A method says how to count a log and how to draw from what was counted; `Method.release`
-does it in that order, and no method can change it: counting sees no randomness, and whoever draws or pays in another
-place is stopped (privacy/order.py).
+does it in that order, and no method can change it: counting sees no randomness, and a method that draws or pays
+elsewhere is stopped (privacy/order.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BUG = "this is a bug in the method"
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came out, and what must be said of it."""
+    """What came out, and what must be said about it."""
 
     tables: Mapping[str, Table]
     counts: str
@@ -113,7 +113,7 @@ class Method(metaclass=Sealed):
 
     @abstractmethod
     def proven(self) -> Guarantee:
-        """What we defend, from the parameters alone."""
+        """What is proven, from the parameters alone."""
 
     @abstractmethod
     def count(self, log: SearchLog) -> Counted:
@@ -124,9 +124,9 @@ class Method(metaclass=Sealed):
         return ()
 
     def routes(self) -> Mapping[str, Sequence[Route]]:
-        """How keys of each table come out: of several ways each, for only the log decides which it will be.
+        """How keys of each table come out; several ways if the log decides which one it will be.
 
-        Tables are left out whose keys no number of users can be said to bring out, before any data.
+        A table is left out if nobody can say, before any data, how many users bring a key out.
         """
         return {}
 

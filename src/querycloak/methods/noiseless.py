@@ -1,7 +1,7 @@
 """The values to which a release adds noise, and how far one user may change them: private, for tests of a guarantee.
 
-A step may look at what earlier ones released. A proof must hold whatever that was, so whoever asks for steps says what
-it was (`Past`): the same for two neighbouring logs.
+A step may look at what earlier ones released. A proof must hold for every such result, so the caller says what it was
+(`Past`): the same for two neighbouring logs.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Noiseless(ABC):
 
 
 def each_is_drawn(held: Iterable[str], drawn: Mapping[str, Number]) -> Limit:
-    """No cell that somebody holds may be passed over: else one more user decides whether others' cells are drawn."""
+    """No cell that somebody holds may be skipped: otherwise one more user decides whether others' cells are drawn."""
     return Limit("cells that somebody holds and that draw no noise", len(set(held) - set(drawn)), 0)
 
 

@@ -1,4 +1,4 @@
-"""An option of a method stands with its field: what it means, what it accepts, what it is if nobody says.
+"""An option of a method is declared with its field: what it means, what it accepts, and its default.
 
 The command line, `docs/commands.md` and `help(qc.Clicks)` are all made from here.
 """
@@ -20,7 +20,7 @@ _HELP, _NAMES_FILE = "help", "names_file"
 def option(default: Any = None, *, help: str, names_file: bool = False) -> Any:  # noqa: A002 (what it is called)
     """A field of a method that its user may set.
 
-    names_file: it names a file of the owner's, whose place is nobody else's business.
+    names_file: it names a file of the owner, whose path must not be published.
     """
     return field(default=default, metadata={_HELP: help, _NAMES_FILE: names_file})
 
@@ -57,7 +57,7 @@ class Option:
 
     @property
     def help_with_default(self) -> str:
-        """What it means, and what it is if nobody says."""
+        """What it means, and its default."""
         return self.help + _default(self.default)
 
     @property

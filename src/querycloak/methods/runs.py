@@ -1,6 +1,6 @@
 """Many independent runs of one draw, for tests of a guarantee: what was counted once is drawn again and again.
 
-A run is one more axis of the very functions that draw a release: their tables get a first column `run`.
+A run is one more axis of the same functions that draw a release: their tables get a first column `run`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RUN = "run"
 
 @dataclass(frozen=True)
 class DrawnRuns:
-    """What came out of several runs, numbered from 0; tables have not had their last touch (lists, order of rows)."""
+    """What came out of several runs, numbered from 0; tables are not yet as published (lists, order of rows)."""
 
     number: int
     tables: Mapping[str, pa.Table]

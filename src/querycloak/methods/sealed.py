@@ -1,4 +1,4 @@
-"""What is final in a class stays as it is: no subclass, no later assignment and no value of it can replace it."""
+"""What is final in a class cannot be replaced: not by a subclass, a later assignment or a value of the class."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How a command ends: exit codes, and one line for every failure that holds nothing of the log.
 
-Nothing heavy is imported here: whoever interrupts the very first imports is answered from this module too.
+Nothing heavy is imported here: an interruption during the first imports is answered from this module too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def interrupted() -> int:
 
 
 def was_interrupted() -> bool:
-    """Whether somebody has asked the command to end, whatever a library made of it."""
+    """Whether somebody has asked the command to end, also if a library changed the error."""
     return bool(received)
 
 

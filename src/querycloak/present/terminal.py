@@ -91,7 +91,7 @@ def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], 
 
 
 def time_left(elapsed: float, done: float, left: float) -> str:
-    """In words how long it still takes if it goes on like this; nothing as long as nobody can know."""
+    """In words how long it still takes at this speed; nothing as long as that is unknown."""
     if done <= 0.02 or left <= 0:
         return ""
     seconds = elapsed * left / done

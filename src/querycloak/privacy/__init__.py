@@ -1,1 +1,1 @@
-"""The words that every stage speaks: guarantees, noise, accounting. No engine, no files but the ledger."""
+"""Guarantees, noise, accounting: what every stage uses. No engine, no files except the ledger."""

@@ -1,4 +1,4 @@
-"""What should make somebody think twice about the numbers of a guarantee."""
+"""Warnings about the numbers of a guarantee."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE_DELTA = 1e-3
 
 
 def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> list[str]:
-    """Say which numbers promise little; `population_size` is how many users there are behind the log, if public."""
+    """Say which numbers promise little; `population_size` is the number of users in the log, if public."""
     if population_size is not None:
         natural("population_size", population_size, "say how many users there are behind the log")
     if not guarantee.covers_release:

@@ -97,7 +97,7 @@ class TablesAtAnyBound(RepeatedDraw, Noiseless):
         return DrawnRuns(runs, tables, [each.parameters() for each in self.candidates], at)
 
     def steps(self, past: Past) -> Sequence[Step]:
-        """The qualities by which it chooses, and the steps of whatever might be chosen."""
+        """The scores by which it chooses, and the steps of every plan that may be chosen."""
         plans = [each.plans for each in self.candidates]
         names = [str(choice) for choice, _ in self.chooser.payable]
         quality = dict(zip(names, qualities(plans, self.held), strict=True))

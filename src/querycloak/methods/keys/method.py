@@ -1,4 +1,4 @@
-"""What the methods share that count keys and let those out that enough users hold."""
+"""What methods share that count keys and release those that enough users hold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class KeysMethod(Method):
 
     @abstractmethod
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method with room for this number of keys of a user, perhaps with another epsilon."""
+        """The same method with this number of keys per user, perhaps with another epsilon."""
 
     def reads(self) -> object:
         """What else, beside the log and the options, decides what users may add before a bound."""
@@ -70,7 +70,7 @@ class KeysMethod(Method):
         return self.planned.proven
 
     def draws(self) -> Sequence[Draw]:
-        """What is drawn, for whoever adds up."""
+        """What is drawn, so that several releases can be added up."""
         return self.planned.draws()
 
     def routes(self) -> Mapping[str, Sequence[Route]]:

@@ -77,7 +77,7 @@ class OneTable(KeysMethod):
 
     @property
     def times(self) -> Times | None:
-        """What one user may add where it is counted how often; None where users are counted."""
+        """What one user may add if clicks are counted; None if users are counted."""
         return None
 
     @abstractmethod

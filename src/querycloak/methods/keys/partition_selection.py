@@ -1,4 +1,4 @@
-"""Which keys of a table come out, and with what counts: one way in for every selection, on every engine."""
+"""Which keys of a table come out, and with what counts: one interface for every selection, on every engine."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def one_plan(table: str, plan: TablePlan) -> FixedPlans:
 
 
 def check_counts(counts: Counts, given: Given, variant: str, *, two_draws: bool) -> None:
-    """Refuse keys without counts where counts decide, or where nothing would be gained."""
+    """Refuse keys without counts if counts decide, or if nothing would be gained."""
     if counts == "none" and (isinstance(given, Knobs) or variant == "paper" or two_draws):
         raise ParameterError(
             Sentence(

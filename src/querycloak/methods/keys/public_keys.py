@@ -1,4 +1,4 @@
-"""Noisy counts of keys that are all public: those that nobody asked for are noised too, and cost nothing.
+"""Noisy counts of keys that are all public: those that nobody asked for get noise too, at no extra cost.
 
 The keys are all combinations of public lists, up to 10^12 and more, so they are never written down: of those that do
 not occur, how many pass the threshold is one exact binomial draw, and which ones a uniform choice (query_pool.md).

@@ -1,4 +1,4 @@
-"""Public lists, one entry a line: the queries that may come out, the urls that may; or the list that comes along.
+"""Public lists, one entry a line: the queries or urls that may come out; or the built-in list.
 
 A list is public or it protects nobody: it must not come from this log or from any other private record.
 """
@@ -34,7 +34,7 @@ class PublicList:
 
     @classmethod
     def of(cls, option: str, path: str | os.PathLike[str] | None) -> PublicList:
-        """The list in a file, or the one that comes along."""
+        """The list in a file, or the built-in one."""
         if path is None:
             return cls(None, BUILT_IN_SIZE, None)
         content = _content(option, path)

@@ -1,6 +1,6 @@
-"""What a key's text tells about its chances, from public knowledge alone: long queries, digits and rare words have few.
+"""How likely a key is to be shared, from its text and public knowledge alone: length, digits, rare words.
 
-How a user's keys are ordered or weighed may depend on their text: it costs no privacy (privacy/prices/selection.md).
+How a user's keys are ordered or weighed may depend on their text: it costs no budget (privacy/prices/selection.md).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def release_keys(
     coin: float = 0.0,
     runs: int | None = None,
 ) -> ReleasedKeys:
-    """The keys whose noisy count exceeds the threshold, or equals it and has luck with the coin; by count and key.
+    """The keys whose noisy count exceeds the threshold, or equals it if the coin says so; by count and key.
 
     runs: the number of independent runs; a first column tells them apart. Counts that differ by run have it already.
     """

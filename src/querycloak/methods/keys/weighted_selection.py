@@ -1,7 +1,7 @@
 """Weighted selection on an engine: users divide a weight among their keys, noise decides, what came out is counted.
 
 Every round is one grouping in the engine. Scouting rounds work on buckets of keys or of their parts (the first digits
-of a digest), so that no more than 2^24 of them come to this process, whatever the size of the log
+of a digest), so that no more than 2^24 of them come to this process, for any size of the log
 (privacy/prices/selection.md).
 """
 
@@ -108,7 +108,7 @@ class Weighing:
         return _weighed(parts.mutate(known=_long(FULL_INTEREST)))
 
     def after(self, scout: Scout, known: pa.Table) -> tuple[Weighing, ir.Table]:
-        """What is left once a scout has told what it knows, and how it is weighed then."""
+        """What is left after a scout, and how it is weighed then."""
         if scout.parts is None:
             return self, self.weighed(known)
         passed = self.engine.upload(known.drop_columns(["known"]))

@@ -238,7 +238,7 @@ class Optimal(Method):
         return {"log": found if self.objective == "size" else replace(found, margin95=None)}
 
     def draws(self) -> Sequence[Draw]:
-        """What is drawn, for whoever adds up."""
+        """What is drawn, so that several releases can be added up."""
         return [] if self.plan is None else self.plan.draws()
 
     def count(self, log: SearchLog) -> Counted:

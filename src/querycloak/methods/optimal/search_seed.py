@@ -1,4 +1,4 @@
-"""Numbers that steer a search inside compiled code: nothing private hangs on them.
+"""Random numbers for a search inside compiled code: no guarantee depends on them.
 
 Whatever is protected by chance is drawn by privacy/randomness.py; these only decide what to try next.
 """

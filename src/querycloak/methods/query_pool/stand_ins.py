@@ -1,4 +1,4 @@
-"""Runs that differ in queries that nobody asked are alike for whatever comes later: stand-ins make them the same."""
+"""Runs that differ only in queries that nobody asked are the same for later steps: stand-ins make them equal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Coarser candidate sets: a domain cut at a depth, or its most usual concepts.
 
-Fewer candidates leave the right one a larger chance (semantic.md, *Candidates*). All of it is public.
+With fewer candidates the right one has a larger chance (semantic.md, *Candidates*). All of it is public.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Charge:
-    """One spending; it stays whether or not a release came of it."""
+    """One charge; it stays also if no release was made."""
 
     id: int
     population: str
@@ -43,7 +43,7 @@ class Charge:
 
     @property
     def status(self) -> str:
-        """Whether a release came of it."""
+        """Whether a release was made."""
         return "released" if self.releases else "no release"
 
 
@@ -108,7 +108,7 @@ class Account:
         }
 
     def require(self, guarantee: Guarantee, raise_limit: Action) -> None:
-        """Refuse a guarantee that this population cannot pay, or that cannot be added to what it has paid.
+        """Refuse a guarantee that exceeds what is left for this population, or that cannot be added to what was spent.
 
         raise_limit: how the owner allows more.
         """

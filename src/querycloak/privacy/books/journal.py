@@ -1,7 +1,7 @@
 """Everything that was ever written into a ledger, one entry after another, each with a digest of all before it.
 
-Entries can only be added. Whoever changes or removes one, with whatever program, breaks the chain of digests, unless
-all later entries are written anew; a copy of the last digest that somebody else keeps shows that, too (ledger.md).
+Entries can only be added. A program that changes or removes one breaks the chain of digests, unless it rewrites all
+later entries; a copy of the last digest, kept elsewhere, shows that too (ledger.md).
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
-    """What shows that the ledger was changed by other means than this program; empty if nothing does."""
+    """Signs that another program changed the ledger; empty if there are none."""
     found = [f"the rule {name!r} that keeps rows from being changed is gone" for name in sorted(_gone(connection))]
     before = ""
     rows = connection.execute("SELECT id, made, entry, digest FROM journal ORDER BY id").fetchall()

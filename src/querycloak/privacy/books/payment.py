@@ -53,7 +53,7 @@ class Accounting:
         raise ParameterError("accounting must be 'not accounted', or a population and a charge")
 
     def announce(self, digest: str, folder: Path) -> None:
-        """Note in the ledger where the release is about to be, in case that nobody lives to complete it."""
+        """Note in the ledger where the release is about to be, in case the process dies before `complete`."""
         if self.ledger is None or self.charge is None:
             return
         # A ledger that fails here must not cost a release that is paid for; `complete` will say that it fails.
@@ -211,7 +211,7 @@ class CampaignPayment(ChargePayment):
 
 
 def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
-    """How a release with this bill is paid for: by nobody, by a charge, or by a campaign."""
+    """How a release with this bill is paid for: not at all, by a charge, or by a campaign."""
     if ledger is None and population is None:
         return NobodyPays()
     if ledger is None or population is None:

@@ -62,7 +62,7 @@ class SqliteFile:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """All or nothing: whatever is written is on the disk when this ends.
+        """All or nothing: everything that is written is on the disk when this ends.
 
         Nobody else can write meanwhile. Without `create`, a file that is not there is an empty one, is not made, and
         an attempt to write to it is refused.

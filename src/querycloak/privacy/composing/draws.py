@@ -100,7 +100,7 @@ class GaussianRounds(Draw):
 
 @dataclass(frozen=True)
 class Anything(Draw):
-    """Whatever is (epsilon, delta)-DP; delta 0 for what is pure."""
+    """Anything that is (epsilon, delta)-DP; delta is 0 for pure DP."""
 
     epsilon: float
     delta: float = 0.0

@@ -148,7 +148,7 @@ class Route:
 
     @property
     def margin(self) -> int:
-        """How far the noise may carry a published count, up or down, with probability 95 % (claim 1)."""
+        """How far noise may change a published count, up or down, with probability 95 % (claim 1)."""
         return margin(self._last.noise if self.fresh is None else self.fresh)
 
     @property

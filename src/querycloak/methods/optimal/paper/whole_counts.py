@@ -1,6 +1,6 @@
 """Whole output counts: the paper's elimination, filling in an order, and exchanges (optimal.md, step 3).
 
-Nothing here can break a constraint: a unit is added only where every row has room for it, in whole numbers.
+Nothing here can break a constraint: a unit is added only if it fits into every row, in whole numbers.
 """
 
 from __future__ import annotations

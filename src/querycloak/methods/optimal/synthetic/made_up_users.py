@@ -1,4 +1,4 @@
-"""Synthetic users: pairs dealt out so that every total is met and associations come close (optimal.md, default, 5).
+"""Synthetic users: pairs given to them so that every total is met and associations come close (optimal.md, default, 5).
 
 All of it reads noisy tables only. A slot is one pair of one user; dealing decides which pair stands in it.
 """
