@@ -1,0 +1,53 @@
+"""Two cards are the same release if nothing but sentences, dates and versions differs."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from scripts.compare_releases import differences
+
+CARD: dict[str, Any] = {
+    "published": "2026-01-01",
+    "counts": "weighed",
+    "proven": {"epsilon": 1.0, "because": "each user counts once"},
+    "tables": {"clicks": {"rows": 3, "reach": {"counts": "users who clicked", "margin95": 3, "notes": ["low"]}}},
+    "checksums": {"clicks.tsv": "aa", "README.md": "bb"},
+}
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    card = deepcopy(CARD)
+    *parents, last = path.split("/")
+    part = card
+    for each in parents:
+        part = part[each]
+    part[last] = value
+    return card
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "published",
+        "proven/because",
+        "tables/clicks/reach/counts",
+        "tables/clicks/reach/notes",
+        "checksums/README.md",
+    ],
+)
+def test_sentences_and_dates_may_differ(path: str) -> None:
+    assert differences(CARD, changed(path, "other words")) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["counts", "proven/epsilon", "tables/clicks/rows", "tables/clicks/reach/margin95", "checksums/clicks.tsv"]
+)
+def test_numbers_and_kinds_may_not(path: str) -> None:
+    where = "." + path.replace("/", ".")
+    assert [line.partition(":")[0] for line in differences(CARD, changed(path, 99))] == [where]
+
+
+def test_a_key_of_one_side_only_is_told() -> None:
+    assert differences(CARD, changed("proven/k", 5)) == [".proven.k: only in one"]
