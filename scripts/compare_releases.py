@@ -67,7 +67,7 @@ def compare(old: Path, new: Path) -> list[str]:
 def differences(old: Any, new: Any, where: str = "") -> list[str]:
     """Keys and numbers that differ; texts only where they are no sentences."""
     if isinstance(old, dict) and isinstance(new, dict):
-        found = [f"{where}.{key}: only in one" for key in sorted(set(old) ^ set(new))]
+        found = [f"{where}.{key}: only in the {'old' if key in old else 'new'}" for key in sorted(set(old) ^ set(new))]
         said = {"counts"} if where.endswith(".reach") else set()  # there, a sentence about what is counted
         for key in sorted(set(old) & set(new) - SENTENCES - TEXTS - said):
             found += differences(old[key], new[key], f"{where}.{key}")
@@ -115,9 +115,22 @@ def main() -> int:
         made = {path.name for path in new.iterdir() if path.is_dir()} | {
             path.name for path in old.iterdir() if path.is_dir()
         }
-    same = len(made - {line.partition(":")[0] for line in found})
-    sys.stdout.write("".join(f"{line}\n" for line in found) + f"{same} of {len(made)} releases are the same\n")
+    sys.stdout.write(summary(found, len(made)))
     return 1 if found else 0
+
+
+def summary(found: list[str], made: int) -> str:
+    """Each difference once, with the releases that have it; then how many tables and cards are the same."""
+    releases: dict[str, list[str]] = {}
+    for line in found:
+        name, _, text = line.partition(": ")
+        releases.setdefault(text, []).append(name)
+    lines = [f"{text} ({len(names)}): {', '.join(names)}" for text, names in releases.items()]
+    cards = {name for text, names in releases.items() if text.startswith("card ") for name in names}
+    tables = {name for text, names in releases.items() if not text.startswith("card ") for name in names}
+    lines.append(f"tables are the same bytes in {made - len(tables)} of {made} releases")
+    lines.append(f"cards have the same keys and numbers in {made - len(cards | tables)} of {made} releases")
+    return "".join(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

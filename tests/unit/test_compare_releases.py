@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from scripts.compare_releases import differences
+from scripts.compare_releases import differences, summary
 
 CARD: dict[str, Any] = {
     "published": "2026-01-01",
@@ -50,4 +50,15 @@ def test_numbers_and_kinds_may_not(path: str) -> None:
 
 
 def test_a_key_of_one_side_only_is_told() -> None:
-    assert differences(CARD, changed("proven/k", 5)) == [".proven.k: only in one"]
+    assert differences(CARD, changed("proven/k", 5)) == [".proven.k: only in the new"]
+
+
+def test_tables_and_cards_are_counted_apart() -> None:
+    found = ["clicks: card .options: only in the new", "pool: card .options: only in the new", "pool: a.tsv differs"]
+    assert summary(found, 5).splitlines() == [
+        "card .options: only in the new (2): clicks, pool",
+        "a.tsv differs (1): pool",
+        "tables are the same bytes in 4 of 5 releases",
+        "cards have the same keys and numbers in 3 of 5 releases",
+    ]
+    assert summary([], 5).splitlines()[0] == "tables are the same bytes in 5 of 5 releases"
