@@ -25,7 +25,7 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.weighted import GRID, WeightedPlan
 from querycloak.utility.pair_measures import pair_measures, values
 from querycloak.utility.pair_values import output_of
-from tests.commands import querycloak
+from tests.commands import in_process, querycloak
 from tests.logs import Row, aol, write
 
 # Noise of sigma 0.05 is 0 but for a chance of 1e-86: the tables are then the counts themselves.
@@ -228,7 +228,7 @@ def test_the_commands_release_and_refuse(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "rows in log.parquet" in done.stdout
     paper = ("--variant", "paper", "--epsilon", "1")
-    done = querycloak("release", "optimal", log, *paper, "--delta", "0.5", "--out", tmp_path / "paper", tmp=tmp)
+    done = in_process("release", "optimal", log, *paper, "--delta", "0.5", "--out", tmp_path / "paper", tmp=tmp)
     assert done.returncode == 0
     assert "private, not for publication: " in done.stderr
     assert "no choice has more than" not in done.stdout
@@ -237,7 +237,7 @@ def test_the_commands_release_and_refuse(tmp_path: Path) -> None:
     card = json.loads((tmp_path / "paper" / "card.json").read_text())
     assert any("Delta (0.5) is the chance that a user of the log appears" in warning for warning in card["warnings"])
     assert "no choice" not in (tmp_path / "paper" / "README.md").read_text()
-    refused = querycloak("release", "optimal", log, *paper, "--delta", "0.01", "--out", tmp_path / "none", tmp=tmp)
+    refused = in_process("release", "optimal", log, *paper, "--delta", "0.01", "--out", tmp_path / "none", tmp=tmp)
     assert refused.returncode == 2
     assert "private, not for publication: with this budget no pair at all can be released" in refused.stderr
     assert not (tmp_path / "none").exists()

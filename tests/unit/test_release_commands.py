@@ -173,7 +173,7 @@ def test_the_ledger_pays_refuses_and_shows(log: Path, tmp_path: Path, tmp: Path)
     assert dry.returncode == 0
     assert json.loads(dry.stdout)["charge"]["account"]["spent"]["epsilon"] == 0
     assert querycloak("release", "clicks", log, *BUDGET, "--out", tmp_path / "a", *paid, tmp=tmp).returncode == 0
-    refused = querycloak("release", "clicks", "no-such-log", *BUDGET, "--out", tmp_path / "b", *paid, tmp=tmp)
+    refused = in_process("release", "clicks", "no-such-log", *BUDGET, "--out", tmp_path / "b", *paid, tmp=tmp)
     assert refused.returncode == 3
     assert "the ledger refuses" in refused.stderr
     assert not (tmp_path / "b").exists()

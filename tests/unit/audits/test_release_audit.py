@@ -19,7 +19,7 @@ from querycloak.audits.release_audit import COLUMNS, ReleaseAudit, audit_release
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.releases.release import Release
-from tests.commands import querycloak
+from tests.commands import in_process, querycloak
 from tests.unit.audits.toy_logs import FALSE_PROMISE, a_log, asked_at_random, counted, write_log
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -98,7 +98,7 @@ def test_a_promise_that_is_not_kept_ends_with_4(tmp_path: Path) -> None:
     claimed: dict[str, Any] = {"variant": "default", "parameters": {}, "claimed": None, "proven": FALSE_PROMISE}
     Release(method="anybodys", tables={"queries": table}, **claimed).save(tmp_path / "release")
     sides = (tmp_path / "train.parquet", tmp_path / "release", "--control", tmp_path / "test.parquet")
-    done = querycloak("audit", "release", *sides, "--attack", "membership", "--json")
+    done = in_process("audit", "release", *sides, "--attack", "membership", "--json")
     assert done.returncode == 4
     assert done.stderr.startswith(
         "querycloak: membership: more members are found by release at FPR 0.001 than is proven"
@@ -169,7 +169,7 @@ def test_the_command(place: Path, tmp_path: Path) -> None:
     assert told["private"] is True
     assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == told["results"]
     assert os.stat(tmp_path / "rows.parquet").st_mode & 0o077 == 0
-    shown = querycloak("audit", "release", *sides)
+    shown = in_process("audit", "release", *sides, COLUMNS="80")
     assert shown.stdout.startswith("PRIVATE OUTPUT")
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
@@ -178,7 +178,7 @@ def test_a_leak_ends_with_4(place: Path, tmp_path: Path) -> None:
     with qc.read(place / "train.parquet") as log:
         qc.Clicks(epsilon=8, delta=1e-6).release(log).save(tmp_path / "release")
     (tmp_path / "release" / "for-u17-thing 17.txt").write_text("")
-    done = querycloak(
+    done = in_process(
         "audit", "release", place / "train.parquet", tmp_path / "release", "--control", place / "test.parquet",
         "--attack", "leaks", "--quiet",
     )  # fmt: skip
@@ -203,7 +203,7 @@ def test_a_leak_ends_with_4(place: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_line(place: Path, arguments: list[str], said: str) -> None:
     sides = {side: place / f"{side}.parquet" for side in ("train", "test")}
     given = [argument.format(folder=place, release=place / "release", **sides) for argument in arguments]
-    done = querycloak("audit", "release", place / "train.parquet", place / "release", *given)
+    done = in_process("audit", "release", place / "train.parquet", place / "release", *given)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr
 
