@@ -133,10 +133,19 @@ def test_bounds_of_clicks_without_clicks() -> None:
         qc.Clicks(epsilon=1, delta=1e-6, clicks_per_key=3)
 
 
-@pytest.mark.parametrize("selection", ["laplace", "rounds"])
-def test_the_audit_of_its_method(selection: Any) -> None:
+@pytest.mark.parametrize(
+    ("selection", "neighbours"),
+    [
+        ("laplace", ["own", "repeats"]),
+        ("rounds", ["repeats"]),
+        pytest.param(
+            "rounds", ["own"], marks=pytest.mark.slow
+        ),  # as without clicks, which test_broken_mechanisms audits
+    ],
+)
+def test_the_audit_of_its_method(selection: Any, neighbours: list[str]) -> None:
     method = qc.Clicks(epsilon=3, delta=0.01, selection=selection, count_of="clicks", clicks_per_user=6)
-    found = audit_method(method, runs=100, neighbours=["own", "repeats"])
+    found = audit_method(method, runs=100, neighbours=neighbours)
     assert found.holds
     assert not any(each.refuted for each in found.exact)
     assert any(each.step.endswith("clicks") for each in found.exact)
