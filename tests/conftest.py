@@ -24,6 +24,8 @@ settings.load_profile("unhurried")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java's second compiler does not pay off for small logs."""
 LONGEST = {"spark": 0, "cluster": 1}
 
 
@@ -78,8 +80,8 @@ def duckdb_engine() -> Iterator[Engine]:
 def spark_engine() -> Iterator[Engine]:
     require_java()
     with pytest.MonkeyPatch.context() as patch:
-        # Java's second compiler never pays off here. Commands that tests start get Spark as users do.
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Commands that tests start get Spark's settings as users do.
+        patch.setenv("JAVA_TOOL_OPTIONS", LIGHT_JAVA)
         patch.setenv("SPARK_CONF_DIR", str(FIXTURES / "spark"))
         engine = connect("spark", threads=2, memory="1g")
     yield engine

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.conftest import LIGHT_JAVA
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 600.0
 """Seconds after which a part that does not answer hangs: many, for no test may fail because a machine is busy."""
-LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java's second compiler does not pay off for small logs."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_CONF_DIR": str(REPOSITORY / "tests" / "fixtures" / "cluster"),
             "SPARK_DAEMON_MEMORY": "640m",
-            "SPARK_DAEMON_JAVA_OPTS": LIGHT_JAVA,
+            "JAVA_TOOL_OPTIONS": LIGHT_JAVA,
             "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "PYSPARK_PYTHON": sys.executable,
             # Executors import what the tests do.

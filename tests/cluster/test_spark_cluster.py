@@ -5,9 +5,11 @@ The five commands that every owner of a large log runs are here; everything else
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,11 @@ import pytest
 from querycloak.contract.small_log import SECRETS, USERS, small_log, user_name
 from querycloak.privacy.books.ledger import Ledger
 from tests.cluster.processes import Cluster, running_cluster
-from tests.cluster.work import COMMANDS, POPULATION, result
-from tests.commands import PATIENCE, Done
+from tests.cluster.work import COMMANDS, POPULATION, RESULTS, result
+from tests.commands import PATIENCE
 from tests.conftest import require_java
 
-PLACES = ("standalone", "connect")
+PLACES = ("connect", "standalone")
 OWN_PAIRS = 40
 FEW = 400
 """More than noise lets out of this log, far fewer than its pairs."""
@@ -54,22 +56,68 @@ def on_duckdb(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return {command: json.loads(json.dumps(result(command, "duckdb", log_file, folder))) for command in COMMANDS}
 
 
-def work(
-    cluster: Cluster, address: str, log_file: Path, folder: Path, killed: Sequence[int] = (), patience: float = PATIENCE
-) -> Done:
-    given = map(str, (address, log_file, folder, patience, *killed))
-    command = [sys.executable, "-m", "tests.cluster.work", *given]
-    environment = cluster.environment()
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=PATIENCE)
+class Program:
+    """`work` on the cluster: one for all that happens there, for each would start a Java and two executors."""
+
+    def __init__(self, cluster: Cluster, address: str, log_file: Path, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.cluster.work", address, str(log_file), str(folder)]
+        self.folder, self._streams = folder, [folder / name for name in ("stdout", "stderr")]
+        with self._streams[0].open("wb") as out, self._streams[1].open("wb") as err:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=out, stderr=err, env=cluster.environment(), text=True
+            )
+
+    def results(self, folder: Path | None = None) -> dict[str, Any]:
+        """As soon as they are there."""
+        path = (folder or self.folder) / RESULTS
+        end = time.monotonic() + PATIENCE
+        while not path.exists() and self.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+        assert path.exists(), self.said()
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+
+    def release_once_more(self, folder: Path, killed: Sequence[int], patience: float = PATIENCE) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, (folder, patience, *killed))) + "\n")
+        self.process.stdin.flush()
+        return self.results(folder)
+
+    def said(self) -> list[str]:
+        """On standard output, and on standard error."""
+        return [path.read_text() for path in self._streams]
+
+    def end(self) -> int:
+        """Its exit code, when nothing more is asked for."""
+        self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def running_program(cluster: Cluster, place: str, log_file: Path, folder: Path) -> Iterator[Program]:
+    made = Program(cluster, getattr(cluster, place), log_file, folder)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+@pytest.fixture(scope="module")
+def program(cluster: Cluster, log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    with running_program(cluster, "standalone", log_file, tmp_path_factory.mktemp("standalone")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module", params=PLACES)
 def on_spark(request: pytest.FixtureRequest, cluster: Cluster, log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:  # noqa: E501  # fmt: skip
-    folder = tmp_path_factory.mktemp(request.param)
-    done = work(cluster, getattr(cluster, request.param), log_file, folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return found
+    if request.param == "standalone":  # which goes on
+        standalone: Program = request.getfixturevalue("program")
+        return standalone.results()
+    with running_program(cluster, request.param, log_file, tmp_path_factory.mktemp(request.param)) as made:
+        found = made.results()
+        assert (made.end(), made.said()) == (0, ["", ""])
+        return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -101,26 +149,29 @@ def test_both_workers_worked(on_spark: dict[str, Any], cluster: Cluster) -> None
 
 
 def test_a_worker_killed_amid_a_release_changes_nothing(
-    cluster: Cluster, log_file: Path, tmp_path: Path, on_duckdb: dict[str, Any]
+    cluster: Cluster, program: Program, tmp_path: Path, on_duckdb: dict[str, Any]
 ) -> None:
     """Executors of the other worker do again what is lost."""
-    done = work(cluster, cluster.standalone, log_file, tmp_path, [cluster.workers[0].pid])
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert json.loads((tmp_path / "results.json").read_text())["found"]["clicks"] == on_duckdb["clicks"]
+    program.results()
+    done = program.release_once_more(tmp_path, [cluster.workers[0].pid])
+    assert (done, program.said()) == ({"code": 0, "found": [on_duckdb["clicks"]]}, ["", ""])
     assert charges(tmp_path) == ["released"]
     assert cluster.workers[0].wait() != 0
 
 
 def test_all_workers_killed_amid_a_release_end_it_with_one_line(
-    cluster: Cluster, log_file: Path, tmp_path: Path
+    cluster: Cluster, program: Program, tmp_path: Path
 ) -> None:
+    program.results()
     alive = [each.pid for each in cluster.workers if each.poll() is None]
-    done = work(cluster, cluster.standalone, log_file, tmp_path, alive, patience=4)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert done.stderr.startswith(f"querycloak: no worker of '{cluster.standalone}' was there for 4 seconds")
-    assert done.stderr.count("\n") == 1
+    done = program.release_once_more(tmp_path, alive, patience=4)
+    assert done == {"code": 2, "found": []}
     assert charges(tmp_path) == ["no release"]
     assert not (tmp_path / "clicks").exists()
+    assert program.end() == 0
+    out, line = program.said()
+    assert line.startswith(f"querycloak: no worker of '{cluster.standalone}' was there for 4 seconds")
+    assert (out, line.count("\n")) == ("", 1)
 
 
 def charges(folder: Path) -> list[str]:

@@ -1,8 +1,9 @@
-"""What runs on a cluster, in a process of its own: `-m tests.cluster.work ADDRESS LOG FOLDER PATIENCE [KILLED ...]`.
+"""What runs on a cluster, in a process of its own: `-m tests.cluster.work ADDRESS LOG FOLDER`.
 
 Commands in one session, from one seed. What they gave goes into FOLDER/results.json, with the flaws of every plan and
-the size of all that came to this process. KILLED are workers (their process numbers) that are killed amid `clicks`;
-PATIENCE says how many seconds a job waits for others from then on.
+the size of all that came to this process. Then each line of standard input, `FOLDER PATIENCE KILLED ...`, asks for
+`clicks` once more: KILLED are workers (their process numbers) that are killed amid it, and PATIENCE says how many
+seconds a job waits for others from then on. Its FOLDER/results.json has how it ended, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import querycloak as qc
 from querycloak.engines import connect, spark, spark_failures
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Method
-from querycloak.present.running import run_and_exit
+from querycloak.present.running import run, run_and_exit
 from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.releases.loading import load
@@ -42,6 +44,7 @@ RELEASES: dict[str, Method] = {
 COMMANDS = ("inspect", "split", *RELEASES)
 LIMIT = 100.0, 0.1
 POPULATION = "people"
+RESULTS = "results.json"
 
 
 @dataclass
@@ -118,21 +121,42 @@ def _digest(table: pa.Table) -> Any:
     return [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()]
 
 
-def main(address: str, path: Path, folder: Path, patience: float, killed: Sequence[int]) -> None:
-    """Run everything there."""
+def main(address: str, path: Path, folder: Path) -> None:
+    """Run everything there, then what standard input asks for."""
     spark.PART, watch = PART, Watch()
     session = connect(address, threads=2, memory="512MiB")  # which all commands then share
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.set_limit(POPULATION, *LIMIT)
-    if killed:
-        watch.before_fetch = lambda: _kill_once(watch, patience, killed)
     watch.install()
     found: dict[str, Any] = {}
-    for watch.command in ("clicks",) if killed else COMMANDS:
+    ledger = _ledger(folder)
+    for watch.command in COMMANDS:
         found[watch.command] = result(watch.command, address, path, folder, ledger)
     watched = {command: asdict(each) for command, each in watch.by_command.items()}
+    _write(folder, {"found": found, "watched": watched})
+    for line in sys.stdin:
+        place, patience, *killed = line.split()
+        watch.command = place
+        watch.before_fetch = partial(_kill_once, watch, float(patience), list(map(int, killed)))
+        _release_once_more(address, path, Path(place))
     session.close()
-    (folder / "results.json").write_text(json.dumps({"found": found, "watched": watched}))
+
+
+def _release_once_more(address: str, path: Path, folder: Path) -> None:
+    found: list[Any] = []
+    code = run(lambda: found.append(result("clicks", address, path, folder, _ledger(folder))))
+    _write(folder, {"code": code, "found": found})
+
+
+def _ledger(folder: Path) -> Ledger:
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.set_limit(POPULATION, *LIMIT)
+    return ledger
+
+
+def _write(folder: Path, results: dict[str, Any]) -> None:
+    """Whole, for somebody waits for it."""
+    half = folder / "results.half"
+    half.write_text(json.dumps(results))
+    half.rename(folder / RESULTS)
 
 
 def _kill_once(watch: Watch, patience: float, workers: Sequence[int]) -> None:
@@ -145,5 +169,4 @@ def _kill_once(watch: Watch, patience: float, workers: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    place, killed = (Path(sys.argv[2]), Path(sys.argv[3])), list(map(int, sys.argv[5:]))
-    run_and_exit(lambda: main(sys.argv[1], *place, float(sys.argv[4]), killed))
+    run_and_exit(lambda: main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))

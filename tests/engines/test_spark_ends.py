@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from querycloak.engines import connect
 from querycloak.engines.memory_size import memory_bytes
 from querycloak.errors import ParameterError
 from tests.commands import PATIENCE
-from tests.conftest import require_java
+from tests.conftest import LIGHT_JAVA, require_java
 
 WORK = """
 import os, signal, sys, threading
@@ -42,7 +43,8 @@ def test_spark_that_is_ended_by_somebody_says_so_in_one_line(how: str) -> None:
     require_java()
     act, code, said = ACTS[how]
     script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)" + WORK.format(act=act)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command, light = [sys.executable, "-c", script], {**os.environ, "JAVA_TOOL_OPTIONS": LIGHT_JAVA}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=light)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert done.stderr.startswith(f"querycloak: {said}")
     assert done.stderr.count("\n") == 1
