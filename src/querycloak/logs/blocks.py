@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from querycloak.logs.files import ByteStream, LogFile
+from querycloak.logs.places import line_feeds
 from querycloak.words.spans import Spans
 
 BLOCK = 4 << 20
 LONGEST_RECORD = 4 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LINE_FEED, _CARRIAGE_RETURN = 10, 13
+_CARRIAGE_RETURN = 13
 _MARKS = re.compile(b"^(?:" + _BYTE_ORDER_MARK + b")+", re.MULTILINE)
 
 
@@ -46,7 +47,7 @@ class Block:
         if self.overlong:
             return Spans.empty(1)
         buffer = np.frombuffer(self.data, np.uint8)
-        ends = np.flatnonzero(buffer == _LINE_FEED).astype(np.int32)
+        ends = line_feeds(buffer)
         if not len(ends) or ends[-1] != len(buffer) - 1:
             ends = np.append(ends, np.int32(len(buffer)))
         starts = np.empty_like(ends)

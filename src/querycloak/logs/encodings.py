@@ -9,10 +9,10 @@ import codecs
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.privacy.parameters import of_kind, refusal
+from querycloak.words.compiled import kernel, part
 from querycloak.words.spans import Bytes, Mask, Spans
 
 UTF8_OR_GB18030 = "utf-8 or gb18030"
@@ -136,7 +136,7 @@ def _widest(records: Spans) -> NDArray[np.int8]:
     return widest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _measure(data, starts, ends, widest):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         at = starts[row]
@@ -152,7 +152,7 @@ def _measure(data, starts, ends, widest):  # type: ignore[no-untyped-def]
             at += width
 
 
-@njit(cache=True, nogil=True)
+@part
 def _width(data, at, end):  # type: ignore[no-untyped-def]
     """The bytes of the character beyond ASCII that begins here, 0 if none does."""
     first = data[at]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel
 from querycloak.words.spans import Mask, Spans
 
 _LINE_FEED = 10
@@ -85,7 +85,7 @@ def without_brackets(texts: Spans) -> Spans:
     return Spans(texts.data, starts, ends)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_delimiters(data, separator):  # type: ignore[no-untyped-def]
     lines, places = 0, 0
     for i in range(data.size):
@@ -94,7 +94,7 @@ def _count_delimiters(data, separator):  # type: ignore[no-untyped-def]
     return lines, places
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_delimiters(data, separator, delimiters):  # type: ignore[no-untyped-def]
     found = 0
     for i in range(data.size):  # without branches: only the place of a delimiter is not written over
@@ -102,7 +102,7 @@ def _find_delimiters(data, separator, delimiters):  # type: ignore[no-untyped-de
         found += (data[i] == 10) | (data[i] == separator)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _assign_fields(data, delimiters, line_starts, line_ends, starts, ends, counts):  # type: ignore[no-untyped-def]
     width = starts.shape[0]
     row, field, start, line_start = 0, 0, 0, 0
@@ -121,7 +121,7 @@ def _assign_fields(data, delimiters, line_starts, line_ends, starts, ends, count
             row, field, line_start = row + 1, 0, start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split_plain(data, record_starts, record_ends, separator, starts, ends, counts):  # type: ignore[no-untyped-def]
     width = starts.shape[0]
     for row in range(record_starts.size):
@@ -137,7 +137,7 @@ def _split_plain(data, record_starts, record_ends, separator, starts, ends, coun
         counts[row] = field + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split_quoted(data, record_starts, record_ends, separator, starts, ends, counts):  # type: ignore[no-untyped-def]  # noqa: C901
     quote = 34
     width = starts.shape[0]
@@ -177,7 +177,7 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
         counts[row] = field if closed else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _integers(data, starts, ends, values, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         length = ends[row] - starts[row]
@@ -192,7 +192,7 @@ def _integers(data, starts, ends, values, readable):  # type: ignore[no-untyped-
             values[row], readable[row] = value, True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut_at_blank(data, starts, ends):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         for i in range(starts[row], ends[row]):
@@ -201,7 +201,7 @@ def _cut_at_blank(data, starts, ends):  # type: ignore[no-untyped-def]
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unbracket(data, starts, ends):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         if ends[row] - starts[row] >= 2 and data[starts[row]] == 91 and data[ends[row] - 1] == 93:

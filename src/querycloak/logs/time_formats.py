@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.logs.times import (
@@ -25,6 +24,7 @@ from querycloak.logs.times import (
 )
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
+from querycloak.words.compiled import kernel, part
 from querycloak.words.spans import Mask, Spans
 
 ORDERS: dict[str, TimeParser] = {"day-first": day_first, "month-first": month_first}
@@ -85,7 +85,7 @@ class Pattern:
         """The times, and which of them could be read."""
         times = np.zeros(len(texts), np.int64)
         readable = np.zeros(len(texts), np.bool_)
-        _read(texts.data, texts.starts, texts.ends, self._program, times, readable)
+        _read(texts.data, texts.starts, texts.ends, self._program, times, readable, np.zeros(9, np.int64))
         return times, readable
 
 
@@ -101,9 +101,8 @@ def _steps(pattern: str) -> list[int]:
     return steps
 
 
-@njit(cache=True, nogil=True)
-def _read(data, starts, ends, program, times, readable):  # type: ignore[no-untyped-def]
-    parts = np.zeros(9, np.int64)
+@kernel
+def _read(data, starts, ends, program, times, readable, parts):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         parts[:] = 0
         parts[_DAY] = parts[_MONTH] = 1
@@ -116,7 +115,7 @@ def _read(data, starts, ends, program, times, readable):  # type: ignore[no-unty
             times[row], readable[row] = time, within_range(time)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _fill(data, at, end, program, parts):  # type: ignore[no-untyped-def]
     """Whether a text is written by the program, step by step."""
     for step in program:
@@ -136,7 +135,7 @@ def _fill(data, at, end, program, parts):  # type: ignore[no-untyped-def]
     return at == end
 
 
-@njit(cache=True, nogil=True)
+@part
 def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
     """Where the text of a directive ends, which is where it begins if it is not there."""
     if letter == 112:  # p
@@ -174,7 +173,7 @@ def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  #
     return after
 
 
-@njit(cache=True, nogil=True)
+@part
 def _month(data, at, end, whole, parts):  # type: ignore[no-untyped-def]
     """A month by its English name, or by the first three letters of it."""
     if at + 3 > end:
@@ -192,7 +191,7 @@ def _month(data, at, end, whole, parts):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True, nogil=True)
+@part
 def _zone(data, at, end, parts):  # type: ignore[no-untyped-def]
     """An offset: `Z`, `+0200` or `+02:00`."""
     for length in (6, 5, 1):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import inlined, kernel, part
 from querycloak.words.spans import Mask, Spans
 
 Microseconds = NDArray[np.int64]
@@ -27,17 +27,17 @@ def iso_or_epoch(texts: Spans) -> tuple[Microseconds, Mask]:
 
     Each row tells by itself: were a form guessed from other rows, one user could turn how all of them are read.
     """
-    return _parse(_dated_or_epoch, texts, _AS_WRITTEN)
+    return _parse_dated(texts, _AS_WRITTEN)
 
 
 def day_first(texts: Spans) -> tuple[Microseconds, Mask]:
     """The same, and `01/03/2006 07:17` is in March."""
-    return _parse(_dated_or_epoch, texts, _DAY_FIRST)
+    return _parse_dated(texts, _DAY_FIRST)
 
 
 def month_first(texts: Spans) -> tuple[Microseconds, Mask]:
     """The same, and `01/03/2006 07:17` is in January."""
-    return _parse(_dated_or_epoch, texts, _MONTH_FIRST)
+    return _parse_dated(texts, _MONTH_FIRST)
 
 
 def compact(texts: Spans) -> tuple[Microseconds, Mask]:
@@ -56,20 +56,28 @@ def in_range(times: Microseconds) -> Mask:
     return within
 
 
-def _parse(kernel: Callable[..., None], texts: Spans, *more: object) -> tuple[Microseconds, Mask]:
+def _parse(read: Callable[..., None], texts: Spans) -> tuple[Microseconds, Mask]:
     times = np.zeros(len(texts), np.int64)
     readable = np.zeros(len(texts), np.bool_)
-    kernel(texts.data, texts.starts, texts.ends, times, readable, *more)
+    read(texts.data, texts.starts, texts.ends, times, readable)
     return times, readable
 
 
-@njit(cache=True, nogil=True)
+def _parse_dated(texts: Spans, order: int) -> tuple[Microseconds, Mask]:
+    """The most frequent form first; what reads the others takes seconds to compile, and many a log needs none."""
+    times, readable = _parse(_plain_times, texts)
+    if not readable.all() and ((texts.ends > texts.starts) & ~readable).any():
+        _dated_or_epoch(texts.data, texts.starts, texts.ends, times, readable, order)
+    return times, readable
+
+
+@part
 def within_range(time):  # type: ignore[no-untyped-def]
     """Whether a time lies in 1900 to 2199."""
     return _EARLIEST <= time < _LATEST
 
 
-@njit(cache=True, nogil=True)
+@part
 def _number(data, start, length):  # type: ignore[no-untyped-def]
     """The decimal number of exactly `length` digits, or -1."""
     value = np.int64(0)
@@ -81,7 +89,7 @@ def _number(data, start, length):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True, nogil=True)
+@part
 def instant_of(year, month, day, hour, minute, second):  # type: ignore[no-untyped-def]
     """Seconds since 1970 of a civil time, or -2^62 if there is no such time."""
     none = -(np.int64(1) << 62)
@@ -104,7 +112,7 @@ def instant_of(year, month, day, hour, minute, second):  # type: ignore[no-untyp
     return ((days * 24 + hour) * 60 + minute) * 60 + second
 
 
-@njit(cache=True, nogil=True)
+@part
 def offset_at(data, start, end):  # type: ignore[no-untyped-def]
     """Seconds east of UTC of `Z`, `+02`, `+0200` or `+02:00`; -1 if it is none of these."""
     length = end - start
@@ -123,7 +131,7 @@ def offset_at(data, start, end):  # type: ignore[no-untyped-def]
     return -seconds - 1 if data[start] == 45 and seconds else seconds
 
 
-@njit(cache=True, nogil=True)
+@part
 def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
     """Microseconds of `07:17`, `07:17:12` or `07:17:12.5`, with an offset or without, and whether it is one."""
     if end - at < 5 or data[at + 2] != 58:
@@ -156,7 +164,7 @@ def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
     return seconds * SECOND + fraction, True
 
 
-@njit(cache=True, nogil=True)
+@part
 def digits_at(data, at, end, most):  # type: ignore[no-untyped-def]
     """The number that begins here, of at most this number of digits, and where it ends; itself where there is none."""
     value = np.int64(0)
@@ -166,7 +174,7 @@ def digits_at(data, at, end, most):  # type: ignore[no-untyped-def]
     return value, at
 
 
-@njit(cache=True, nogil=True)
+@part
 def _date(data, start, end, order):  # type: ignore[no-untyped-def]
     """Seconds at which a date begins and where its text ends, which is its start if it is none.
 
@@ -200,7 +208,7 @@ def _date(data, start, end, order):  # type: ignore[no-untyped-def]
     return instant, after if instant > -(np.int64(1) << 61) else start
 
 
-@njit(cache=True, nogil=True)
+@part
 def _dated(data, start, end, order):  # type: ignore[no-untyped-def]
     """Microseconds of a date, a blank or T, and a time of day, and whether it is one."""
     instant, at = _date(data, start, end, order)
@@ -215,7 +223,7 @@ def _dated(data, start, end, order):  # type: ignore[no-untyped-def]
     return time, found and within_range(time)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _epoch(data, start, end):  # type: ignore[no-untyped-def]
     """Microseconds of epoch seconds (10 digits), milliseconds (13) or microseconds (16)."""
     length = end - start
@@ -243,23 +251,27 @@ def _epoch(data, start, end):  # type: ignore[no-untyped-def]
     return value, value < _LATEST
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _plain(data, start, end):  # type: ignore[no-untyped-def]
-    """Microseconds of exactly `2006-03-01 07:17:12`, by far the most frequent form, and whether it is one."""
-    if end - start != 19 or data[start + 4] != 45 or data[start + 7] != 45 or data[start + 10] != 32:
+    """Microseconds of `2006-03-01 07:17:12` or `2006-03-01T07:17:12.345Z`, by far the most frequent, or else False."""
+    length = end - start
+    if length != 19 and (length != 24 or data[start + 19] != 46 or data[start + 23] != 90):
+        return np.int64(0), False
+    if data[start + 4] != 45 or data[start + 7] != 45 or (data[start + 10] != 32 and data[start + 10] != 84):
         return np.int64(0), False
     if data[start + 13] != 58 or data[start + 16] != 58:
         return np.int64(0), False
+    thousandths = _number(data, start + 20, 3) if length == 24 else np.int64(0)
     century, year = _pair(data, start), _pair(data, start + 2)
     month, day = _pair(data, start + 5), _pair(data, start + 8)
     hour, minute, second = _pair(data, start + 11), _pair(data, start + 14), _pair(data, start + 17)
-    if century + year + month + day + hour + minute + second >= _NO_PAIR:
+    if thousandths < 0 or century + year + month + day + hour + minute + second >= _NO_PAIR:
         return np.int64(0), False
     instant = instant_of(century * 100 + year, month, day, hour, minute, second)
-    return instant * SECOND, instant > -(np.int64(1) << 61)
+    return instant * SECOND + thousandths * 1000, instant > -(np.int64(1) << 61)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _pair(data, start):  # type: ignore[no-untyped-def]
     """The number of two digits, or one too large for any sum of others."""
     tens, ones = np.int64(data[start]) - 48, np.int64(data[start + 1]) - 48
@@ -267,18 +279,25 @@ def _pair(data, start):  # type: ignore[no-untyped-def]
     return tens * 10 + ones if digits else _NO_PAIR
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _plain_times(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        times[row], readable[row] = _plain(data, np.int64(starts[row]), np.int64(ends[row]))
+
+
+@kernel
 def _dated_or_epoch(data, starts, ends, times, readable, order):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        time, found = _plain(data, starts[row], ends[row])
+        start, end = np.int64(starts[row]), np.int64(ends[row])
+        if readable[row] or start == end:
+            continue
+        time, found = _dated(data, start, end, order)
         if not found:
-            time, found = _dated(data, starts[row], ends[row], order)
-        if not found:
-            time, found = _epoch(data, starts[row], ends[row])
+            time, found = _epoch(data, start, end)
         times[row], readable[row] = time, found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compact(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         start, length = starts[row], ends[row] - starts[row]
@@ -304,7 +323,7 @@ def _compact(data, starts, ends, times, readable):  # type: ignore[no-untyped-de
             times[row], readable[row] = instant * SECOND, True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _time_of_day(data, starts, ends, times, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         start = starts[row]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.logs.choices import Choices, KeepUrl
+from querycloak.words.compiled import inlined, kernel, part
 from querycloak.words.normalisation import without_hidden
 from querycloak.words.spans import Positions, Spans
 
@@ -24,6 +24,11 @@ def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> 
     """
     if keep == "full" or not len(urls):
         return urls
+    if keep == "path":
+        carrying = np.zeros(len(urls), np.bool_)
+        _find_carriers(urls.data, urls.starts, urls.ends, carrying)
+        if not carrying.any():
+            return urls
     data, starts, ends = urls.data, urls.starts.copy(), urls.ends.copy()
     hosts, logins = starts.copy(), starts.copy()
     _cut(data, starts, ends, hosts, logins, keep == "host", with_scheme_only)
@@ -52,10 +57,17 @@ def _without_logins(
     return moved
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def _find_carriers(data, starts, ends, carrying):  # type: ignore[no-untyped-def]
+    """Addresses from which something may have to be cut."""
+    for row in range(starts.size):
+        carrying[row] = _carries(data, np.int64(starts[row]), np.int64(ends[row]))
+
+
+@kernel
 def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        start, end = starts[row], ends[row]
+        start, end = np.int64(starts[row]), np.int64(ends[row])
         if not host_only and not _carries(data, start, end):
             continue
         host = _host(data, start, end)
@@ -79,7 +91,7 @@ def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # typ
         ends[row] = min(path, cut) if host_only else cut
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _carries(data, start, end):  # type: ignore[no-untyped-def]
     """Whether there is anything to cut: most addresses have none of these."""
     for i in range(start, end):  # noqa: SIM110
@@ -88,7 +100,7 @@ def _carries(data, start, end):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@part
 def _host(data, start, end):  # type: ignore[no-untyped-def]
     """Where the host or its login begins: behind `://` or a leading `//`, or at the start."""
     for i in range(start, end):
@@ -100,7 +112,7 @@ def _host(data, start, end):  # type: ignore[no-untyped-def]
     return start
 
 
-@njit(cache=True, nogil=True)
+@part
 def _login(data, host, end):  # type: ignore[no-untyped-def]
     """Where the login ends, and where the path begins."""
     login, i = host, host
@@ -111,7 +123,7 @@ def _login(data, host, end):  # type: ignore[no-untyped-def]
     return login, i
 
 
-@njit(cache=True, nogil=True)
+@part
 def _scheme_ends(data, start, slash, end):  # type: ignore[no-untyped-def]
     """Whether this slash is the first of `://`."""
     return slash > start and data[slash] == 47 and data[slash - 1] == 58 and slash + 1 < end and data[slash + 1] == 47

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
+from querycloak.words.compiled import kernel
 from querycloak.words.spans import Spans, string_array
 
 DESCRIPTION = "NFKC, lower case, white space and control characters to single blanks, direction marks dropped"
@@ -57,7 +57,7 @@ _BECOMES[65:91] += 32
 _IS_BLANK = (_BECOMES == 32).astype(np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_suspects(data, starts, ends, suspects):  # type: ignore[no-untyped-def]
     """Texts with a control character, or a byte with which such a character or a direction mark may begin."""
     for row in range(starts.size):
@@ -68,7 +68,7 @@ def _find_suspects(data, starts, ends, suspects):  # type: ignore[no-untyped-def
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _normalise_ascii(data, starts, ends, out, offsets, beyond_ascii, becomes, is_blank):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(starts.size):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
+from querycloak.words.compiled import copy_bytes, kernel
 
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int32]
@@ -124,16 +124,16 @@ def validity(present: Mask | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(present, bitorder="little"))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(data, starts, ends, out):  # type: ignore[no-untyped-def]
     position = 0
     for row in range(starts.size):
-        for i in range(starts[row], ends[row]):
-            out[position] = data[i]
-            position += 1
+        length = ends[row] - starts[row]
+        copy_bytes(out, position, data, starts[row], length)
+        position += length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _trim(data, starts, ends):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
         first, last = starts[row], ends[row]

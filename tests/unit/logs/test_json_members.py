@@ -137,6 +137,27 @@ def test_most_of_these_objects_are_scanned(fuzzed: Spans) -> None:
     assert not (~odd & ~np.array(objects)).any()
 
 
+def test_records_may_stand_in_any_order_in_their_buffer(fuzzed: Spans) -> None:
+    """Those that were decoded stand behind the others."""
+    order = np.random.default_rng(1).permutation(len(fuzzed))
+    mixed = Spans(fuzzed.data, fuzzed.starts[order], fuzzed.ends[order])
+    wanted = Wanted(["user_query", "event_attributes.object.object_id"])
+    found, mixed_up = wanted.scan(fuzzed), wanted.scan(mixed)
+    np.testing.assert_array_equal(found.odd[order], mixed_up.odd)
+    sound = ~mixed_up.odd
+    texts = [members.text("user_query") for members in (found, mixed_up)]
+    in_order = Spans(texts[0].data, texts[0].starts[order], texts[0].ends[order])
+    assert list(in_order.where(sound).texts()) == list(texts[1].where(sound).texts())
+
+
+def test_of_several_paths_the_first_that_holds_a_text_counts() -> None:
+    wanted = Wanted([("a.b", "c", "d")], no_objects=["c"])
+    records = [b'{"d": 1, "c": "\\n", "a": {"b": "x"}}', b'{"d": 1, "c": "", "a": {"b": {}}}', b'{"c": "\\n", "d": 2}']
+    found = wanted.scan(spans([*records, b'{"d": [3], "a": null}', b'{"d": 1, "c": {}}']))
+    assert list(found.text(("a.b", "c", "d")).texts()) == [b"x", b"1", b"\n", b"", b"1"]
+    assert found.odd.tolist() == [False, False, False, False, True]
+
+
 def test_escapes_are_undone_and_whole_numbers_are_texts() -> None:
     record = rb'{"a": "\"\\\/\b\f\n\r\t\u0041\u00e9\u5929", "b": -12, "c": 1.5, "d": {"e": "x"}, "f": null}'
     found = Wanted(["a", "b", "c", "d.e", "f", "g"]).scan(spans([record]))

@@ -11,29 +11,44 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.logs.formats.json_paths import (
+    BUCKETS,
+    CHILD,
+    COLUMN,
+    NAME,
+    NAME_END,
+    NEXT,
+    NOWHERE,
+    ODD,
+    ODD_OBJECT,
+    RANK,
+    ROOT,
+    Path,
+    Paths,
+    Tables,
+)
 from querycloak.logs.formats.json_values import (
-    ABSENT,
     OBJECT,
     OTHER,
     TEXT,
     after_blanks,
-    literal_end,
-    number_end,
+    scalar_end,
     string_end,
     unescape,
 )
+from querycloak.logs.places import text_ends
+from querycloak.words.compiled import inlined, kernel, part
 from querycloak.words.spans import Bytes, Mask, Spans
 
 _DEEPEST = 64
 """Objects nested deeper are odd; `parse_object` goes as deep as 1,024, and takes what is deeper for no object."""
 _MOST_NAMES = 64
-_SETTINGS, _ROOT = 0, 1
-_NOWHERE, _OUTSIDE = 0, -1
-_OPEN_NODE, _OPEN_OBJECT, _DIGEST = 0, 1, 2
-"""The lines of the scanner's stack: where it is among the names asked for, whether in an object, and names seen."""
+_OUTSIDE = -1
+_NODE, _CLOSING, _DIGEST = 0, 1, 2
+"""The lines of the scanner's stack: where it is among the names asked for, what closes that, and names seen."""
+_IS_ODD, _IS_WRAPPED = 0, 1
 # The scanner's tables are plain arrays: those in a tuple would be counted as used and unused at every step.
 
 
@@ -42,234 +57,241 @@ class Members:
     """What the records hold under the paths asked for; rows under `odd` mean nothing."""
 
     data: Bytes
-    _edges: dict[str, int]
-    _found: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    """How many members the document has."""
+    odd: Mask
+    """Which records are left to `parse_object`."""
+    wrapped: Mask
+    """Whether the document was found inside the wrapper."""
+    _columns: dict[Path, int]
+    _kinds: NDArray[np.int8]
+    _spans: NDArray[np.int32]
 
-    @property
-    def odd(self) -> Mask:
-        """Which records are left to `parse_object`."""
-        odd: Mask = self._found[2] > 0
-        return odd
-
-    @property
-    def counts(self) -> NDArray[np.int32]:
-        """How many members the document has."""
-        counts: NDArray[np.int32] = self._found[0]
-        return counts
-
-    @property
-    def wrapped(self) -> Mask:
-        """Whether the document was found inside the wrapper."""
-        wrapped: Mask = self._found[1] > 0
-        return wrapped
-
-    def kind(self, path: str | None) -> NDArray[np.int32]:
+    def kind(self, path: str | None) -> NDArray[np.int8]:
         """What stands at a path, by record."""
-        edge = None if path is None else self._edges.get(path)
-        return np.zeros(self._found.shape[1], np.int32) if edge is None else self._found[3 * edge]
+        column = None if path is None else self._columns.get(path)
+        return np.zeros(len(self.odd), np.int8) if column is None else self._kinds[column]
 
-    def text(self, path: str | None) -> Spans:
-        """The texts and whole numbers at a path; anything else is empty."""
-        edge = None if path is None else self._edges.get(path)
-        if edge is None:
-            nowhere = np.zeros(self._found.shape[1], np.int32)
+    def text(self, path: Path | None) -> Spans:
+        """The texts and whole numbers at a path, or at the first of several that has one; anything else is empty."""
+        column = None if path is None else self._columns.get(path)
+        if column is None:
+            nowhere = np.zeros(len(self.odd), np.int32)
             return Spans(self.data, nowhere, nowhere)
-        return Spans(self.data, self._found[3 * edge + 1], self._found[3 * edge + 2])
+        return Spans(self.data, self._spans[2 * column], self._spans[2 * column + 1])
 
 
 class Wanted:
-    """Names, or dotted paths, to look for in each record.
+    """Names, or dotted paths, to look for in each record; several that are tried in turn are one tuple.
 
     `wrapper` names a member that holds the document itself, if it is an object. With `any_case` names may differ in
     case. With `distinct`, a document that may have any name twice is odd: then `counts` are those of its object.
+    An object at a path of `no_objects` makes a record odd.
     """
 
     def __init__(
-        self, paths: Iterable[str], *, wrapper: str | None = None, any_case: bool = False, distinct: bool = False
+        self,
+        paths: Iterable[Path],
+        *,
+        wrapper: str | None = None,
+        any_case: bool = False,
+        distinct: bool = False,
+        no_objects: Iterable[str] = (),
     ) -> None:
-        nodes: list[dict[str, tuple[int, bool]]] = [{}, {}]  # none is the settings' line
-        ends: dict[str, tuple[int, str]] = {}
-        for path in (*paths, *(() if wrapper is None else (wrapper,))):
-            end = _add_path(nodes, path)
-            if end is not None:
-                ends[path] = end
-        places = [(node, name) for node, edges in enumerate(nodes) for name in edges]
-        numbers = {place: number for number, place in enumerate(places, start=len(nodes))}
-        self._edges = {path: numbers[end] for path, end in ends.items()}
-        self._names, self._tree = _tables(nodes)
-        self._tree[_SETTINGS] = (0 if wrapper is None else self._edges[wrapper], any_case, distinct, len(nodes))
+        self._paths = Paths((*paths, *(() if wrapper is None else (wrapper,))), no_objects)
+        self._tables: Tables = self._paths.tables()
+        self._settings = (0 if wrapper is None else self._paths.edge(wrapper), any_case, distinct)
 
     def scan(self, records: Spans) -> Members:
         """The members of each record, which must be UTF-8."""
-        data = records.data.copy()  # escapes are undone in place
-        found = np.zeros((3 * len(self._tree), len(records)), np.int32)
+        if (records.starts[1:] < records.starts[:-1]).any():  # the scanner goes forward
+            records = Spans.of(records.strings())
+        rows, columns = len(records), self._paths.columns
+        kinds, spans = np.zeros((len(columns), rows), np.int8), np.zeros((2 * len(columns), rows), np.int32)
+        counts, notes = np.zeros(rows, np.int32), np.zeros((2, rows), np.bool_)
+        data = _read_only(records.data)
         stack = np.zeros((3, max(_DEEPEST, _MOST_NAMES)), np.int64)
-        _scan(data, records.starts, records.ends, self._names, self._tree, found, stack)
-        data.setflags(write=False)
-        return Members(data, self._edges, found)
+        seen = np.full(len(self._tables.tree), -1, np.int32)
+        escaped = _scan(
+            data, text_ends(data), records.starts, records.ends, *self._tables, *self._settings,
+            kinds, spans, counts, notes, stack, seen,
+        )  # fmt: skip
+        if escaped:
+            data = data.copy()
+            _unescape_all(data, spans)
+            data.setflags(write=False)
+        return Members(data, counts, notes[_IS_ODD], notes[_IS_WRAPPED], columns, kinds, spans)
 
 
-def _add_path(nodes: list[dict[str, tuple[int, bool]]], path: str) -> tuple[int, str] | None:
-    """Where a path ends, step by step; a member of the whole remaining name would come first, and is odd."""
-    node, rest = _ROOT, path
-    while "." in rest:
-        nodes[node][rest] = (_NOWHERE, True)
-        first, _, rest = rest.partition(".")
-        if not rest:
-            return None
-        child, odd = nodes[node].get(first, (_NOWHERE, False))
-        if child == _NOWHERE:
-            child = len(nodes)
-            nodes.append({})
-            nodes[node][first] = (child, odd)
-        node = child
-    nodes[node].setdefault(rest, (_NOWHERE, False))
-    return node, rest
+def _read_only(data: Bytes) -> Bytes:
+    """The same bytes, of the one kind that the scanner is compiled for."""
+    same = data.view()
+    same.setflags(write=False)
+    return same
 
 
-def _tables(nodes: list[dict[str, tuple[int, bool]]]) -> tuple[Bytes, NDArray[np.int64]]:
-    """The names, one after another, and a table with a line for the settings, each node and each edge.
-
-    A node: its first edge, the one after its last, and which lengths its names have. An edge: where its name begins
-    and ends, the node below it, and whether it is odd.
-    """
-    names, lines, first = bytearray(), [], len(nodes)
-    for node in nodes:
-        lengths = {min(len(_encoded(name)), 62) for name in node}
-        lines.append((first, first + len(node), sum(1 << length for length in lengths), 0))
-        first += len(node)
-    for node in nodes:
-        for name, (child, odd) in node.items():
-            lines.append((len(names), len(names) + len(_encoded(name)), child, int(odd)))
-            names += _encoded(name)
-    return np.frombuffer(bytes(names) or b"\0", np.uint8), np.array(lines, np.int64)
-
-
-def _encoded(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
-
-
-@njit(cache=True, nogil=True)
-def _scan(data, starts, ends, names, tree, found, stack):  # type: ignore[no-untyped-def]
+@kernel
+def _scan(  # type: ignore[no-untyped-def]
+    data, text_ends, starts, ends, names, tree, buckets, wrapper, any_case, distinct,
+    kinds, spans, counts, notes, stack, seen,
+):  # fmt: skip
+    """Whether any text is left with its escapes: its end is then written as what `~` makes of it."""
+    escapes, near = False, np.int64(0)
     for row in range(starts.size):
         at, stop = np.int64(starts[row]), np.int64(ends[row])
         if at < stop and data[at] != 123:  # an index name and a tab may come first
             while at < stop and data[at] != 9:
                 at += 1
             at += 1
-        found[2, row] = not _scan_object(data, at, stop, names, tree, found, row, stack)
+        while near and text_ends[near - 1] >= at:
+            near -= 1
+        while text_ends[near] < at:
+            near += 1
+        sound, escaped, near = _scan_object(
+            data, text_ends, near, at, stop, names, tree, buckets, wrapper, any_case, distinct,
+            kinds, spans, counts, notes, stack, seen, row,
+        )  # fmt: skip
+        notes[_IS_ODD, row] = not sound
+        escapes |= escaped
+    return escapes
 
 
-@njit(cache=True, nogil=True)
-def _scan_object(data, at, stop, names, tree, found, row, stack):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
-    """Whether the bytes are one plain object, whose members are then written down."""
-    at = after_blanks(data, at, stop)
+@inlined
+def _scan_object(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
+    data, text_ends, near, at, stop, names, tree, buckets, wrapper, any_case, distinct,
+    kinds, spans, counts, notes, stack, seen, row,
+):  # fmt: skip
+    """Whether the bytes are one plain object, whose members are then written down; whether any has escapes; `near`."""
+    at, near = after_blanks(data, near, at, stop)
     if at >= stop or data[at] != 123:
-        return False
-    depth, fresh, at, closing = 0, True, at + 1, 125
-    stack[_OPEN_NODE, 0], stack[_OPEN_OBJECT, 0] = _ROOT, 1
+        return False, False, near
+    depth, node, closing, fresh, escapes, at = 0, ROOT, 125, True, False, at + 1
+    stack[_NODE, 0], stack[_CLOSING, 0] = node, closing
     while True:
-        at = after_blanks(data, at, stop)
+        at, near = after_blanks(data, near, at, stop)
         if at >= stop:
-            return False
-        if data[at] == closing:
-            if not fresh:  # a comma before the end
-                return False
-            at, depth = at + 1, depth - 1
-        else:
+            return False, escapes, near
+        if data[at] != closing or not fresh:
             edge = 0
             if closing == 125:
-                at, edge = _name(data, at, stop, names, tree, found, row, stack, depth)
+                if data[at] != 34:
+                    return False, escapes, near
+                start = at + 1
+                end, near, plain = string_end(data, text_ends, near, stop)
+                if end >= 0 and node != NOWHERE:
+                    edge = _member(
+                        data, start, end, plain, names, tree, buckets, wrapper, any_case, distinct,
+                        counts, stack, seen, node, row,
+                    )  # fmt: skip
+                if end < 0 or edge < 0:
+                    return False, escapes, near
+                at, near = _value_start(data, near, end + 1, stop)
                 if at < 0:
-                    return False
-            if data[at] == 123 or data[at] == 91:
-                depth += 1
-                if depth == _DEEPEST:
-                    return False
-                closing = data[at] + 2
-                _open(closing == 125, tree, found, row, stack, depth, edge)
-                at, fresh = at + 1, True
+                    return False, escapes, near
+            if data[at] == 34:
+                start = at + 1
+                end, near, plain = string_end(data, text_ends, near, stop)
+                at = end + 1
+                if end < 0:
+                    return False, escapes, near
+                if edge:
+                    escapes |= _keep(tree, kinds, spans, row, edge, TEXT, start, end, plain)
+            elif data[at] == 123 or data[at] == 91:
+                closing, depth, at, fresh = data[at] + 2, depth + 1, at + 1, True
+                if depth == _DEEPEST or (edge and closing == 125 and tree[edge, ODD_OBJECT]):
+                    return False, escapes, near
+                node = _open(closing == 125, tree, wrapper, kinds, spans, counts, notes, stack, seen, depth, row, edge)
+                stack[_NODE, depth], stack[_CLOSING, depth] = node, closing
                 continue
-            at = _value(data, at, stop, found, row, edge)
-            if at < 0:
-                return False
-        while depth >= 0:
-            closing = 125 if stack[_OPEN_OBJECT, depth] else 93
-            at = after_blanks(data, at, stop)
-            if at >= stop:
-                return False
-            if data[at] == 44:
-                at, fresh = at + 1, False
-                break
-            if data[at] != closing:
-                return False
-            at, depth = at + 1, depth - 1
-        if depth < 0:
-            return after_blanks(data, at, stop) >= stop
+            else:
+                start = at
+                at, kind = scalar_end(data, at, stop)
+                if at < 0:
+                    return False, escapes, near
+                if edge:
+                    _keep(tree, kinds, spans, row, edge, kind, start, at, True)
+        at, near, depth = _after_value(data, stack, near, at, stop, depth)
+        if at < 0 or depth < 0:
+            return at >= 0, escapes, near
+        node, closing, fresh = stack[_NODE, depth], stack[_CLOSING, depth], False
 
 
-@njit(cache=True, nogil=True)
-def _name(data, at, stop, names, tree, found, row, stack, depth):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911
-    """Where the value of the member begins, -1 if the member is odd; and the edge of its name, 0 if nobody asks."""
-    if data[at] != 34:
-        return -1, 0
-    start = at + 1
-    end, plain = string_end(data, start, stop)
-    if end < 0:
-        return -1, 0
-    edge, node = 0, stack[_OPEN_NODE, depth]
-    if node != _NOWHERE:
-        if not plain:
-            return -1, 0
-        edge = _edge_of(data, start, end, names, tree, max(node, _ROOT))
-        if edge < 0:
-            return -1, 0
-        if node == _OUTSIDE:  # of what surrounds the document, only a second document would matter
-            if edge == tree[_SETTINGS, 0]:
-                return -1, 0
-            edge = 0
-        elif edge and (tree[edge, 3] or found[3 * edge, row] != ABSENT):
-            return -1, 0
-        if node == _ROOT:
-            found[0, row] += 1
-            if tree[_SETTINGS, 2] and _seen(data, start, end, found[0, row], stack):
-                return -1, 0
-    at = after_blanks(data, end + 1, stop)
+@inlined
+def _value_start(data, near, at, stop):  # type: ignore[no-untyped-def]
+    """Where the value behind a name begins, -1 if none does; and `near`."""
+    at, near = after_blanks(data, near, at, stop)
     if at >= stop or data[at] != 58:
-        return -1, 0
-    at = after_blanks(data, at + 1, stop)
-    return (at, edge) if at < stop else (-1, 0)
+        return np.int64(-1), near
+    at, near = after_blanks(data, near, at + 1, stop)
+    return at if at < stop else np.int64(-1), near
 
 
-@njit(cache=True, nogil=True)
-def _edge_of(data, start, end, names, tree, node):  # type: ignore[no-untyped-def]  # noqa: C901
+@inlined
+def _after_value(data, stack, near, at, stop, depth):  # type: ignore[no-untyped-def]
+    """Behind the next comma, -1 if what follows is odd; `near`; and how deep that is, -1 behind the whole object."""
+    while True:
+        at, near = after_blanks(data, near, at, stop)
+        if depth < 0:
+            return at if at >= stop else np.int64(-1), near, depth
+        if at < stop and data[at] == 44:
+            return at + 1, near, depth
+        if at >= stop or data[at] != stack[_CLOSING, depth]:
+            return np.int64(-1), near, depth
+        at, depth = at + 1, depth - 1
+
+
+@inlined
+def _member(  # type: ignore[no-untyped-def]
+    data, start, end, plain, names, tree, buckets, wrapper, any_case, distinct, counts, stack, seen, node, row
+):
+    """The edge of a member's name, 0 if nobody asks for it, -1 if it is odd."""
+    if not plain:
+        return -1
+    edge = _edge_of(data, start, end, names, tree, buckets, max(node, ROOT), any_case)
+    if edge < 0:
+        return -1
+    if node == _OUTSIDE:  # of what surrounds the document, only a second document would matter
+        return -1 if edge and edge == wrapper else 0
+    if edge:
+        if tree[edge, ODD] or seen[edge] == row:
+            return -1
+        seen[edge] = row
+    if node == ROOT:
+        counts[row] += 1
+        if distinct and _seen_before(data, start, end, counts[row], stack):
+            return -1
+    return edge
+
+
+@inlined
+def _edge_of(data, start, end, names, tree, buckets, node, any_case):  # type: ignore[no-untyped-def]  # noqa: C901
     """The edge of this name below a node, 0 if there is none, -1 if only Unicode's tables could tell."""
-    length, any_case = end - start, tree[_SETTINGS, 1]
+    length, bucket = end - start, 0
+    if length:
+        bucket = ((data[start] | 32) + 3 * (data[end - 1] | 32) + 5 * length) % BUCKETS
+    edge = buckets[node, bucket]
+    while edge:
+        first, i = tree[edge, NAME], 0
+        if tree[edge, NAME_END] - first == length:
+            while i < length:
+                byte = data[start + i]
+                if any_case and 65 <= byte <= 90:
+                    byte |= 32
+                if byte != names[first + i]:
+                    break
+                i += 1
+            if i == length:
+                return edge
+        edge = tree[edge, NEXT]
     if any_case:
         for i in range(start, end):
             if data[i] == 0xE2:  # the Kelvin sign is the one other character whose small letter is in ASCII
                 return -1
-    if not (tree[node, 2] >> min(length, 62)) & 1:
-        return 0
-    for edge in range(tree[node, 0], tree[node, 1]):
-        first = tree[edge, 0]
-        if tree[edge, 1] - first != length:
-            continue
-        same = True
-        for i in range(length):
-            byte = data[start + i]
-            if any_case and 65 <= byte <= 90:
-                byte |= 32
-            if byte != names[first + i]:
-                same = False
-                break
-        if same:
-            return edge
     return 0
 
 
-@njit(cache=True, nogil=True)
-def _seen(data, start, end, count, stack):  # type: ignore[no-untyped-def]
+@part
+def _seen_before(data, start, end, count, stack):  # type: ignore[no-untyped-def]
     """Whether this name, the document's `count`-th, may have come before; beyond many names it may."""
     if count > _MOST_NAMES:
         return True
@@ -283,43 +305,45 @@ def _seen(data, start, end, count, stack):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
-def _open(is_object, tree, found, row, stack, depth, edge):  # type: ignore[no-untyped-def]
-    """Go into an object or a list."""
-    stack[_OPEN_OBJECT, depth], stack[_OPEN_NODE, depth] = is_object, _NOWHERE
+@part
+def _open(is_object, tree, wrapper, kinds, spans, counts, notes, stack, seen, depth, row, edge):  # type: ignore[no-untyped-def]
+    """Go into an object or a list: where that is among the names asked for."""
     if edge == 0:
-        return
-    if is_object and edge == tree[_SETTINGS, 0] and depth == 1:  # this is the document: forget what stood around it
-        for line in range(found.shape[0]):
-            found[line, row] = 0
-        found[1, row] = 1
-        stack[_OPEN_NODE, 0], stack[_OPEN_NODE, 1] = _OUTSIDE, _ROOT
-        return
-    found[3 * edge, row] = OBJECT if is_object else OTHER
-    if is_object:
-        stack[_OPEN_NODE, depth] = tree[edge, 2]
+        return NOWHERE
+    if is_object and edge == wrapper and depth == 1:  # this is the document: forget what stood around it
+        for column in range(kinds.shape[0]):
+            kinds[column, row] = spans[2 * column, row] = spans[2 * column + 1, row] = 0
+        counts[row], seen[:] = 0, -1
+        notes[_IS_WRAPPED, row] = True
+        stack[_NODE, 0] = _OUTSIDE
+        return ROOT
+    if tree[edge, COLUMN] >= 0 and tree[edge, RANK] == 0:
+        kinds[tree[edge, COLUMN], row] = OBJECT if is_object else OTHER
+    return tree[edge, CHILD] if is_object else NOWHERE
 
 
-@njit(cache=True, nogil=True)
-def _value(data, at, stop, found, row, edge):  # type: ignore[no-untyped-def]
-    """Where a text, a number or a literal ends, -1 if it is odd; it is written down if there is an edge for it."""
-    start, kind = at, OTHER
-    if data[at] == 34:
-        start, kind = at + 1, TEXT
-        end, plain = string_end(data, start, stop)
-        if end < 0:
-            return -1
-        at = end + 1
-        if edge and not plain:
-            end = unescape(data, start, end)
-    elif data[at] == 45 or 48 <= data[at] <= 57:
-        at, kind = number_end(data, at, stop)
-        end = at
+@inlined
+def _keep(tree, kinds, spans, row, edge, kind, start, end, plain):  # type: ignore[no-untyped-def]
+    """Write a value down; whether it is a text that has escapes."""
+    column, rank = tree[edge, COLUMN], tree[edge, RANK]
+    if column < 0:
+        return False
+    if rank:  # of several paths the first that holds a text counts
+        if kind == OTHER or start == end or 0 < kinds[column, row] < rank:
+            return False
+        kinds[column, row] = rank
     else:
-        at = literal_end(data, at, stop)
-        end = at
-    if edge and at >= 0:
-        found[3 * edge, row] = kind
-        if kind != OTHER:
-            found[3 * edge + 1, row], found[3 * edge + 2, row] = start, end
-    return at
+        kinds[column, row] = kind
+        if kind == OTHER:
+            return False
+    spans[2 * column, row], spans[2 * column + 1, row] = start, end if plain else ~end
+    return not plain
+
+
+@kernel
+def _unescape_all(data, spans):  # type: ignore[no-untyped-def]
+    """Undo the escapes of texts that have any, in place."""
+    for column in range(0, spans.shape[0], 2):
+        for row in range(spans.shape[1]):
+            if spans[column + 1, row] < 0:
+                spans[column + 1, row] = unescape(data, spans[column, row], ~spans[column + 1, row])

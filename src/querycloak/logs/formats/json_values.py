@@ -6,49 +6,55 @@ Odd is what is no JSON, and what is left to a full parser on purpose: surrogates
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from querycloak.words.compiled import inlined, part
 
 ABSENT, OTHER, TEXT, INTEGER, OBJECT = 0, 1, 2, 3, 4
 """What stands under a name: nothing, anything else (null, a fraction, a list), a text, a whole number, an object."""
 
 
-@njit(cache=True, nogil=True)
-def after_blanks(data, at, stop):  # type: ignore[no-untyped-def]
-    """The next place that is not white space."""
+@inlined
+def after_blanks(data, near, at, stop):  # type: ignore[no-untyped-def]
+    """The next place that is not white space, and the first text end from there on: of blanks, only spaces are none."""
     while at < stop and (data[at] == 32 or data[at] == 9 or data[at] == 10 or data[at] == 13):
+        near += data[at] != 32
         at += 1
-    return at
+    return at, near
 
 
-@njit(cache=True, nogil=True)
-def string_end(data, at, stop):  # type: ignore[no-untyped-def]
-    """Where the closing quote stands, -1 if the string is odd, and whether it is without escapes."""
-    plain = True
-    while True:
-        while at < stop and data[at] != 34 and data[at] != 92 and data[at] >= 32:
-            at += 1
-        if at >= stop or data[at] < 32:
-            return -1, plain
-        if data[at] == 34:
-            return at, plain
-        plain = False
-        at = _escape_end(data, at, stop)
-        if at < 0:
-            return -1, plain
+@inlined
+def string_end(data, text_ends, near, stop):  # type: ignore[no-untyped-def]
+    """Where the closing quote stands, -1 if the string is odd; the next text end; and whether it is without escapes.
+
+    The opening quote is the text end that `near` is at.
+    """
+    near += 1
+    end, plain = np.int64(text_ends[near]), True
+    while end < stop and data[end] == 92:
+        end, plain = _escape_end(data, end, stop), False
+        if end < 0:
+            return end, near, plain
+        near += 1
+        while text_ends[near] < end:  # a quote or a backslash that was escaped
+            near += 1
+        end = np.int64(text_ends[near])
+    if end >= stop or data[end] != 34:
+        return np.int64(-1), near, plain
+    return end, near + 1, plain
 
 
-@njit(cache=True, nogil=True)
+@part
 def _escape_end(data, at, stop):  # type: ignore[no-untyped-def]
     """Where an escape ends, -1 if it is odd."""
     if at + 1 >= stop:
-        return -1
+        return np.int64(-1)
     if data[at + 1] != 117:
-        return at + 2 if data[at + 1] in (34, 92, 47, 98, 102, 110, 114, 116) else -1
+        return at + 2 if data[at + 1] in (34, 92, 47, 98, 102, 110, 114, 116) else np.int64(-1)
     code = _hexadecimal(data, at + 2, stop)
-    return -1 if code < 0 or 0xD800 <= code <= 0xDFFF else at + 6
+    return np.int64(-1) if code < 0 or 0xD800 <= code <= 0xDFFF else at + 6
 
 
-@njit(cache=True, nogil=True)
+@part
 def _hexadecimal(data, at, stop):  # type: ignore[no-untyped-def]
     """The number of four hexadecimal digits, or -1."""
     if at + 4 > stop:
@@ -65,7 +71,7 @@ def _hexadecimal(data, at, stop):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(cache=True, nogil=True)
+@part
 def unescape(data, start, end):  # type: ignore[no-untyped-def]
     """Undo the escapes of a sound string in place; where it then ends. An escape is never shorter than its text."""
     at = out = start
@@ -95,7 +101,7 @@ def unescape(data, start, end):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@part
 def _encode(data, out, code):  # type: ignore[no-untyped-def]
     """Write a character in UTF-8; where the next one goes."""
     if code < 0x80:
@@ -108,8 +114,16 @@ def _encode(data, out, code):  # type: ignore[no-untyped-def]
     return out + 3
 
 
-@njit(cache=True, nogil=True)
-def number_end(data, at, stop):  # type: ignore[no-untyped-def]
+@part
+def scalar_end(data, at, stop):  # type: ignore[no-untyped-def]
+    """Where a number or a literal ends, and its kind; -1 if it is odd."""
+    if data[at] == 45 or 48 <= data[at] <= 57:
+        return _number_end(data, at, stop)
+    return _literal_end(data, at, stop), OTHER
+
+
+@part
+def _number_end(data, at, stop):  # type: ignore[no-untyped-def]
     """Where a number ends, and its kind; -1 if it is none, or may not fit into 64 bits or a double."""
     start, kind = at, INTEGER
     if data[at] == 45:
@@ -135,15 +149,15 @@ def number_end(data, at, stop):  # type: ignore[no-untyped-def]
     return at, kind
 
 
-@njit(cache=True, nogil=True)
+@part
 def _after_digits(data, at, stop):  # type: ignore[no-untyped-def]
     while at < stop and 48 <= data[at] <= 57:
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True)
-def literal_end(data, at, stop):  # type: ignore[no-untyped-def]
+@part
+def _literal_end(data, at, stop):  # type: ignore[no-untyped-def]
     """Where `true`, `false` or `null` ends, -1 if it is none of them."""
     if at + 4 <= stop:
         if data[at] == 116 and data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101:

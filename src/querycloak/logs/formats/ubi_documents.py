@@ -6,7 +6,6 @@ them as objects: the tests hold both to the same answer.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,8 +39,12 @@ _POSITIONS = (
 _INDEXED = {"event_attributes.position", "position"}
 """Positions that may be an object `{"index": 3}`, the legacy form; elsewhere that is odd."""
 _WRAPPER = "_source"
-_PATHS = (*_NAMES, "action_name", *_ACTIONS, *_OBJECT_IDS, *_POSITIONS, "position.index")
-_WANTED, _WANTED_AND_COUNTED = (Wanted(_PATHS, wrapper=_WRAPPER, distinct=distinct) for distinct in (False, True))
+_POSITIONS_OR_INDEX = (*_POSITIONS, "position.index")
+_PATHS = (*_NAMES, "action_name", *_ACTIONS, _OBJECT_IDS, _POSITIONS_OR_INDEX)
+_NUMBERS = [path for path in _POSITIONS if path not in _INDEXED]
+_WANTED, _WANTED_AND_COUNTED = (
+    Wanted(_PATHS, wrapper=_WRAPPER, distinct=distinct, no_objects=_NUMBERS) for distinct in (False, True)
+)
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,10 @@ def read_documents(records: Spans, click_actions: Sequence[str], *, counted: boo
     """The documents of records in UTF-8; how many members each has is exact only if that is asked for."""
     found = (_WANTED_AND_COUNTED if counted else _WANTED).scan(records)
     scanned = _scanned(found, click_actions)
-    odd = found.odd | _odd_position(found, scanned.clicks)
-    if not odd.any():
+    if not found.odd.any():
         return scanned
-    objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(odd).tolist()]
-    return _with_others(scanned, odd, documents_of(objects, click_actions))
+    objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(found.odd).tolist()]
+    return _with_others(scanned, found.odd, documents_of(objects, click_actions))
 
 
 def documents_of(objects: Sequence[JsonObject | None], click_actions: Sequence[str]) -> Documents:
@@ -103,13 +105,15 @@ def documents_of(objects: Sequence[JsonObject | None], click_actions: Sequence[s
 
 def _scanned(found: Members, click_actions: Sequence[str]) -> Documents:
     action, asked = found.kind("action_name"), found.kind("user_query") != ABSENT
-    kinds = np.where(action != ABSENT, EVENT, np.where(asked, QUERY, 0)).astype(np.int8)
+    kinds = np.where(action != ABSENT, np.int8(EVENT), np.where(asked, np.int8(QUERY), np.int8(0)))
     clicks = (action == TEXT) & _is_in(found.text("action_name"), click_actions)
-    actions = np.logical_or.reduce([found.kind(name) == OBJECT for name in _ACTIONS])
     texts = {name: found.text(name) for name in _NAMES}
-    texts["object"] = _first_filled([found.text(path) for path in _OBJECT_IDS], clicks)
-    texts["position"] = _first_filled([found.text(path) for path in (*_POSITIONS, "position.index")], clicks)
-    return Documents(kinds, actions & (found.counts == 1) & ~found.wrapped, clicks, found.counts, texts)
+    for name, paths in (("object", _OBJECT_IDS), ("position", _POSITIONS_OR_INDEX)):
+        texts[name] = found.text(paths).blank(~clicks)
+    instructions = (found.counts == 1) & ~found.wrapped
+    if instructions.any():
+        instructions &= np.logical_or.reduce([found.kind(name) == OBJECT for name in _ACTIONS])
+    return Documents(kinds, instructions, clicks, found.counts, texts)
 
 
 def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documents:
@@ -123,25 +127,9 @@ def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documen
     return Documents(kinds, instructions, clicks, counts, dict(zip(names, spans, strict=True)))
 
 
-def _odd_position(found: Members, clicks: Mask) -> Mask:
-    """Clicks with an object where a number is looked for."""
-    paths = [path for path in _POSITIONS if path not in _INDEXED]
-    objects: Mask = clicks & np.logical_or.reduce([found.kind(path) == OBJECT for path in paths])
-    return objects
-
-
 def _is_in(texts: Spans, names: Sequence[str]) -> Mask:
     same: Mask = pc.is_in(texts.strings(), pa.array(names, pa.string())).to_numpy(zero_copy_only=False)
     return same
-
-
-def _first_filled(texts: Sequence[Spans], rows: Mask) -> Spans:
-    """The first text that is not empty, in some rows."""
-    starts, ends = texts[0].starts, texts[0].ends
-    for text in itertools.islice(texts, 1, None):
-        empty = starts == ends
-        starts, ends = np.where(empty, text.starts, starts), np.where(empty, text.ends, ends)
-    return Spans(texts[0].data, starts, np.where(rows, ends, starts))
 
 
 def _document(value: JsonObject | None) -> JsonObject:
