@@ -35,8 +35,8 @@ from tests.logs import Row, aol, write
 METHODS: dict[str, Method] = {name: getattr(qc, kind)(**options) for name, (kind, options) in VALUES.items()}
 ON_SPARK = (
     "queries", "clicks", "clicks weighted", "clicks priors", "clicks laplace", "clicks paper", "clicks auto",
-    "clicks without counts", "clicks counted", "clicks counted laplace", "sessions with queries", "sessions",
-    "sessions paper", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
+    "clicks without counts", "clicks counted", "clicks counted laplace", "sessions with queries", "sessions paper",
+    "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
     "k log", "k dma", "affinity with times", "generalize", "semantic topics",
 )  # fmt: skip
 KILLED = "stays_charged_if_it_is_killed"

@@ -82,6 +82,7 @@ def test_a_click_by_another_client_is_set_aside(engine: Engine, tmp_path: Path) 
     assert log.accounting().by_code == {0: 2, 110: 1}
 
 
+@pytest.mark.same_on_spark
 def test_whatever_one_user_does_the_rows_of_others_stay(engine: Engine, tmp_path: Path) -> None:
     """Somebody who sends earlier queries under other people's query ids takes nothing away from them."""
     people = [
@@ -152,6 +153,7 @@ def test_positions_new_and_legacy(
     assert ("c1", "10:00:00", "a", rank, "12") in rows_of(log)
 
 
+@pytest.mark.same_on_spark
 def test_bulk_files_index_lines_and_exported_hits(engine: Engine, tmp_path: Path) -> None:
     documents = [query("q1", "a"), click("q1"), click("q1", "SKU;1#2?3"), click("q1", "https://s.example/p?card=1")]
     bulk = [line for d in documents for line in ({"index": {"_index": "ubi"}}, d)]
@@ -183,6 +185,7 @@ def test_choices_of_the_owner(engine: Engine, tmp_path: Path) -> None:
     assert log.accounting().set_aside == {"L202": 1, "L203": 1}
 
 
+@pytest.mark.same_on_spark
 def test_odd_documents_are_set_aside(engine: Engine, tmp_path: Path) -> None:
     log = ubi(
         engine,
