@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,37 +15,41 @@ from querycloak.privacy.chance.randomness import Randomness
 from querycloak.utility.evaluation_rows import Row
 from tests.evaluated import open_rows, some_rows
 
-SIDES: dict[str, tuple[datetime | None, list[Counter[Any]]]] = {}
-ROWS: dict[str, list[Row]] = {}
-
 
 @pytest.mark.parametrize("by", ["user", "time"])
-def test_sides_do_not_depend_on_the_engine(engine: Engine, tmp_path: Path, by: str) -> None:
-    log = open_rows(engine, tmp_path / "log.parquet", some_rows(1, 50))
-    made = qc.split(log, tmp_path / "out", by=by, test=0.4)
-    found = [Counter(map(repr, pq.read_table(path).to_pylist())) for path in (made.train, made.test)]
-    assert SIDES.setdefault(by, (made.moment, found)) == (made.moment, found)
+def test_sides_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path, by: str) -> None:
+    def sides(engine: Engine) -> tuple[datetime | None, list[Counter[str]]]:
+        log = open_rows(engine, tmp_path / f"{engine.name}.parquet", some_rows(1, 50))
+        made = qc.split(log, tmp_path / engine.name, by=by, test=0.4)
+        return made.moment, [Counter(map(repr, pq.read_table(path).to_pylist())) for path in (made.train, made.test)]
+
+    assert sides(spark_engine) == sides(duckdb_engine)
 
 
-def test_rows_do_not_depend_on_the_engine(engine: Engine, tmp_path: Path) -> None:
-    train = open_rows(engine, tmp_path / "train.parquet", some_rows(1, 40))
-    test = open_rows(engine, tmp_path / "test.parquet", some_rows(2, 15, first=100))
-    release = qc.KAnonymity(min_users=3, keys="log").release(train)
+def evaluated(engine: Engine, folder: Path, releases: dict[str, qc.Release], tasks: list[str]) -> list[Row]:
+    train = open_rows(engine, folder / f"{engine.name}-train.parquet", some_rows(1, 40))
+    test = open_rows(engine, folder / f"{engine.name}-test.parquet", some_rows(2, 15, first=100))
+    return list(qc.evaluate(train, test, releases, tasks).rows)
+
+
+def test_rows_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path) -> None:
+    train = open_rows(duckdb_engine, tmp_path / "train.parquet", some_rows(1, 40))
+    releases = {"mine": qc.KAnonymity(min_users=3, keys="log").release(train)}
     tasks = ["suggestion", "completion", "retrieval-walk", "retrieval-feedback", "ranking"]
-    found = list(qc.evaluate(train, test, {"mine": release}, tasks).rows)
-    assert ROWS.setdefault("found", found) == found
+    found = evaluated(spark_engine, tmp_path, releases, tasks)
+    assert found == evaluated(duckdb_engine, tmp_path, releases, tasks)
 
 
-def test_figures_do_not_depend_on_the_engine(engine: Engine, tmp_path: Path) -> None:
-    """Tasks that compare with TRAIN: the same log, a release made once, every table of counts in it."""
-    train = open_rows(engine, tmp_path / "train.parquet", some_rows(1, 40))
-    test = open_rows(engine, tmp_path / "test.parquet", some_rows(2, 15, first=100))
+def test_figures_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path) -> None:
+    """Tasks that compare with TRAIN: releases made once, every table of counts in them."""
+    train = open_rows(duckdb_engine, tmp_path / "train.parquet", some_rows(1, 40))
     sessions = qc.Sessions(noise=0.05, threshold=2, per_user=3, sessions_per_user=2)
     releases = {
         "sessions": sessions.release(train, randomness=Randomness(1)),
         "pool": qc.QueryPool(noise=0.05, threshold=2).release(train, randomness=Randomness(1)),
         "log": qc.KAnonymity(min_users=3, keys="log").release(train),
     }
-    found = list(qc.evaluate(train, test, releases, ["counts", "pairs", "profiles", "loss"]).rows)
+    tasks = ["counts", "pairs", "profiles", "loss"]
+    found = evaluated(spark_engine, tmp_path, releases, tasks)
     assert any(row.value is not None and row.slice and "sessions" in row.slice for row in found)
-    assert ROWS.setdefault("figures", found) == found
+    assert found == evaluated(duckdb_engine, tmp_path, releases, tasks)
