@@ -28,7 +28,7 @@ REPEATS = "Teevan et al. 2007: a third of queries are their user's own again, wi
 OURS = "ours"
 
 AOL_USERS = 657_426
-STEADY, CALIBRATED, AOL_SIZE = (2_000, 10**9), (30_000, 200_000), (AOL_USERS // 2, 10**9)
+STEADY, CALIBRATED, AOL_SIZE = (2_000, 10**9), (50_000, 200_000), (AOL_USERS // 2, 10**9)
 _SEARCHES = 28_898_361
 _DAY = 86_400_000_000
 _MOST_WORDS = 5
