@@ -56,7 +56,7 @@ $(BIN)/python:
 
 # Where the locks are for, what they name is installed, checksum by checksum; elsewhere, and with `make LOCKS=none`,
 # pyproject.toml's bounds decide.
-EXTRAS := [dev,spark,audit]
+EXTRAS := [dev,spark,audit,compare]
 LOCKS ?= requirements
 define install
 	@if test -f $(LOCKS)/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \
@@ -66,7 +66,7 @@ define install
 endef
 
 $(VENV)/.runtime: pyproject.toml $(wildcard $(LOCKS)/demo.lock) | $(BIN)/python
-	$(call install,demo,.)
+	$(call install,demo,.[compare])
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(wildcard $(LOCKS)/test.lock) | $(BIN)/python

@@ -32,7 +32,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("dev", "spark", "audit")
+EXTRAS = ("dev", "spark", "audit", "compare")
 BUILD = ("hatchling", "editables")
 HEAD = """# What `make {target}` installs, with checksums: made by scripts/lock_requirements.py, for
 # {place}. Elsewhere `make` goes by the bounds of pyproject.toml.
@@ -198,7 +198,7 @@ def main() -> None:
     build = needed(packages, list(BUILD))
     extras = {extra: needed(packages, project["optional-dependencies"][extra]) for extra in EXTRAS}
     (ROOT / "requirements").mkdir(exist_ok=True)
-    (ROOT / "requirements" / "demo.lock").write_text(locked("demo", packages, run | build))
+    (ROOT / "requirements" / "demo.lock").write_text(locked("demo", packages, run | extras["compare"] | build))
     (ROOT / "requirements" / "test.lock").write_text(locked("test", packages, set(packages)))
     (ROOT / "docs" / "licences.md").write_text(licences(packages, run, extras))
 

@@ -21,7 +21,7 @@ SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
-    "compiled_code", "sentence", "shown_in_notebooks", "errors", "documents", "fault", "interruption",
+    "compiled_code", "sentence", "shown_in_notebooks", "errors", "documents", "extras", "fault", "interruption",
     "locked_folder", "private_file", "privacy", "engines", "words", "logs", "synthetic", "releases", "methods",
     "utility", "audits", "contract", "experiments", "pages", "present",
 ]  # fmt: skip

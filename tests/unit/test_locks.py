@@ -12,8 +12,11 @@ from packaging.utils import canonicalize_name
 from tests.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = [each for name in ("dev", "spark", "audit") for each in PROJECT["optional-dependencies"][name]]
-ASKED = {"demo": PROJECT["dependencies"], "test": [*PROJECT["dependencies"], *EXTRAS]}
+EXTRAS = [each for name in ("dev", "spark", "audit", "compare") for each in PROJECT["optional-dependencies"][name]]
+ASKED = {
+    "demo": [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["compare"]],
+    "test": [*PROJECT["dependencies"], *EXTRAS],
+}
 PINNED = re.compile(r"^([a-z0-9.-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE)
 
 

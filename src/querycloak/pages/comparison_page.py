@@ -22,6 +22,7 @@ from querycloak.experiments.comparison_plan import (
 from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
 from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.experiments.published_runs import published
+from querycloak.extras import COMPARE, require
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.pages.budget_curves import curves
 from querycloak.pages.comparison_pictures import (
@@ -53,6 +54,7 @@ def compare(
     epsilon: one budget or several. releases: a TOML file, or what is planned, in place of every method. truth: what is
     known to be sensitive. A comparison that was stopped goes on if it is called again in the same way.
     """
+    require(COMPARE, "a comparison")
     plan = planned(epsilon, delta, releases)
     target, known = path_of("out", out), None if truth is None else path_of("truth", truth)
     with ExitStack() as stack:
@@ -89,6 +91,7 @@ def compare_opened(
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Comparison:
     """Run a comparison to its end, and write its page."""
+    require(COMPARE, "a comparison")
     if truth is not None and not (truth / "sensitive.parquet").is_file():
         refuse("truth", "a folder with sensitive.parquet", str(truth), "LOG.truth of a synthetic log is one")
     found = run_comparison(log, out, plan, truth=truth, demo=demo, on_step=on_step, interrupted=interrupted)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import InputError, ParameterError
+from querycloak.extras import COMPARE, require
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, plan_synthetic
 from querycloak.methods.option import option
@@ -247,6 +248,7 @@ class Optimal(Method):
             from querycloak.methods.optimal.synthetic.count import BoundedPairs
 
             return BoundedPairs.of(self, self.plan, log)
+        require(COMPARE, "optimal as published")
         from querycloak.methods.optimal.paper.count import SolvedPairs
 
         return SolvedPairs.of(self, log)

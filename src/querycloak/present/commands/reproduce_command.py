@@ -19,6 +19,7 @@ from querycloak.experiments.reproduction.reproduction_folder import (
     write_figures,
 )
 from querycloak.experiments.reproduction.workbench import Workbench
+from querycloak.extras import COMPARE, require
 from querycloak.logs.files import TRUTH_ENDING
 from querycloak.pages.layout import write_page
 from querycloak.pages.reproduction_page import headline, reproduction_page
@@ -40,6 +41,7 @@ def show_reproductions(
     from querycloak.present.options import check_apart
 
     papers = papers_named(name)
+    require(COMPARE, "a paper's figures")
     if logs:
         check_apart(out, logs)
         reading.prepared(logs)  # what is wrong with it is said before anything is written
