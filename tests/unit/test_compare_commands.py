@@ -189,7 +189,7 @@ def test_the_demo_ends_with_a_page_and_what_can_be_typed(tmp_path: Path, monkeyp
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo-out" / "index.html").is_file()
     assert "The page: demo-out/index.html" in done.stdout
-    assert "affinity as its paper has it (w = 2)" in done.stdout
+    assert "affinity as in its paper (w = 2)" in done.stdout
     assert all(len(line) <= 80 or line.startswith("  ") for line in done.stdout.splitlines())
     listed = [line.strip() for line in done.stdout.partition("\nNext:\n")[2].splitlines()]
     assert len(listed) == 4

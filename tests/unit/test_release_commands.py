@@ -319,7 +319,7 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
     private = in_process(*tune)
     assert private.returncode == 0
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
-    assert "--per-user auto chooses and pays" in private.stdout
+    assert "no budget covers: use --per-user auto instead" in private.stdout
     assert all(len(line) <= 80 for line in private.stdout.splitlines())
     assert "█" in private.stdout
     assert in_process(*tune, "--public").stdout.startswith("per user  selection")

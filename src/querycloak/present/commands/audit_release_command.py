@@ -23,11 +23,11 @@ PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for pub
 _WIDTH, _NAME, _FEW = 80, 13, 5
 _HEAD = f"{'':{_NAME}} {'main':>5} {'control':>7} {'baseline':>8} {'risk':>5} {'95 %':>15} setting"
 _LEGEND = (
-    "main: how often the attack succeeds on people in the log; control: on people who are not in it, that is what "
-    "anybody learns; baseline: without the release; risk: (main - control) / (1 - control), ! where the attack is no "
-    "better than without the release and says nothing. Of many settings the one with the largest risk is shown; --json "
-    "and --out have all of them. FPR: the share of others who are named wrongly; what is proven is for that share, and "
-    "control is the share that was reached."
+    "main: how often the attack succeeds on people in the log; control: on people who are not in it; baseline: "
+    "without the release; risk: (main - control) / (1 - control). ! means that the attack is no better than without "
+    "the release, so it shows nothing. If an attack has many settings, the one with the largest risk is shown; --json "
+    "and --out have all of them. FPR: the share of people outside the log who are named wrongly. What is proven is "
+    "for that share; control is the share that was reached."
 )
 
 

@@ -167,7 +167,7 @@ def legend(summary: Summary) -> str:
     view = TASK_VIEWS[summary.main_task]
     words = (
         f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives. risk: the most "
-        "that an attack gains on people in the log beyond what it gains on strangers. "
+        "that an attack gains on people in the log beyond what it gains on people who are not in it. "
         f"{NOTHING}: the release cannot do it."
     )
     return textwrap.fill(words, WIDTH)

@@ -26,10 +26,10 @@ from querycloak.present.terminal import console, step_progress
 from querycloak.synthetic.log_writer import synthesize
 
 _BEFORE = """\
-A search log of {users:,} invented people. Some have typed what gives them away:
-their own name, a card number, a rare disease. Nine tenths of them are released
-in every way there is; the others judge what each release is good for, and are
-the strangers beside whom attackers must do better.
+A search log of {users:,} invented people. Some of them typed secrets: their own
+name, a card number, a rare disease. Every method releases the searches of nine
+tenths of the people. The searches of the others show what each release is good
+for, and attacks are tried on them too, for comparison.
 """
 
 
@@ -89,12 +89,12 @@ def _secret(summary: Summary) -> Iterator[str]:
     secrets = told.facts["secrets"] if told is not None else None
     yield ""
     if not secrets or not secrets["example"]:
-        yield "affinity as its paper has it (w = 2) let out none of the planted secrets."
+        yield "affinity as in its paper (w = 2) released none of the planted secrets."
         return
     example = secrets["example"]
     asked = "one person alone" if example["users"] == 1 else f"{example['users']} people"
     yield textwrap.fill(
-        f"A secret that a rule let out: affinity as its paper has it (w = 2) released {example['query']!r} "
+        f"A secret that a rule released: affinity as in its paper (w = 2) released {example['query']!r} "
         f"({example['kind']}), which {asked} asked.",
         WIDTH,
     )

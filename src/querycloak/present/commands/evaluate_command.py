@@ -25,7 +25,7 @@ _NAME = 16
 _HEAD = f"{'':{_NAME}} {'answered':>25} {'all':>7} {'original':>8} {'difference':>10} {'cases':>8}"
 _LABEL, _COLUMN = 38, 14
 _LEGEND = (
-    "answered: mean over the cases that a release answers, with a 95 % interval from drawing test users anew; all: "
+    "answered: mean over the cases that a release answers, with a 95 % interval over test users; all: "
     "the other cases count 0; original: TRAIN itself on the cases that the release answers; difference: the release "
     "minus that, * if p < .05 over users; cases: those answered. --json and --out have more: slices, means over users, "
     "intervals of differences. These releases were made of TRAIN; what is published is made of the whole log."

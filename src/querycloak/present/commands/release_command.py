@@ -117,13 +117,13 @@ def _when_empty(method: Method) -> str:
     """What would let something out; every word of it follows from the parameters alone."""
     parameters = method.parameters()
     if "min_users" in parameters:
-        return "Nothing came out: nothing is shared by this many users. A smaller --min-users lets more out."
+        return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
     more = "More epsilon would help"
     if method.variant == "paper":
         more = "A larger budget would help"
     elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
         more += ", or, if nobody knows how often people search, --per-user auto"
-    return f"Nothing passed: the log is small for this budget. {more}. Each try is a release: it adds up."
+    return f"Nothing passed: the log is small for this budget. {more}. Each try is a release, and budgets add up."
 
 
 def _chosen(parameters: dict[str, Any]) -> str:

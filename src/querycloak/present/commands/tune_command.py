@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
 
 LEAKS = (
-    "PRIVATE OUTPUT: yields on this log. If it is private, a bound chosen by them is\n"
-    "a release that nobody pays for: --per-user auto chooses and pays.\n"
+    "PRIVATE OUTPUT: yields on this log. If the log is private, a bound chosen by\n"
+    "them reveals something that no budget covers: use --per-user auto instead.\n"
     "If the log is public or made up, say --public."
 )
 _BAR = 24
