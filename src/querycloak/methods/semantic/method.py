@@ -76,7 +76,7 @@ class Semantic(Method):
     )
     max_queries: int | None = option(
         help="The most queries of one user, in all releases together. Each gets an equal share of epsilon. It must be "
-        "given if epsilon is for a user."
+        "given if epsilon is for a user, except with reuse and in the paper variant."
     )
     repeats: Literal["draw", "reuse"] = option(
         "draw",
