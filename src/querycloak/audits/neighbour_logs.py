@@ -50,6 +50,7 @@ class NeighbourLogs:
         return {
             "own": lambda: _own(users),
             "one-key": lambda: _one_key(users),
+            "one-query": lambda: _one_query(users),
             "threshold": lambda: _threshold(users),
             "shared": lambda: _shared(users, self.shared_keys),
             "lift": lambda: _lift(users),
@@ -72,7 +73,18 @@ class NeighbourLogs:
         )
 
 
-KINDS = ("own", "one-key", "threshold", "shared", "lift", "repeats", "odd-rows", "accounts", "replaced")
+KINDS = (
+    "own",
+    "one-key",
+    "one-query",
+    "threshold",
+    "shared",
+    "lift",
+    "repeats",
+    "odd-rows",
+    "accounts",
+    "replaced",
+)
 
 
 def _crowd(users: ClickRows, key: str, number: int, name: str = "u") -> list[str]:
@@ -112,6 +124,13 @@ def _one_key(users: ClickRows) -> Pairs:
         added = [row for _ in range(often) for row in users.rows(NEW, [key])]
         later = [users.row(NEW, key, 7 * 3600 + place) for place in range(often)]
         yield _pair(f"one-key: all on {who}", _base(users), [*added, *later])
+
+
+def _one_query(users: ClickRows) -> Pairs:
+    """A user all of whose keys have one query: where scouts look at parts of keys, all of a weight may fall on it."""
+    for key, who in (("own 0", "their own"), ("common", "a shared one")):
+        added = users.of_one_query(NEW, key, users.bound)
+        yield _pair(f"one-query: {users.bound} with {who}", _base(users), added)
 
 
 def _threshold(users: ClickRows) -> Pairs:

@@ -46,6 +46,13 @@ class ClickRows:
         """The text that stands for a key."""
         return key
 
+    def of_one_query(self, user: str, key: str, number: int) -> list[str]:
+        """A row for each of several keys that have this key's query: clicks on different results."""
+        return [_row(user, self.query(key), 60 * place, url) for place, url in enumerate(self._results(key, number))]
+
+    def _results(self, key: str, number: int) -> Sequence[str]:
+        return [f"http://{key.replace(' ', '-')}.example/{place}" for place in range(number)]
+
 
 @dataclass(frozen=True)
 class SessionRows(ClickRows):
@@ -56,11 +63,19 @@ class SessionRows(ClickRows):
 
     def rows(self, user: str, keys: Iterable[str]) -> list[str]:
         """The rows of a session for each key."""
+        return self._sessions(user, [[f"{key} part {number}" for number in range(self.queries)] for key in keys])
+
+    def of_one_query(self, user: str, key: str, number: int) -> list[str]:
+        """The rows of several sessions that begin with one query and go on in different ways."""
+        ways = [[f"{key} way {way} part {after}" for after in range(1, self.queries)] for way in range(number)]
+        return self._sessions(user, [[f"{key} part 0", *way] for way in ways])
+
+    def _sessions(self, user: str, sessions: Iterable[Sequence[str]]) -> list[str]:
         pause = int(60 * self.gap_minutes) + _HOUR
         return [
-            self.row(user, f"{key} part {number}", place * pause + 10 * number)
-            for place, key in enumerate(keys)
-            for number in range(self.queries)
+            self.row(user, query, place * pause + 10 * number)
+            for place, session in enumerate(sessions)
+            for number, query in enumerate(session)
         ]
 
 
@@ -84,6 +99,9 @@ class PoolRows(ClickRows):
         if key.startswith("other ") or (key not in self._given and len(self._given) >= len(self.pool)):
             return key
         return self._given.setdefault(key, self.pool[len(self._given)] if key not in self._given else "")
+
+    def _results(self, key: str, number: int) -> Sequence[str]:
+        return self.urls[:number] or super()._results(key, number)
 
     @cached_property
     def listed(self) -> frozenset[str]:

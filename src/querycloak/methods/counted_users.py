@@ -101,7 +101,10 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
         f"out, among the user's first {plan.per_user}; plus {noise}, and at least 1"
     )
-    range_of = f"The range of users runs from users of this key alone to users of {plan.per_user} {words.keys} each"
+    helped = ", if others ask its queries, too," if any(scout.parts for scout in plan.scouts) else ""
+    range_of = (
+        f"The range of users runs from users of this key alone{helped} to users of {plan.per_user} {words.keys} each"
+    )
     supposed = "whose weights are equal"
     if plan.scouts:
         supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (reach.md)"

@@ -31,7 +31,7 @@ from querycloak.methods.noiseless import Past, Step
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.histogram_plan import HistogramPlan
 from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.weighted import GRID
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, Scout
 
 MOST_ROWS = 8
 
@@ -136,6 +136,21 @@ def scouts_skip_empty_buckets() -> Iterator[None]:
         return found.filter(pc.greater(found["n"], 0))
 
     with mock.patch.object(Weighing, "loads", loads):
+        yield
+
+
+@contextmanager
+def parts_count_for_every_key() -> Iterator[None]:
+    """A scout of parts weighs a user's part once for every key that has it, so that all of them add up on one part."""
+    whole = Weighing.looked_at
+
+    def looked_at(self: Weighing, scout: Scout, weighed: ir.Table) -> ir.Table:
+        if scout.parts is None:
+            return whole(self, scout, weighed)
+        rows = self._pieces.mutate(known=weighted_selection._long(FULL_INTEREST))
+        return weighted_selection._weighed(rows)
+
+    with mock.patch.object(Weighing, "looked_at", looked_at):
         yield
 
 

@@ -22,6 +22,7 @@ from querycloak.audits.sampling_test import SamplingFinding, SamplingTester
 from querycloak.methods.clicks.method import TABLE, Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.chance.noise import Laplace
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -180,6 +181,31 @@ def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
     assert {(each.step, each.measure) for each in found} == {
         ("clicks: scout 3", "cells that somebody holds and that draw no noise")
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "changed"),
+    [
+        (Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=8), "clicks: scout 1", (8 * 90) ** 2),
+        # Four sessions of two: eight queries, of which four are one.
+        (
+            Sessions(
+                epsilon=3, delta=0.01, selection="rounds", sessions_per_user=4, queries_per_session=2, no_clicks=True
+            ),
+            "sessions: scout 1",
+            (4 * 90) ** 2 + 4 * 90**2,
+        ),
+    ],
+    ids=["clicks", "sessions"],
+)
+def test_parts_that_count_for_every_key(method: Method, step: str, changed: int) -> None:
+    """The exact instrument sees a scout of parts whose weights add up: a user all of whose keys have one query."""
+    for number in (0, 1):  # a query of their own, and a shared one
+        pair = pair_of(method, "one-query", number)
+        assert exactly(MethodMechanism(method), pair) == []
+        with broken.parts_count_for_every_key():
+            found = exactly(MethodMechanism(method), pair)
+        assert (step, "L2 squared", changed) in {(each.step, each.measure, each.value) for each in found}
 
 
 def test_weights_that_are_not_rounded_down() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -88,18 +88,19 @@ class Stage(NamedTuple):
 
 
 class StageOfParts(NamedTuple):
-    """A draw for each of a key's parts, all of which must pass (claim 2: users who hold this key alone).
+    """A draw for each of a key's parts, all of which must pass, for users at the bound (claim 2).
 
-    parts: how many there are, among which a user divides a whole weight of `whole` equally.
+    parts: how many there are. of_key, of_part: what such a user adds to a key, and to each of its parts.
     """
 
     stage: Stage
     parts: int
-    whole: int
+    of_key: int
+    of_part: int
 
     def passes(self, total: int) -> float:
-        """The chance of a key of this total, rounded down."""
-        each = total * math.isqrt(self.whole * self.whole // self.parts) // self.whole
+        """The chance of a key of this total, if nobody else has its parts, rounded down."""
+        each = total * self.of_part // self.of_key
         return self.stage.passes(each) ** self.parts * (1 - _ROUNDING)
 
 
@@ -131,8 +132,13 @@ class Route:
         whole("most", self.most, "say what one user adds at most", least=self.least)
 
     def users(self, probability: Fraction) -> Range:
-        """How many users a key needs to come out with this probability (claim 2)."""
-        return Range(self._users(self.most, probability), self._users(self.least, probability))
+        """How many users a key needs to come out with this probability (claim 2).
+
+        In the best case others have its parts, too, so that these pass whoever has the key.
+        """
+        keys = tuple(stage for stage in self.stages if not isinstance(stage, StageOfParts))
+        best = replace(self, stages=keys)
+        return Range(best._users(self.most, probability), self._users(self.least, probability))
 
     def _users(self, weight: int, probability: Fraction) -> int:
         if not 0 < probability < 1:

@@ -147,8 +147,8 @@ class WeightedPlan(TablePlan):
 
     def route(self) -> Route:
         """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal ones."""
-        scouts = (_stage(scout) for scout in self.scouts)
         least = math.isqrt(GRID * GRID // self.per_user)
+        scouts = (_stage(scout, self.per_user) for scout in self.scouts)
         return Route((*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting)
 
     @property
@@ -272,6 +272,7 @@ def plan_weighted(
     parts: the parts of keys that the first scout looks at, where the shares have one for it.
     """
     per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
+    _check_weights(per_user, PARTS[parts] if parts is not None else 1)
     scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
     if shares.of_parts is not None and parts is not None:
         share, floor = shares.of_parts
@@ -286,16 +287,33 @@ def plan_weighted(
     return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors, times)
 
 
+def _check_weights(per_user: int, parts: int) -> None:
+    """Refuse bounds at which a whole weight, divided among a user's keys or their parts, rounds down to nothing."""
+    most = GRID * GRID // parts
+    if per_user > most:
+        raise ParameterError(
+            Sentence(
+                "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
+                "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
+                most=most,
+                keys=per_user,
+            )
+        )
+
+
 def _scout(squared: float, floor: float, parts: str | None = None) -> Scout:
     noise = _noise(squared, GRID**2)
     return Scout(noise, round(floor * noise.sigma), parts)
 
 
-def _stage(scout: Scout) -> Stage | StageOfParts:
-    """What a key must pass; of a sequence at least two queries must, which share a user's weight."""
-    if scout.parts is None or PARTS[scout.parts] == 1:
-        return Stage(scout.noise, scout.floor)
-    return StageOfParts(Stage(scout.noise, scout.floor), PARTS[scout.parts], GRID)
+def _stage(scout: Scout, per_user: int) -> Stage | StageOfParts:
+    """What a key must pass; a user at the bound divides a weight among at most as many parts as these keys have."""
+    stage = Stage(scout.noise, scout.floor)
+    if scout.parts is None:
+        return stage
+    parts = PARTS[scout.parts]
+    of_key, of_part = (math.isqrt(GRID * GRID // number) for number in (per_user, parts * per_user))
+    return StageOfParts(stage, parts, of_key, of_part)
 
 
 def _noise(squared: float, squared_change: float) -> Gaussian:

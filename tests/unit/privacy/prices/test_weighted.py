@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from querycloak.errors import ParameterError
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.prices.gaussian import gaussian_delta, squared_loss
 from querycloak.privacy.prices.hockey_stick import hockey_stick, tail_bounds
-from querycloak.privacy.prices.selection import together
+from querycloak.privacy.prices.selection import plan_tables, together
 from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan, interest_of, own_keys
 
 Numbers = NDArray[np.int64]
@@ -242,3 +243,13 @@ def _given_what_passed(
     grid = np.linspace(-60, 60, 481)
     values = [divergence_of_decision_and_counts(*sides, interests, plan, float(e)) for e in grid]
     return float((p * np.interp(epsilon + loss, grid, values)).sum())
+
+
+@pytest.mark.parametrize(("table", "most"), [("queries", GRID**2), ("clicks", GRID**2), ("sessions", GRID**2 // 2)])
+def test_bounds_at_which_no_key_or_part_would_have_weight_are_refused(table: str, most: int) -> None:
+    words = f"must be at most {most:,} with weights, it would be {most + 1:,}: each would weigh nothing"
+    with pytest.raises(ParameterError, match=words):
+        plan_tables(8.0, 1e-6, {table: most + 1}, selection="rounds")
+    plan = plan_tables(8.0, 1e-6, {table: most}, selection="rounds").plans[table]
+    assert plan.route().least >= 1
+    assert plan.accounts_for(most) > 0

@@ -1,0 +1,234 @@
+"""One more user moves no round by more than is stated, whatever the scouts found: all outcomes for a few parts.
+
+The rounds are those of a release (`Weighing`); what a scout is supposed to have found and what came out is made up
+here, the same for both logs (privacy/prices/selection.md, claims 2, 4 and 5). Many small logs go through the engine at
+once: their texts begin with their numbers, and so do buckets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from querycloak.engines import Engine
+from querycloak.methods.keyed_digest import keyed_digest
+from querycloak.methods.keys import weighted_selection
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys
+from querycloak.methods.keys.weighted_selection import Weighing, _long, _weighed
+from querycloak.methods.runs import RUN
+from querycloak.privacy.chance.noise import Gaussian
+from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.prices.selection import plan_tables
+from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan
+
+KEYS = {"clicks": ("query", "url"), "sessions": ("queries",)}
+BOUND = 5
+ENUMERATED, RUNS = 4, 32
+"""Of how many parts all outcomes are gone through, twice; what later scouts found differs from run to run."""
+INTERESTS = (LEAST_INTEREST, 100, 777, FULL_INTEREST)
+DIGITS = 4
+Users = Sequence[Sequence[str]]
+"""What users hold, one after another: "a1" is the pair of query a and url 1, "aba" the sequence a, b, a."""
+Logs = Sequence[tuple[Users, Sequence[str]]]
+"""Others, and the user who is added."""
+Cell = tuple[int, str]
+"""Run and bucket, or run and key."""
+
+
+@dataclass
+class Outcomes:
+    """What scouts are supposed to find in each run, and what every round weighed."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    weighed: dict[tuple[int, str], dict[Cell, int]] = field(default_factory=dict)
+
+    def seen(self, what: str, table: pa.Table, names: Sequence[str]) -> None:
+        """Keep what a round weighed; what has no run is the same in all."""
+        runs = table[RUN].to_pylist() if RUN in table.column_names else None
+        cells = ["\t".join(cell) for cell in zip(*(table[name].to_pylist() for name in names), strict=True)]
+        self.weighed[len(self.weighed), what] = {
+            (run, cell): number or 0
+            for place, (cell, number) in enumerate(zip(cells, table["n"].to_pylist(), strict=True))
+            for run in ([runs[place]] if runs else range(RUNS))
+        }
+
+    def known(self, loads: pa.Table, scout: Scout) -> pa.Table:
+        """What the scout leaves of each bucket in each run."""
+        buckets = loads["bucket"].to_pylist()
+        runs = loads[RUN].to_pylist() if RUN in loads.column_names else None
+        cells = list(zip(runs, buckets, strict=True)) if runs else [(r, b) for r in range(RUNS) for b in buckets]
+        left = [(run, bucket) for run, bucket in cells if self._passed(run, bucket, scout)]
+        interests = [INTERESTS[int(4 * chance("interest", len(self.weighed), *cell))] for cell in left]
+        found = {RUN: [run for run, _ in left], "bucket": [bucket for _, bucket in left], "known": interests}
+        return pa.table(found, pa.schema({RUN: pa.int64(), "bucket": pa.string(), "known": pa.int64()}))
+
+    def _passed(self, run: int, bucket: str, scout: Scout) -> bool:
+        """Of each log's first parts every subset passes in some run."""
+        if scout.parts is not None:
+            before = sum(each.startswith(bucket[:DIGITS]) for each in self.places)
+            place = self.places.setdefault(bucket, before)
+            if place < ENUMERATED:
+                return bool(run >> place & 1)
+        return chance("passed", len(self.weighed), run, bucket) < 0.75
+
+
+def chance(*what: object) -> float:
+    return int.from_bytes(hashlib.blake2b(repr(what).encode(), digest_size=4).digest()) / 2**32
+
+
+def supposed(outcomes: Outcomes, kind: type[Weighing]) -> type[Weighing]:
+    """Weighing of this kind, but that scouts find, and that comes out, what is supposed."""
+
+    class Supposed(kind):  # type: ignore[valid-type, misc]
+        def _scouted(
+            self, weighed: ir.Table, scout: Scout, randomness: Randomness, runs: int | None = None
+        ) -> tuple[pa.Table, int]:
+            loads = self.loads(weighed)
+            known = outcomes.known(loads, scout)
+            outcomes.seen("buckets", loads, ["bucket"])
+            return known, loads.num_rows
+
+        def votes(self, weighed: ir.Table) -> KeyCounts:
+            counts: KeyCounts = super().votes(weighed)
+            outcomes.seen("keys", self.engine.fetch(counts.table), self.key)
+            return counts
+
+        def _counted(self, chosen: ReleasedKeys, counting: Gaussian, randomness: Randomness) -> pa.Table:
+            keys = self.engine.fetch(self.held.select(*self.key).distinct()).to_pylist()
+            rows = [{RUN: run, **key} for run in range(RUNS) for key in keys if chance(run, *key.values()) < 0.9]
+            schema = pa.schema([(RUN, pa.int64()), *((name, pa.string()) for name in self.key)])
+            counts: pa.Table = self.counted(pa.Table.from_pylist(rows, schema))
+            outcomes.seen("counts", counts, self.key)
+            return counts
+
+    return Supposed
+
+
+def contributions(table: str, logs: Logs, *, added: bool) -> pa.Table:
+    """The users of all logs; a key that is there twice is held once, as the first time."""
+    rows = []
+    for number, (others, new) in enumerate(logs):
+        for user, keys in enumerate([*others, new] if added else others):
+            for place, key in enumerate(dict.fromkeys(keys)):
+                parts = [f"#{number:0{DIGITS}}{query}" for query in (key[0] if table == "clicks" else key)]
+                texts = (*parts, key[1:]) if table == "clicks" else (f"{len(key)}" + "\x1f".join(parts),)
+                rows.append((f"{number} {user}", *texts, place))
+    names = ("user", *KEYS[table], "earliest")
+    types = [pa.string()] * (len(names) - 1) + [pa.int64()]
+    columns = list(zip(*rows, strict=True))
+    return pa.table([pa.array(each, kind) for each, kind in zip(columns, types, strict=True)], list(names))
+
+
+def bucket_of_log(text: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:
+    """The number of a log and one or two digits: where it is odd, keys and parts often share a bucket."""
+    number = text.re_extract(f"#([0-9]{{{DIGITS}}})", 1)
+    second = ibis.ifelse(number.cast("int64") % 2 == 1, "0", keyed_digest(text, secret).substr(1, 1))
+    return number + keyed_digest(text, secret, 1) + second
+
+
+@contextmanager
+def buckets_of_logs() -> Iterator[None]:
+    with mock.patch.object(weighted_selection, "keyed_digest", bucket_of_log):
+        yield
+
+
+def plan_of(table: str) -> WeightedPlan:
+    plan = plan_tables(3.0, 0.01, {table: BOUND}, selection="rounds").plans[table]
+    assert isinstance(plan, WeightedPlan)
+    assert [scout.parts for scout in plan.scouts] == [{"clicks": "query", "sessions": "queries"}[table], None, None]
+    return plan
+
+
+def lengths(
+    engine: Engine, table: str, logs: Logs, kind: type[Weighing] = Weighing
+) -> dict[tuple[int, str], Counter[tuple[str, int]]]:
+    """The squared length by which the added users move each round, by log and run."""
+    outcomes, seen = Outcomes(), []
+    for added in (True, False):  # the larger logs first: their buckets are those of both
+        outcomes.weighed = {}
+        rows = engine.upload(contributions(table, logs, added=added))
+        with buckets_of_logs():
+            supposed(outcomes, kind).of(engine, rows, KEYS[table], plan_of(table)).release(Randomness(seed=1), RUNS)
+        seen.append(outcomes.weighed)
+    having, without = seen
+    found = {}
+    for each, numbers in having.items():
+        moved = found[each] = Counter[tuple[str, int]]()
+        for cell in {*numbers, *without[each]}:
+            log = cell[1].partition("#")[2][:DIGITS] or cell[1][:DIGITS]
+            moved[log, cell[0]] += (numbers.get(cell, 0) - without[each].get(cell, 0)) ** 2
+    return found
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("123")).map("".join), min_size=1, max_size=8)
+SEQUENCES = st.lists(st.text("abcd", min_size=2, max_size=3), min_size=1, max_size=8)
+SOME_PAIRS: Logs = [
+    ([["a1", "b1"], ["a2"]], ["a1", "a2", "a3"]),  # all of one query
+    ([["a1", "b1"], ["a2", "c1"]], ["a1", "b1", "c1", "d1"]),  # all of different queries
+    ([["a1"], ["b1"]], ["d1", "d2", "c1", "c2", "b1", "b2", "a1", "a2"]),  # over the bound
+    ([["a1"], ["b1"]], ["a1", "a1"]),  # one key
+]
+SOME_SEQUENCES: Logs = [
+    ([["ab", "bc"], ["ad"]], ["ab", "ba", "aba", "bab", "aa"]),  # two queries, again and again
+    ([["ab"], ["cd", "ac"]], ["ab", "cd"]),  # all of different queries
+    ([["ab"]], ["ab", "ac", "ad", "bc", "bd", "cd", "abc", "abd"]),  # over the bound
+    ([["ab"], ["bc"]], ["aa"]),  # one query
+]
+ROUNDS = [(0, "buckets"), (1, "buckets"), (2, "buckets"), (3, "keys"), (4, "counts")]
+
+
+def check(engine: Engine, table: str, logs: Logs) -> None:
+    plan, found = plan_of(table), lengths(engine, table, logs)
+    assert list(found) == ROUNDS
+    for each, moved in found.items():
+        most = plan.counted_per_user if each[1] == "counts" else GRID**2
+        assert max(moved.values()) <= most, each
+        assert max(moved.values()) > 0.75 * most, each  # somebody does move it about as far
+    assert len(found[0, "buckets"]) == len(logs) * RUNS
+    assert min(found[0, "buckets"].values()) > 0
+
+
+@given(logs=st.lists(st.tuples(st.lists(PAIRS, min_size=1, max_size=2), PAIRS), min_size=12, max_size=12))
+@settings(max_examples=2, deadline=None, derandomize=True)
+def test_no_user_moves_a_round_of_pairs_further(duckdb_engine: Engine, logs: Logs) -> None:
+    check(duckdb_engine, "clicks", [*SOME_PAIRS, *logs])
+
+
+@given(logs=st.lists(st.tuples(st.lists(SEQUENCES, min_size=1, max_size=2), SEQUENCES), min_size=12, max_size=12))
+@settings(max_examples=2, deadline=None, derandomize=True)
+def test_no_user_moves_a_round_of_sequences_further(duckdb_engine: Engine, logs: Logs) -> None:
+    check(duckdb_engine, "sessions", [*SOME_SEQUENCES, *logs])
+
+
+class OncePerKey(Weighing):
+    """A part counts for every key that has it."""
+
+    def looked_at(self, scout: Scout, weighed: ir.Table) -> ir.Table:
+        if scout.parts is None:
+            return weighed
+        return _weighed(self._pieces.mutate(known=_long(FULL_INTEREST)))
+
+
+@pytest.mark.parametrize(
+    ("table", "logs", "moved"),
+    [
+        ("clicks", SOME_PAIRS, (3 * 147) ** 2),  # three pairs of one query, of 256/sqrt(3) each
+        ("sessions", SOME_SEQUENCES, (7 * 73) ** 2 + (5 * 73) ** 2),  # twelve queries, of 256/sqrt(12) each
+    ],
+)
+def test_parts_that_count_for_every_key_would_be_seen(
+    duckdb_engine: Engine, table: str, logs: Logs, moved: int
+) -> None:
+    found = lengths(duckdb_engine, table, logs, OncePerKey)
+    assert max(found[0, "buckets"].values()) == moved > GRID**2
