@@ -60,13 +60,13 @@ class Cluster:
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
         }
 
-    def start(self) -> None:
-        """The master and two workers."""
+    def start(self, workers: int = 2) -> None:
+        """The master and its workers."""
         master = "org.apache.spark.deploy.master.Master"
         place = ["--host", "127.0.0.1", "--port", str(self.master_port), "--webui-port", "0"]
         self.others.append(self._started("master", "spark-class", master, *place))
         _wait_for(self.master_port, self.others[-1])
-        for _ in range(2):
+        for _ in range(workers):
             self.add_worker()
 
     def add_worker(self) -> None:
@@ -106,6 +106,10 @@ class Cluster:
                 [path, *arguments], stdout=log, stderr=log, env=environment, cwd=self.folder, start_new_session=True
             )
 
+    def wait_for_program(self) -> None:
+        """Until a program has come to the master."""
+        self._wait_for_line("master", "Registered app", self.others[0])
+
     def _wait_for_line(self, name: str, line: str, process: subprocess.Popen[bytes]) -> None:
         for _ in _until_it_ends(process, name):
             if line in (self.folder / f"{name}.log").read_text(errors="replace"):
@@ -113,12 +117,12 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """A master and two workers, as long as the block lasts."""
+def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A master and its workers, as long as the block lasts."""
     master, connect = _free_ports(2)
     cluster = Cluster(folder, master, connect)
     try:
-        cluster.start()
+        cluster.start(workers)
         yield cluster
     finally:
         cluster.stop()

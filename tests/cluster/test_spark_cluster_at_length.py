@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,24 @@ def test_releases_are_judged_alike(cluster: Cluster, tmp_path: Path) -> None:
         cluster, "audit", "release", train, release, "--control", test, "--attack", "leaks", "--json"
     )
     assert found == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_whoever_waits_for_workers_can_be_ended(number: signal.Signals, tmp_path: Path) -> None:
+    require_java()
+    log = tmp_path / "log.tsv"
+    log.write_text(small_log())
+    with running_cluster(tmp_path, workers=0) as lonely:
+        command = [sys.executable, "-m", "querycloak", "inspect", str(log), "--engine", lonely.standalone]
+        pipe = subprocess.PIPE
+        waiting = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=lonely.environment())
+        lonely.wait_for_program()
+        time.sleep(5)  # until it waits for its first result; earlier it ends as well
+        waiting.send_signal(number)
+        out, said = waiting.communicate(timeout=PATIENCE)
+    assert (waiting.returncode, out) == (130, "")
+    assert said.startswith("querycloak: interrupted; nothing half-written is left")
+    assert said.count("\n") == 1
 
 
 def skewed_log(path: Path) -> Path:

@@ -52,7 +52,9 @@ class Watched:
     """What was computed for one command."""
 
     fetched: list[tuple[list[str], int]] = field(default_factory=list)
-    """Columns and rows of all that came to this process."""
+    """Columns and rows of all that came to this process at once."""
+    streamed: list[list[str]] = field(default_factory=list)
+    """Columns of what came batch after batch."""
     flaws: list[str] = field(default_factory=list)
     """What in plans would bring all rows to one place."""
 
@@ -88,6 +90,7 @@ class Watch:
 
         def streaming(engine: Any, table: Any) -> Any:
             self._look(engine, table)
+            self.now.streamed.append(list(table.columns))
             return stream(engine, table)
 
         kind.fetch, kind.stage, kind.stream = fetching, staging, streaming

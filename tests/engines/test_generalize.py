@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read
+from querycloak.methods.generalize.clustered_cut import renamings
+from querycloak.methods.generalize.count import generalise
 from querycloak.methods.generalize.method import Generalize
+from querycloak.methods.uses import uses_of
 from querycloak.words.wordnet import wordnet
 from tests.logs import Row, aol, write
 
@@ -44,6 +48,28 @@ def test_concepts_of_k_users_come_out(engine: Engine, tmp_path: Path) -> None:
     fine = Counter(Generalize(min_users=2).release(log).table("log")["query"].to_pylist())
     assert sum(fine.values()) == 13
     assert fine["arthritis"] + fine.get("joint disease", 0) + fine.get("disease", 0) >= 4
+
+
+@pytest.mark.parametrize("least", [2, 5, 9])
+def test_executors_find_what_one_machine_finds(least: int, duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Users of several concepts, and concepts that stand only with what is handed up to them."""
+    queries = ["dog", "poodle", "dachshund", "cat", "siamese cat", "horse", "gout", "arthritis", "disease", "zzqx", ""]
+    random = np.random.default_rng(4)
+    searches: list[Row] = [
+        (f"u{random.integers(0, 14)}", "12:00:00", queries[random.zipf(1.4) % len(queries)], "", "") for _ in range(120)
+    ]
+    log = read(write(tmp_path / "log.tsv", aol(searches)), engine=duckdb_engine)
+    uses, taxonomy = uses_of(log), wordnet()
+    found = generalise(duckdb_engine, uses, taxonomy)
+    becomes = found.becomes(least)
+    expected = {
+        query: taxonomy.shown(concept)
+        for query, concept in zip(found.queries.to_pylist(), becomes.tolist(), strict=True)
+        if concept not in (-1, taxonomy.root)
+    }
+    table = duckdb_engine.fetch(renamings(duckdb_engine, uses, taxonomy, least)).to_pydict()
+    assert dict(zip(table["query"], table["concept"], strict=True)) == expected
+    assert len(set(expected.values())) > 1
 
 
 @pytest.mark.parametrize(

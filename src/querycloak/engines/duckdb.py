@@ -16,7 +16,7 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded
 from querycloak.engines.memory_size import memory_bytes
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError, QuerycloakError
@@ -77,6 +77,11 @@ class DuckDBEngine:
         """Keep the table in DuckDB's own temporary space."""
         name = next(self._names)
         return self._run(lambda: self._backend.create_table(name, table, temp=True), "uploading a table")
+
+    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
+        """By this process, at once: what comes of it must fit its memory."""
+        rows = self.stream(table if together is None else table.order_by(together))
+        return self.upload(pa.Table.from_batches(work(rows), schema))
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result."""

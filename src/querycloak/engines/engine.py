@@ -18,6 +18,8 @@ Result = TypeVar("Result")
 ENGINES = "duckdb, spark, spark://host:port or sc://host:port"
 CLOSED = "the log is closed already: compute and save what you need of it before its `with` block ends"
 OnBytes = Callable[[int], None]
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What executors do with batches of rows: a value that can be sent to them."""
 
 
 class BatchSource(Protocol):
@@ -64,6 +66,13 @@ class Engine(Protocol):
 
     def upload(self, table: pa.Table) -> ir.Table:
         """A small table of this process, kept in the engine's private space."""
+        ...
+
+    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
+        """What the work makes of a table, where its rows are: stage it if it is used twice.
+
+        Rows that are equal in the column `together` come to the same call of `work`, in ascending order.
+        """
         ...
 
     def fetch(self, table: ir.Table) -> pa.Table:

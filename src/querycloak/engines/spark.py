@@ -17,13 +17,14 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, guarded
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded
 from querycloak.engines.memory_size import memory_bytes
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.engines.spark_failures import Desertion, failed_start, failure, is_unanswered
@@ -56,6 +57,7 @@ class SparkEngine:
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
+        self._calls = ThreadPoolExecutor(1)
         self._closed = False
         self._ours = not _running()
         folder = str(self._folder.path)
@@ -95,7 +97,15 @@ class SparkEngine:
 
     def upload(self, table: pa.Table) -> ir.Table:
         """Uploaded for the executors."""
-        return self._view(self._run(lambda: self._session.createDataFrame(table), "uploading a table"))
+        schema = _spark_schema(table.schema)  # a Connect server does not find out that of an empty table by itself
+        return self._view(self._run(lambda: self._session.createDataFrame(table, schema), "uploading a table"))
+
+    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
+        """By the executors, whenever it is used."""
+        frame = self._run(lambda: self._frame(table), "opening a table")
+        if together is not None:
+            frame = frame.repartition(together).sortWithinPartitions(together)
+        return self._named(frame.mapInArrow(work, _spark_schema(schema)))
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result."""
@@ -125,6 +135,7 @@ class SparkEngine:
                 frame.unpersist()
             if self._ours:
                 self._session.stop()
+        self._calls.shutdown(wait=False, cancel_futures=True)
         self._folder.remove()
 
     def _frame(self, table: ir.Table) -> Any:
@@ -133,16 +144,33 @@ class SparkEngine:
     def _view(self, frame: Any) -> ir.Table:
         from pyspark import StorageLevel
 
-        name = next(self._names)
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._cached.append(kept)
-        kept.createOrReplaceTempView(name)
+        return self._named(kept)
+
+    def _named(self, frame: Any) -> ir.Table:
+        name = next(self._names)
+        frame.createOrReplaceTempView(name)
         return self._run(lambda: self._backend.table(name), "reading a table")
 
     def _run(self, work: Callable[[], Result], doing: str) -> Result:
         if self._closed:
             raise ParameterError(CLOSED)
-        return guarded(work, self._explain, doing)
+        return guarded(lambda: self._interruptible(work), self._explain, doing)
+
+    def _interruptible(self, work: Callable[[], Result]) -> Result:
+        """In a thread of its own: Spark's Python waits for its Java's answer to the end, whoever interrupts it."""
+        call = self._calls.submit(work)
+        try:
+            return call.result()
+        except KeyboardInterrupt:
+            with contextlib.suppress(Exception):
+                if self._master.startswith("sc://"):
+                    self._session.interruptAll()
+                else:
+                    self._session.sparkContext.cancelAllJobs()
+                wait([call], _PATIENCE)  # it has nothing left to wait for
+            raise
 
     def _explain(self, error: Exception) -> QuerycloakError | None:
         """What is no bug of ours."""

@@ -93,6 +93,16 @@ class Index:
         )
 
 
+def prefix_lengths(
+    ranked: Lists, squares: NDArray[np.int64], theta: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The squared norm of each vector, and how many of its first concepts are its prefix; sorts the concepts."""
+    norms, prefixes = np.empty(len(ranked), np.int64), np.empty(len(ranked), np.int32)
+    _sort_and_weigh(ranked.starts, ranked.values, squares, norms)
+    _prefixes(ranked.starts, ranked.values, squares, norms, _square_share(theta), prefixes)
+    return norms, prefixes
+
+
 def _square_share(theta: int) -> float:
     return (theta / MILLION) ** 2
 

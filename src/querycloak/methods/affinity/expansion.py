@@ -41,7 +41,7 @@ class Expanded:
 
 def expand(uses: Iterable[pa.RecordBatch], concepts: Concepts) -> Expanded:
     """Expand queries from batches of (query, user), each pair once, sorted by query."""
-    vertices = _Vertices()
+    vertices = Vertices()
     found = gather(uses, lambda texts: vertices.add(texts, concepts))
     return Expanded(
         queries=found.queries,
@@ -68,6 +68,7 @@ class _Phrases(NamedTuple):
     texts: NDArray[np.uint8]
     ends: NDArray[np.int64]
     safe: NDArray[np.bool_]
+    unknown_is_safe: bool
     word_concepts: NDArray[np.int32]
     width: int
     pair_keys: NDArray[np.int64]
@@ -88,6 +89,7 @@ def _phrases_of(concepts: Concepts) -> _Phrases:
     return _Phrases(
         *concepts.words.table,
         concepts.safe,
+        concepts.unknown_is_safe,
         concepts.word_concepts,
         max(1, len(concepts.words)),
         concepts.pair_keys,
@@ -97,7 +99,7 @@ def _phrases_of(concepts: Concepts) -> _Phrases:
     )
 
 
-class _Vertices:
+class Vertices:
     """Different sets of concepts, numbered as they come; a table finds each exactly."""
 
     def __init__(self) -> None:
@@ -119,6 +121,7 @@ class _Vertices:
         return vertex
 
     def rows(self) -> Lists:
+        """The concepts of each vertex, ascending."""
         ends = self._ends[: self._count + 1]
         return Lists(ends.copy(), self._data[: ends[-1]].copy())
 
@@ -159,7 +162,7 @@ def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-
             if i > begin:
                 word = slots[find(data, begin, i, slots, phrases.texts, phrases.ends)]
                 pair = triple = -1
-                all_safe = all_safe and word >= 0 and phrases.safe[word]
+                all_safe = all_safe and (phrases.safe[word] if word >= 0 else phrases.unknown_is_safe)
                 if word >= 0 and last >= 0:
                     pair = _place(phrases.pair_keys, last * width + word)
                 if pair >= 0 and last_pair >= 0:

@@ -55,35 +55,27 @@ def build_graph(
 ) -> Graph:
     """Find neighbours on all cores; `users` are in the index's order, `most` is the highest degree asked for."""
     keep = 0 if max_neighbours is None else max_neighbours
-    search = _Search(index, users, number_of_users, _Limits(most, keep))
-    hubs = np.flatnonzero(users.lengths >= most)
-    search.stays[hubs] = True
-    others = np.flatnonzero(users.lengths < most)
-    blocks = [(hubs[first : first + _BLOCK], True) for first in range(0, len(hubs), _BLOCK)]
-    # Those with the most users first: the more is known to stay, the fewer lists must be kept.
-    others = others[np.argsort(-users.lengths[others], kind="stable")]
-    later = [(others[first : first + _BLOCK], False) for first in range(0, len(others), _BLOCK)]
+    search = Search(index, users, number_of_users, Limits(most, keep), users.lengths >= most)
     open_vertices: list[NDArray[np.int64]] = []
     lists: list[NDArray[np.int32]] = []
     sizes: list[NDArray[np.int64]] = []
-    total = max(1, len(blocks) + len(later))
-    done = listed = 0
-    for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
-        for found in _in_parallel(search.look, work, threads or os.cpu_count() or 1):
-            open_vertices.append(found.vertices)
-            sizes.append(found.sizes)
-            lists.append(found.neighbours)
-            done, listed = done + 1, listed + len(found.neighbours)
-            if listed > MOST_LISTED:
-                raise ResourceError(TOO_MANY)
-            progress(done / total)
+    listed = 0
+    for found in search.everything(threads or os.cpu_count() or 1, progress):
+        open_vertices.append(found.vertices)
+        sizes.append(found.sizes)
+        lists.append(found.neighbours)
+        listed += len(found.neighbours)
+        if listed > MOST_LISTED:
+            raise ResourceError(TOO_MANY)
     vertices = np.concatenate([np.empty(0, np.int64), *open_vertices])
     starts = np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *sizes]))]).astype(np.int64)
     return Graph(search.stays, vertices, Lists(starts, np.concatenate([np.empty(0, np.int32), *lists])), users)
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
+    """Open vertices, and the neighbours of each, list after list."""
+
     vertices: NDArray[np.int64]
     sizes: NDArray[np.int64]
     neighbours: NDArray[np.int32]
@@ -97,7 +89,7 @@ class _People(NamedTuple):
     stays: NDArray[np.bool_]
 
 
-class _Limits(NamedTuple):
+class Limits(NamedTuple):
     """The highest degree asked for, and how many neighbours are kept (0: all)."""
 
     most: int
@@ -111,21 +103,40 @@ class _Scratch(NamedTuple):
     seen: NDArray[np.int64]
 
 
-class _Search:
-    def __init__(self, index: Index, users: Lists, number_of_users: int, limits: _Limits) -> None:
+class Search:
+    """Looks for the neighbours of every vertex; what surely stays is known at the end, hubs from the beginning."""
+
+    def __init__(
+        self, index: Index, users: Lists, number_of_users: int, limits: Limits, hubs: NDArray[np.bool_]
+    ) -> None:
         self._index, self._limits, self._number_of_users = index, limits, number_of_users
-        self.stays = np.zeros(len(index), np.bool_)
+        self._hubs, self.stays = hubs, hubs.copy()
         self._people = _People(users.starts, users.values, self.stays)
         self._unused: list[_Scratch] = []
 
-    def look(self, work: tuple[NDArray[np.int64], bool]) -> _Found:
+    def everything(self, threads: int, progress: OnShare = lambda _: None) -> Iterator[Found]:
+        """The lists of all that is open, block after block."""
+        hubs, others = np.flatnonzero(self._hubs), np.flatnonzero(~self._hubs)
+        # Those with the most users first: the more is known to stay, the fewer lists must be kept.
+        lengths = np.diff(self._people.starts)
+        others = others[np.argsort(-lengths[others], kind="stable")]
+        blocks = [(hubs[first : first + _BLOCK], True) for first in range(0, len(hubs), _BLOCK)]
+        later = [(others[first : first + _BLOCK], False) for first in range(0, len(others), _BLOCK)]
+        done, total = 0, max(1, len(blocks) + len(later))
+        for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
+            for found in _in_parallel(self._look, work, threads):
+                yield found
+                done += 1
+                progress(done / total)
+
+    def _look(self, work: tuple[NDArray[np.int64], bool]) -> Found:
         """The neighbours of a block of vertices, or (of hubs) the news that they stay."""
         vertices, hubs = work
         scratch, index = self._borrow(), self._index.arrays
         if hubs:
             _lift(vertices, index, self._people, scratch.found)
             self._unused.append(scratch)
-            return _Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
+            return Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
         sizes = np.full(len(vertices), -1, np.int64)
         parts, done = [], 0
         room = np.empty(_BUFFER, np.int32)
@@ -136,7 +147,7 @@ class _Search:
                 room = np.empty(2 * len(room), np.int32)
         self._unused.append(scratch)
         listed = sizes >= 0
-        return _Found(vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32))
+        return Found(vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32))
 
     def _borrow(self) -> _Scratch:
         try:

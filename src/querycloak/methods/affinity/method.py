@@ -151,6 +151,10 @@ class Affinity(Method):
 
         from querycloak.methods.affinity.degrees import degrees_at, expand_log
 
+        if log.engine.name == "spark" and self.max_neighbours is None:
+            from querycloak.methods.affinity.clustered_core import Rule, passed_queries
+
+            return passed_queries(log, uses, Rule(self.concept_users, self.w, self.millionths, self.k))
         expansion = expand_log(log, uses, self.concept_users, self.w, log.progress)
         degrees = degrees_at(
             expansion,

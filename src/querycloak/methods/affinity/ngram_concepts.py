@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ibis.expr.types as ir
 import numpy as np
@@ -32,7 +32,8 @@ Numbers = NDArray[np.int32]
 class Concepts:
     """The concepts of a log, and what else one must know of its words to expand queries.
 
-    `words` numbers the words that are frequent or that enough users have (`safe`). A pair is keyed by
+    `words` numbers the words that are frequent or that enough users have (`safe`); whether others are safe is told by
+    `unknown_is_safe`, for queries whose words have been looked at before. A pair is keyed by
     (first word * words + second), a triple by (place of its first pair * words + third); keys are sorted.
     """
 
@@ -45,6 +46,7 @@ class Concepts:
     triple_concepts: Numbers
     weights: Integers
     names: pa.Array
+    unknown_is_safe: bool = False
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -79,9 +81,15 @@ def on_grid(weights: Floats) -> Integers:
 
 def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word_users: int) -> Concepts:
     """Count n-grams in the engine; what comes here are the frequent ones, and the words that enough users have."""
+    counts = WordCounts.of(engine, uses)
+    return concepts_of(counts, concept_users, counts.used_by(min_word_users).select("x"))
+
+
+def concepts_of(counts: WordCounts, concept_users: float, safe_words: ir.Table | None) -> Concepts:
+    """The frequent n-grams; without safe words, for queries whose words all are."""
+    engine, uses = counts.engine, counts.uses
     users = engine.fetch(uses.agg(users=uses.user.nunique()))["users"][0].as_py()
     least = least_users(concept_users, users)
-    counts = WordCounts.of(engine, uses)
     words = engine.stage(counts.used_by(least))
     pairs = engine.stage(longer_grams(uses, 2, words, least))
     triples = longer_grams(uses, 3, pairs, least)
@@ -90,7 +98,7 @@ def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word
         _sorted(engine.fetch(grams.select(*PARTS[:n], "occurrences", *(["searches"] if n == 1 else []))), n)
         for n, grams in ((1, words), (2, pairs), (3, triples))
     ]
-    safe = engine.fetch(counts.used_by(min_word_users).select("x"))["x"]
+    safe = frequent[0]["x"] if safe_words is None else engine.fetch(safe_words)["x"]
     concepts = _concepts(frequent, [int(totals[f"grams_{n}"] or 0) for n in range(1, LONGEST + 1)], safe)
     if not len(concepts):
         kind = "of its users (a share; two users at least)" if concept_users < 1 else "users"
@@ -103,7 +111,7 @@ def mine_concepts(engine: Engine, uses: ir.Table, concept_users: float, min_word
                 lower="" if concept_users == 2 else "lower it towards 2, or ",
             )
         )
-    return concepts
+    return replace(concepts, unknown_is_safe=safe_words is None)
 
 
 def _sorted(grams: pa.Table, length: int) -> pa.Table:

@@ -89,6 +89,10 @@ class Generalize(Method):
 
         log.progress("matching queries", 0.0)
         taxonomy = wordnet()
+        if log.engine.name == "spark":
+            from querycloak.methods.generalize.clustered_cut import renamings
+
+            return renamings(log.engine, uses, taxonomy, self.k)
         found = generalise(log.engine, uses, taxonomy)
         becomes = found.becomes(self.k)
         kept = np.flatnonzero((becomes >= 0) & (becomes != taxonomy.root))
