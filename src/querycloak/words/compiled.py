@@ -33,5 +33,7 @@ def copy_bytes(_: Any, target: Any, place: Any, source: Any, start: Any, size: A
         cgutils.raw_memcpy(builder, builder.gep(to, [place]), builder.gep(at, [start]), size, 1)
         return context.get_dummy_value()
 
+    if any(each.layout != "C" or each.dtype != types.uint8 for each in (target, source)):
+        return None  # numba then refuses to compile: bytes that do not stand side by side cannot be copied at once
     number = types.int64
     return types.void(target, number, source, number, number), lowered
