@@ -21,7 +21,7 @@ from typing import Any
 from bench import aol_shaped
 from bench.measuring import best_of_two
 from bench.releasing import DELTA, EPSILON, PER_USER, our_release
-from bench.scale import TABLES, append
+from bench.scale import TABLES, keep
 
 SCRIPTS = Path(__file__).parent / "peer_scripts"
 PATIENCE = 900
@@ -112,7 +112,7 @@ def write_table() -> None:
         path = given.folder / f"aol-shaped-{rows}.tsv"
         if not path.exists():
             aol_shaped.write_log(path, rows)
-        append(TABLES / "peers.csv", rows_of(path, rows, given.folder))
+        keep(TABLES / "peers.csv", rows_of(path, rows, given.folder))
 
 
 if __name__ == "__main__":

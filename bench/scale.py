@@ -1,8 +1,8 @@
 """Defaults of methods at any size, beside the engine's own time: `python -m bench.scale LOG... [--only NAME ...]`.
 
 The floor of a method is SQL (bench/floors/) for every grouping that it needs, run by DuckDB alone with the same threads
-and memory, noise left out. Rows are appended to docs/tables/scale.csv, each with the load of the machine; the stages of
-each run go to docs/tables/scale-stages.csv. On a busy machine processor seconds say more than seconds.
+and memory, noise left out. Rows are kept in docs/tables/scale.csv, each with the load of the machine; the stages of
+each run in docs/tables/scale-stages.csv. On a busy machine processor seconds say more than seconds.
 """
 
 from __future__ import annotations
@@ -185,15 +185,21 @@ def row(name: str, path: Path, memory: str, ours: Run, theirs: Run | None) -> di
     }
 
 
-def append(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Add rows to a table."""
-    path.parent.mkdir(exist_ok=True)
-    new = not path.exists()
-    with path.open("a", newline="") as file:
+def keep(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Put rows into a table, in the place of what it said of the same methods, or tools, and sizes."""
+    anew = {_measured(row) for row in rows}
+    kept: list[dict[str, Any]] = []
+    if path.exists():
+        with path.open(newline="") as file:
+            kept = [row for row in csv.DictReader(file) if _measured(row) not in anew]
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
+        writer.writeheader()
+        writer.writerows([*kept, *rows])
+
+
+def _measured(row: Mapping[str, Any]) -> tuple[str, str, Any]:
+    return str(row.get("method") or row.get("tool")), str(row["rows"]), row.get("memory")
 
 
 def main() -> None:
@@ -212,12 +218,12 @@ def main() -> None:
             ours = once(Ours(name, given.memory), path, spill, short)
             found = row(name, path, given.memory, ours, theirs)
             print(found, flush=True)
-            append(TABLES / "scale.csv", [found])
+            keep(TABLES / "scale.csv", [found])
             stages = [
                 {"method": name, "rows": found["rows"], "stage": stage, "processor_seconds": round(seconds, 2)}
                 for stage, seconds in ours.result["stages"]
             ]
-            append(TABLES / "scale-stages.csv", stages)
+            keep(TABLES / "scale-stages.csv", stages)
 
 
 if __name__ == "__main__":
