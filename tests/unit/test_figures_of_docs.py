@@ -53,3 +53,16 @@ def test_shares_of_a_draw() -> None:
     assert share_of(10.0, 1e-6, 1) < 10
     assert "at epsilon 8 it has a chance of 3.5 %" in text
     assert round(100 * math.exp(8) / (math.exp(8) + 82_114), 1) == 3.5
+
+
+def test_the_page_of_internet_scale_is_what_its_script_writes() -> None:
+    from scripts.make_internet_scale_page import PAGE, page_with_tables, runs
+
+    (made,), (stands,) = (
+        re.findall("<!-- table shuffled -->.*?<!-- end -->", text, re.DOTALL)
+        for text in (page_with_tables(PAGE.read_text()), PAGE.read_text())
+    )
+    assert made == stands
+    assert len(runs()) == 9
+    for each in runs().values():  # the formula: bytes in proportion to rows
+        assert abs(each.foretold("shuffled_bytes") / each.numbers("shuffled_bytes")[-1] - 1) < 0.1, each.method
