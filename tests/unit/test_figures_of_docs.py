@@ -48,7 +48,7 @@ def test_beliefs_and_groups() -> None:
 
 def test_shares_of_a_draw() -> None:
     text = page("semantic.md")
-    assert "1.9 times as much for 100 queries at (10, 1e-6), nothing for one query" in text
+    assert "1.9 times as large for 100 queries at (10, 1e-6), no larger for one query" in text
     assert round(share_of(10.0, 1e-6, 100) / 0.1, 1) == 1.9
     assert share_of(10.0, 1e-6, 1) < 10
     assert "at epsilon 8 it has a chance of 3.5 %" in text
