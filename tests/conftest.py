@@ -20,8 +20,10 @@ FIXTURES = Path(__file__).parent / "fixtures"
 # No test fails because a machine is busy.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
-# A shell starts background jobs deaf to Ctrl-C, and so would be the tests that press it, and the processes they start.
+# A shell starts background jobs deaf to Ctrl-C, nohup those deaf to a hang-up; so would be the tests that send these
+# signals, and the processes they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
