@@ -52,7 +52,7 @@ def evaluated(place: str, task: str) -> Any:
         tasks = None if task == "all" else [task]
         found = evaluate(train, test, [folder / "sessions"], tasks, on_step=step)
     step("end", 1.0)
-    return {"steps": seconds, "rows": len(found.rows)}
+    return {"steps": seconds, "figures": len(found.rows)}
 
 
 def in_sql(place: str, folder: str) -> Any:
