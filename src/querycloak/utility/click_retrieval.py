@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.utility.clicked_searches import ClickedSearches
+from querycloak.utility.clicked_searches import ClickedSearches, some_searches
 from querycloak.utility.graphs import Graphs
 from querycloak.utility.measure import Measure
 from querycloak.utility.rank_measures import RANK_MEASURES, scores
@@ -38,11 +38,12 @@ class ClickRetrieval:
 
 
 class PreparedSearches:
-    """The searches of TEST with clicks."""
+    """The searches of TEST with clicks, or as many of them as a task can judge."""
 
-    def __init__(self, graphs: Graphs) -> None:
+    def __init__(self, graphs: Graphs, most: int | None = None) -> None:
         self._graphs = graphs
-        self._cases = ClickedSearches.of(graphs.logs.test.clicks(), graphs.logs.urls)
+        clicks = graphs.logs.test.clicks()
+        self._cases = ClickedSearches.of(clicks if most is None else some_searches(clicks, most), graphs.logs.urls)
 
     def _scored(
         self, ranks: NDArray[np.int64], unanswered: NDArray[np.bool_], part: str | None = None

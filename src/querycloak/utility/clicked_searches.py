@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,20 @@ from numpy.typing import NDArray
 from querycloak.utility.numbered_logs import Clicks
 from querycloak.utility.random_walk import Wanted
 from querycloak.utility.rank_measures import Hits
+
+SEED = 2016
+
+
+def some_searches(clicks: Clicks, most: int) -> Clicks:
+    """The clicks of so many searches, drawn evenly by a fixed seed, and numbered anew; all if they are not more."""
+    searches = int(clicks.search.max(initial=-1)) + 1
+    if searches <= most:
+        return clicks
+    drawn = np.zeros(searches, np.bool_)
+    drawn[np.random.default_rng(SEED).choice(searches, most, replace=False)] = True
+    kept = drawn[clicks.search]
+    columns = {each.name: getattr(clicks, each.name)[kept] for each in fields(clicks)}
+    return Clicks(**{**columns, "search": (np.cumsum(drawn) - 1)[columns["search"]]})
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,9 @@ from querycloak.utility.click_retrieval import ZHANG_YANG_SINGH, ClickRetrieval,
 from querycloak.utility.random_walk import ranks, walk_of
 from querycloak.utility.task import CaseScores, Logs, Subject
 
+MOST_SEARCHES = 200_000
+"""Frequent queries lead to hundreds of thousands of others: of a larger TEST as many searches are judged, exactly."""
+
 
 class RetrievalWalk(ClickRetrieval):
     """Three steps from the query, staying with probability .1; urls by the probability of ending there."""
@@ -20,8 +23,8 @@ class RetrievalWalk(ClickRetrieval):
     citation: ClassVar[str] = f"{ZHANG_YANG_SINGH}, after Craswell & Szummer, SIGIR 2007"
 
     def prepare(self, logs: Logs) -> PreparedWalk:
-        """The searches of TEST with clicks."""
-        return PreparedWalk(logs.graphs)
+        """The searches of TEST with clicks; of more than can be judged as many, drawn evenly."""
+        return PreparedWalk(logs.graphs, MOST_SEARCHES)
 
 
 class PreparedWalk(PreparedSearches):

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from querycloak.utility.clicked_searches import some_searches
+from querycloak.utility.numbered_logs import Clicks
 from querycloak.utility.random_walk import STAY, STEPS, Wanted, ranks, walk_of
 from querycloak.utility.weighted_pairs import WeightedPairs
 
@@ -78,3 +80,20 @@ def test_a_query_that_nobody_clicked_reaches_nothing() -> None:
     wanted = Wanted(np.array([0], np.int32), np.array([0, 1]), np.array([1], np.int32))
     found, reached = ranks(wanted, walk, URLS, 2)
     assert (found.tolist(), reached.tolist()) == ([0], [False])
+
+
+def test_of_too_many_searches_some_are_drawn_with_all_their_clicks() -> None:
+    draw = np.random.default_rng(1)
+    sizes = draw.integers(1, 5, 1000)
+    search = np.repeat(np.arange(1000), sizes)
+    numbers = np.arange(search.size, dtype=np.int32)
+    clicks = Clicks(search, search.astype(np.int32) % 7, search.astype(np.int32) % 11, numbers, numbers % 10)
+    assert some_searches(clicks, 1000) is clicks
+    some = some_searches(clicks, 300)
+    assert np.array_equal(np.unique(some.search), np.arange(300))
+    assert np.array_equal(some.search, some_searches(clicks, 300).search)
+    # Which searches they are shows in the urls, which are all different here.
+    whole = np.unique(search[some.url])
+    assert np.array_equal(np.bincount(some.search), sizes[whole])
+    assert np.array_equal(some.query, clicks.query[some.url])
+    assert 100 < np.median(whole) < 900
