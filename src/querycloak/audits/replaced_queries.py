@@ -21,13 +21,18 @@ _UNKNOWN = "zzyxqwv"
 
 def replaced_queries(method: Semantic) -> Iterator[Pair[str]]:
     """A user whose searches are for one thing or for another; the domains of both are the same."""
-    one, other, unknown = _texts(method)
+    one, other, third, unknown = _texts(method)
     searches = 1 if method.budget_per == "query" else min(_SEARCHES, method.max_queries or _SEARCHES)
     for number in sorted({1, searches}):
         yield _pair(f"replaced: {number} searched for one thing or another", [one] * number, [other] * number)
     yield _pair("replaced: a text without a concept", [unknown[0]] * searches, [unknown[1]] * searches)
     mixed = [one, other, one][:searches]
-    yield _pair("replaced: one search of several", [*mixed, one], [*mixed, other])
+    if method.repeats == "reuse":
+        # Which searches are about one concept is not protected: those about one are about another one, all of them.
+        moved = [third if text == one else text for text in [*mixed, one]]
+        yield _pair("replaced: all searches for one thing among others", [*mixed, one], moved)
+    else:
+        yield _pair("replaced: one search of several", [*mixed, one], [*mixed, other])
 
 
 def _pair(name: str, without: Sequence[str], having: Sequence[str]) -> Pair[str]:
@@ -38,8 +43,8 @@ def _log(texts: Sequence[str]) -> str:
     return log_text(f"one\t{text}\t2006-03-01 00:0{place}:00\t\t" for place, text in enumerate(texts))
 
 
-def _texts(method: Semantic) -> tuple[str, str, tuple[str, str]]:
-    """Two texts of the first domain that lie far apart; and one without a concept beside one of the same domain."""
+def _texts(method: Semantic) -> tuple[str, str, str, tuple[str, str]]:
+    """Two texts of the first domain that lie far apart, a third; and one without a concept beside one of its domain."""
     from querycloak.methods.semantic.replacement import Replacement
 
     domains = Replacement.of(method, method.read_taxonomy()).domains
@@ -52,4 +57,4 @@ def _texts(method: Semantic) -> tuple[str, str, tuple[str, str]]:
         fits = (homes == number) & (whole == concepts)
         found.append([label for label, itself in zip(labels.to_pylist(), fits, strict=True) if itself])
     first, last = found[0], found[-1]
-    return first[1 % len(first)], first[-1], (_UNKNOWN, last[-1])
+    return first[1 % len(first)], first[-1], first[len(first) // 2], (_UNKNOWN, last[-1])

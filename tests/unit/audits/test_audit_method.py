@@ -78,6 +78,20 @@ def test_neighbours_reach_the_largest_bound_that_may_be_chosen() -> None:
     assert max(added) > 256
 
 
+def test_neighbours_of_reuse_agree_on_which_searches_share_a_concept() -> None:
+    """That is not protected (semantic.md, claim 5): a pair that differs in it would refute a sound method."""
+
+    def pattern(log: str) -> list[int]:
+        texts = [line.split("\t")[1] for line in log.splitlines()[1:]]
+        return [texts.index(text) for text in texts]
+
+    pairs = list(NeighbourLogs(Semantic(epsilon=2, domain="sport", repeats="reuse")).pairs())
+    assert len(pairs) == 4
+    for pair in pairs:
+        assert pair.without != pair.having
+        assert pattern(pair.without) == pattern(pair.having), pair.name
+
+
 def test_replaced_queries_are_as_many_of_the_same_users() -> None:
     for pair in NeighbourLogs(Semantic(epsilon=2, domain="disease|sport", max_queries=2)).pairs():
         sides = [[row.split("\t") for row in text.splitlines()] for text in (pair.without, pair.having)]
