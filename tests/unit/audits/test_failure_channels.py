@@ -60,6 +60,12 @@ def judged(*command: str) -> Command:
     return words
 
 
+def compared(log: Path, out: Path) -> Sequence[str]:
+    plan = log.parent / "plan.toml"
+    plan.write_text('[[release]]\nname = "few"\nmethod = "k-anonymity"\noptions = { min-users = 5 }\n')
+    return ["compare", str(log), "--releases", str(plan), "--out", str(out), "--quiet"]
+
+
 PRIVATE: dict[str, Command] = {
     "inspect": lambda log, out: ["inspect", str(log), "--json"],
     "tune": lambda log, out: ["tune", "clicks", str(log), "--epsilon", "8", "--delta", "1e-3", "--json"],
@@ -69,6 +75,17 @@ PRIVATE: dict[str, Command] = {
     "audit release": judged(
         "audit", "release", "LOG", "RELEASED", "--control", "OTHERS", "--attack", "singling-out", "--attack", "leaks"
     ),
+    "compare": compared,
+    "reproduce": lambda log, out: [
+        "reproduce",
+        "zhang2017",
+        "--log",
+        str(log),
+        "--quick",
+        "--out",
+        str(out),
+        "--quiet",
+    ],
 }
 """What these print is private; whether they end, and how, should still not hang on one user."""
 
