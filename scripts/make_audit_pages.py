@@ -98,14 +98,10 @@ def _small_budgets() -> str:
 
 
 def _european_rules() -> str:
-    rows = _read("european-rules.csv")
+    name, *figures = (rows := _read("european-rules.csv"))[0]
     return _table(
-        list(rows[0]),
-        (
-            [name, *(_number(value) if value else "n/a" for value in list(row.values())[1:])]
-            for row in rows
-            for name in [row["release"]]
-        ),
+        [name, *figures],
+        ([row[name], *(_number(row[figure]) if row[figure] else "n/a" for figure in figures)] for row in rows),
     )
 
 
