@@ -37,6 +37,18 @@ def test_same_rows_whatever_the_format(engine: Engine, tmp_path: Path, name: str
     assert log.accounting().by_code == {0: len(ROWS)}
 
 
+@pytest.mark.parametrize("name", ["aol", "jsonl"])
+def test_what_was_asked_is_read_without_clicks_and_accounted_for(engine: Engine, tmp_path: Path, name: str) -> None:
+    unreadable = ("7", "12:00:00", "a", "first", "http://a.example/")  # its rank is: such a click is set aside
+    path = write(tmp_path / f"log.{name}", WRITERS[name]([*ROWS, unreadable]))
+    log = open_rows(engine, path, name)
+    found = log.engine.fetch(log.asked)
+    assert found.column_names == ["user", "time", "query"]
+    assert sorted(found["query"].to_pylist()) == sorted(row[2] for row in KEPT)
+    assert log.accounting().by_code == {0: len(ROWS), 108: 1}
+    assert "marked_rows" not in log.__dict__  # nobody read the addresses to know that
+
+
 def test_parquet_with_other_names_and_types(engine: Engine, tmp_path: Path) -> None:
     columns = list(zip(*ROWS, strict=True))
     table = pa.table(

@@ -18,6 +18,8 @@ REQUIRED: tuple[str, ...] = ("user", "time", "query")
 
 # Readers mark every row: 0 is kept, anything else the number of the check that set it aside.
 MARKED_ROWS = ROWS.append(pa.field("code", pa.int16()))
+# The same for whoever does not look at clicks.
+MARKED_SEARCHES = pa.schema([MARKED_ROWS.field(name) for name in (*REQUIRED, "code")])
 # Where a row stood and what it held, for the owner's private file of rows set aside.
 ORIGIN = pa.schema(
     [

@@ -22,7 +22,7 @@ from querycloak.logs.formats import Recognised, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
 from querycloak.logs.instants import pause_before
 from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
-from querycloak.logs.schema import COLUMNS
+from querycloak.logs.schema import COLUMNS, REQUIRED
 from querycloak.logs.set_aside import write_set_aside
 from querycloak.logs.source import LogSource
 from querycloak.logs.tables_in_memory import StagedTable, is_table
@@ -148,6 +148,10 @@ def check_log(log: object, name: str = "log") -> None:
     of_kind(name, log, SearchLog, "a search log", "querycloak.read(PATH) opens one")
 
 
+def _kept(marked: ir.Table) -> ir.Table:
+    return marked.filter(marked.code == KEPT)
+
+
 class SearchLog:
     """Who asked what, when, and clicked on which result.
 
@@ -213,7 +217,18 @@ class SearchLog:
     @cached_property
     def rows(self) -> ir.Table:
         """The rows kept: user, time, query, rank, url."""
-        return self.marked_rows.filter(self.marked_rows.code == KEPT).select(*COLUMNS)
+        return _kept(self.marked_rows).select(*COLUMNS)
+
+    @cached_property
+    def asked(self) -> ir.Table:
+        """user, time and query of the rows kept: for whoever looks at no click, because addresses take time to read."""
+        if "rows" in self.__dict__ or self.format == "ubi":  # at hand already, or to be joined with clicks
+            return self.rows.select(*REQUIRED)
+        return _kept(self._marked_searches).select(*REQUIRED)
+
+    @cached_property
+    def _marked_searches(self) -> ir.Table:
+        return self.engine.table(self.source.without_clicks(), self._on_bytes)
 
     def stage(self) -> None:
         """Keep the rows in the engine, so that they can be read several times."""
@@ -248,7 +263,9 @@ class SearchLog:
 
     def accounting(self) -> Accounting:
         """What became of every row read; costs nothing once the log has been read to its end."""
-        return Accounting(self.engine.code_counts(self.marked_rows), accepted_times(self.format))
+        read = self.__dict__.get("_marked_searches")  # has the same codes
+        marked = self.marked_rows if read is None else read
+        return Accounting(self.engine.code_counts(marked), accepted_times(self.format))
 
     def checked(self, *, guaranteed: bool = False) -> Accounting:
         """The accounting, if not too much of the log is bad.

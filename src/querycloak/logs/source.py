@@ -12,21 +12,27 @@ from querycloak.logs.blocks import Part, parts_of
 from querycloak.logs.choices import Choices
 from querycloak.logs.files import LogFile
 from querycloak.logs.formats import Reader
-from querycloak.logs.schema import ORIGIN
+from querycloak.logs.schema import MARKED_SEARCHES, ORIGIN
 
 
 @dataclass(frozen=True)
 class LogSource:
-    """Rows of a log, read anew each time; with `origin`, where each stood and what those set aside held."""
+    """Rows of a log, read anew each time.
+
+    With `origin`, also where each stood and what those set aside held; without `clicks`, neither rank nor url.
+    """
 
     files: list[LogFile]
     reader: Reader
     choices: Choices
     origin: bool = False
+    clicks: bool = True
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of every batch."""
+        if not self.clicks:
+            return MARKED_SEARCHES
         return pa.schema([*self.reader.schema, *ORIGIN]) if self.origin else self.reader.schema
 
     @property
@@ -44,8 +50,12 @@ class LogSource:
 
     def parse(self, block: Any) -> pa.RecordBatch:
         """The rows of a block."""
-        return self.reader.parse(block, self.choices, origin=self.origin)
+        return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks)
 
     def with_origin(self) -> LogSource:
         """The same rows, with where they stood."""
         return replace(self, origin=True)
+
+    def without_clicks(self) -> LogSource:
+        """The same rows, each kept or set aside as before, without what was clicked."""
+        return replace(self, clicks=False)

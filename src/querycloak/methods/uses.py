@@ -10,7 +10,7 @@ from querycloak.logs.searchlog import SearchLog
 
 def uses_of(log: SearchLog) -> ir.Table:
     """user, query and the number of searches, in the engine's private space."""
-    searches = log.rows.select("user", "time", "query").distinct()
+    searches = log.asked.distinct()
     return log.engine.stage(searches.group_by(["user", "query"]).agg(searches=searches.count()))
 
 

@@ -159,6 +159,23 @@ def test_one_more_user_leaves_the_rows_of_others_as_they_are(
     assert kept(before, size, **written.options) == kept(after, size, **written.options)
 
 
+@pytest.mark.parametrize("name", [*FORMATS, "parquet"])
+@given(held=rows(OTHERS + ONE_MORE, odd=True), binary=st.booleans())
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_without_clicks_the_same_rows_are_kept(tmp_path: Path, name: str, held: list[Row], binary: bool) -> None:
+    held = [Row(OTHERS[0], "12:00:00", b"a", b"1", b"b"), *held]  # a log without any sound row is refused
+    folder = clear(tmp_path / "log")
+    if name == "parquet":
+        pq.write_table(parquet(held, held[-1].lacks & {"rank", "url"}, binary), folder / "1.parquet")
+    else:
+        write(folder / "1.log", FORMATS[name], [FORMATS[name].write(row) + row.rough for row in held])
+    source = prepare(folder, **(FORMATS[name].options if name in FORMATS else {})).source
+    for part in source.parts(None):
+        for block in source.blocks(part):
+            whole, searches = source.parse(block), source.without_clicks().parse(block)
+            assert searches.equals(whole.select(["user", "time", "query", "code"]))
+
+
 @given(others=rows(OTHERS, odd=False), more=rows(ONE_MORE, odd=True), first=st.booleans(), binary=st.booleans())
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_more_user_in_parquet_too(

@@ -21,6 +21,7 @@ from querycloak.logs.formats.marked_rows import (
     line_numbers,
     marked_batch,
     query_texts,
+    where_judged,
 )
 from querycloak.logs.formats.signs import mark_other_formats
 from querycloak.logs.schema import MARKED_ROWS
@@ -72,7 +73,7 @@ class DelimitedReader:
         """The records of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
 
-    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         records, fields = self._split(block)
         lines = line_numbers(block, records)
@@ -82,9 +83,9 @@ class DelimitedReader:
                 records, lines = records.where(~header), lines[~header]
                 fields = fields and fields.where(~header)
         contents = contents_of(records) if origin else None
-        rows = self._candidates(records, fields, choices, overlong=block.overlong)
+        rows = self._candidates(records, fields, choices, overlong=block.overlong, clicks=clicks)
         codes = mark_other_formats(mark(rows), records, self._own, all_rows=self._doubted)
-        return marked_batch(rows, codes, block.file, lines, contents)
+        return marked_batch(rows, codes, block.file, lines, contents, clicks=clicks)
 
     def _split(self, block: Block) -> tuple[Spans, Fields | None]:
         """The records, and their fields where both can be found in one go: plain UTF-8, as nearly always."""
@@ -93,7 +94,9 @@ class DelimitedReader:
             return block.records(), None
         return split_lines(np.frombuffer(block.data, np.uint8), layout.separator[0], max(layout.field_counts))
 
-    def _candidates(self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool) -> Candidates:
+    def _candidates(
+        self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool, clicks: bool
+    ) -> Candidates:
         layout = self._layout
         records, undecodable = to_utf8(records, self._encoding)
         if fields is None:
@@ -105,16 +108,20 @@ class DelimitedReader:
         nothing = Spans.empty(len(records))
         query, rank = columns["query"], columns.get("rank", nothing).trimmed()
         rank_values, rank_readable = integers(first_words(rank) if layout.rank_is_first_word else rank)
+        rank_present = rank.lengths > 0
+        url = columns.get("url", nothing)
+        if not clicks:
+            url = where_judged(url, rank_present, rank_readable)
         time, time_readable = layout.times(columns["time"].trimmed())
         return Candidates(
             user=columns["user"].trimmed(),
             time=time,
             time_readable=time_readable,
             query=query_texts(without_brackets(query) if layout.bracketed_query else query, choices),
-            url=url_texts(columns.get("url", nothing), choices),
+            url=url_texts(url, choices),
             rank=rank_values,
             rank_readable=rank_readable,
-            rank_present=rank.lengths > 0,
+            rank_present=rank_present,
             choices=choices,
             undecodable=undecodable,
             overlong=too_long,

@@ -78,8 +78,8 @@ class Reader(Protocol):
         """The raw blocks of a part of a file; `numbered` if anybody will ask for line numbers."""
         ...
 
-    def parse(self, block: Any, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
-        """The rows of a block, each with its code."""
+    def parse(self, block: Any, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
+        """The rows of a block, each with its code, which is the same with and without clicks."""
         ...
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from querycloak.logs.blocks import Block
 from querycloak.logs.checks import KEPT, LONGEST_FIELD, Candidates, Codes
 from querycloak.logs.choices import Choices
-from querycloak.logs.schema import MARKED_ROWS, ORIGIN
+from querycloak.logs.schema import MARKED_ROWS, MARKED_SEARCHES, ORIGIN
 from querycloak.words.normalisation import normalise
 from querycloak.words.spans import Mask, Spans, number_array
 
@@ -21,6 +21,12 @@ LONGEST_CONTENT = 1 << 16
 def query_texts(queries: Spans, choices: Choices) -> pa.StringArray:
     """The queries as the log will show them."""
     return normalise(queries) if choices.normalise else queries.strings()
+
+
+def where_judged(urls: Spans, rank_present: Mask, rank_readable: Mask) -> Spans:
+    """The addresses that decide whether a row is kept, the others emptied: those beside a rank that cannot be read."""
+    judged = rank_present & ~rank_readable
+    return urls.blank(~judged) if judged.any() else Spans.empty(len(urls))
 
 
 def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
@@ -56,21 +62,24 @@ def contents_of(records: Spans) -> pa.BinaryArray:
 
 
 def marked_batch(
-    rows: Candidates, codes: Codes, file: int, lines: NDArray[np.int64], contents: pa.BinaryArray | None
+    rows: Candidates,
+    codes: Codes,
+    file: int,
+    lines: NDArray[np.int64],
+    contents: pa.BinaryArray | None,
+    *,
+    clicks: bool = True,
 ) -> pa.RecordBatch:
     """The canonical batch: rows set aside hold nothing but their code (and, on request, their origin)."""
     kept = codes == KEPT
-    clicked = kept & (rows.url.lengths > 0)
     query = rows.query if kept.all() else Spans.of(rows.query).blank(~kept).strings(kept)
-    columns = [
-        rows.user.blank(~kept).strings(kept),
-        number_array(rows.time, pa.timestamp("us"), kept),
-        query,
-        number_array(rows.rank, pa.int32(), clicked & rows.rank_readable),
-        rows.url.blank(~clicked).strings(clicked),
-        pa.array(codes),
-    ]
-    batch = pa.RecordBatch.from_arrays(columns, schema=MARKED_ROWS)
+    columns = [rows.user.blank(~kept).strings(kept), number_array(rows.time, pa.timestamp("us"), kept), query]
+    if clicks:
+        clicked = kept & (rows.url.lengths > 0)
+        columns.append(number_array(rows.rank, pa.int32(), clicked & rows.rank_readable))
+        columns.append(rows.url.blank(~clicked).strings(clicked))
+    schema = MARKED_ROWS if clicks else MARKED_SEARCHES
+    batch = pa.RecordBatch.from_arrays([*columns, pa.array(codes)], schema=schema)
     return batch if contents is None else with_origin(batch, codes, file, lines, rows.fields, contents)
 
 

@@ -75,7 +75,9 @@ class ParquetReader:
             pass
         raise InputError(f"{file.label}: {_DAMAGED}")
 
-    def parse(self, block: ParquetBlock, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+    def parse(
+        self, block: ParquetBlock, choices: Choices, *, origin: bool = False, clicks: bool = True
+    ) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         count, width = len(block.columns), len(self._mappings[block.file])
         texts, undecodable, overlong = {}, no_rows(count), no_rows(count)
@@ -84,10 +86,10 @@ class ParquetReader:
             undecodable |= not_utf8
             overlong |= too_long
         columns = RawColumns(time=self._times(block), **texts)
-        rows = columns.candidates(choices, undecodable, overlong, width)
+        rows = columns.candidates(choices, undecodable, overlong, width, clicks=clicks)
         lines = np.arange(block.line, block.line + count)
         contents = pa.array([b""] * count, pa.binary()) if origin else None
-        return marked_batch(rows, mark(rows), block.file, lines, contents)
+        return marked_batch(rows, mark(rows), block.file, lines, contents, clicks=clicks)
 
     def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask, Mask]:
         """A column's texts, which are no UTF-8 (nobody checks that when a file is written), and which are too long."""

@@ -28,7 +28,14 @@ from querycloak.logs.formats.json_lines import (
 )
 from querycloak.logs.formats.json_members import Wanted
 from querycloak.logs.formats.json_values import ABSENT
-from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, marked_batch, query_texts
+from querycloak.logs.formats.marked_rows import (
+    any_longer,
+    contents_of,
+    line_numbers,
+    marked_batch,
+    query_texts,
+    where_judged,
+)
 from querycloak.logs.formats.signs import could_be_names, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi_documents import is_ubi
 from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
@@ -160,19 +167,23 @@ class RawColumns:
         width: int,
         not_an_object: Mask | None = None,
         wrong_fields: Mask | None = None,
+        *,
+        clicks: bool = True,
     ) -> Candidates:
         """Candidates for the log."""
         overlong = overlong | any_longer([self.user, self.query, self.url])
         rank, rank_readable = integers(self.rank.trimmed())
+        rank_present = self.rank.lengths > 0
+        url = self.url if clicks else where_judged(self.url, rank_present, rank_readable)
         return Candidates(
             user=self.user.blank(overlong).trimmed(),
             time=self.time[0],
             time_readable=self.time[1],
             query=query_texts(self.query.blank(overlong), choices),
-            url=url_texts(self.url.blank(overlong), choices),
+            url=url_texts(url.blank(overlong), choices),
             rank=rank,
             rank_readable=rank_readable,
-            rank_present=self.rank.lengths > 0,
+            rank_present=rank_present,
             choices=choices,
             undecodable=undecodable,
             overlong=overlong,
@@ -281,7 +292,7 @@ class JsonLinesReader:
         """The lines of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
 
-    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         records = block.records()
         decoded, undecodable = to_utf8(records, self._encoding)
@@ -294,8 +305,8 @@ class JsonLinesReader:
             url=texts["url"],
         )
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
-        rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query)
+        rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query, clicks=clicks)
         contents = contents_of(records) if origin else None
         codes = mark_other_formats(mark(rows), records, "json")
         codes = mark_other_objects(codes, decoded, WRONG_FIELDS, is_ubi)
-        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents)
+        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents, clicks=clicks)

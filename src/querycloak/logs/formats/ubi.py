@@ -70,7 +70,14 @@ class UbiReader:
         """The lines of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
 
-    def parse(self, block: Block, choices: Choices, *, origin: bool = False) -> pa.RecordBatch:
+    def parse(
+        self,
+        block: Block,
+        choices: Choices,
+        *,
+        origin: bool = False,
+        clicks: bool = True,  # noqa: ARG002 (which user a search is of, its events tell)
+    ) -> pa.RecordBatch:
         """The block's documents, each with its code."""
         records = block.records()
         lines = line_numbers(block, records)

@@ -174,7 +174,7 @@ class Affinity(Method):
         from querycloak.methods.uses import searches_of
 
         if self.keep_time:
-            searches = log.rows.select("user", "query", "time").distinct().semi_join(passed, "query")
+            searches = log.asked.distinct().semi_join(passed, "query")
             return streamed(log, searches, ["user", "query", "time"], randomness)
         return streamed(log, searches_of(uses.semi_join(passed, "query")), ["user", "query"], randomness)
 

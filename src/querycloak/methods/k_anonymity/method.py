@@ -132,7 +132,7 @@ class KAnonymity(Method):
                 "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
             }
         if self.counted == "queries":
-            return {"queries": _sorted(log, _shared(log.rows, ["query"], self.k), "query")}
+            return {"queries": _sorted(log, _shared(log.asked, ["query"], self.k), "query")}
         return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
 
 

@@ -42,7 +42,8 @@ class Pooling(RepeatedDraw, Noiseless):
             clicks_of(log)  # refuses a log that can hold none
         self._pool = queries_of(method.lists["pool"], self._choices)
         self._pool_table = self._engine.upload(pa.table({"query": self._pool}))
-        rows = log.rows if method.off_pool else log.rows.semi_join(self._pool_table, "query")
+        rows = log.rows if "clicks" in method.bounds else log.asked
+        rows = rows if method.off_pool else rows.semi_join(self._pool_table, "query")
         self._rows = self._engine.stage(rows)
         self._counts = self._count(self.queries(), QUERY)
 

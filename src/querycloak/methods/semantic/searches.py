@@ -70,7 +70,7 @@ class Allowed(NamedTuple):
 
 def staged_searches(log: SearchLog) -> ir.Table:
     """One row for each search, however many clicks it has, kept in the engine."""
-    return log.engine.stage(log.rows.select("user", "time", "query").distinct())
+    return log.engine.stage(log.asked.distinct())
 
 
 @dataclass(frozen=True)
