@@ -37,7 +37,7 @@ class Block:
     """
 
     file: int
-    data: bytes
+    data: bytes | memoryview
     line: int = 0
     size: int = 0
     overlong: bool = False
@@ -73,6 +73,8 @@ def read_blocks(file: LogFile, part: Part, *, numbered: bool = True) -> Iterator
     """The blocks of a part."""
     stream: ByteStream = file.open()
     try:
+        if not numbered and part == Part(part.file) and file.compression is None:
+            yield from _plain_blocks(stream, part.file)  # as far as its records are short; the rest is left
         if part.start or part.stop is not None:
             stream = _Window(stream, part.start, part.stop)
         line = 1 if numbered and part.start == 0 else 0
@@ -86,6 +88,23 @@ def read_blocks(file: LogFile, part: Part, *, numbered: bool = True) -> Iterator
                 line += 1 if overlong else data.count(b"\n")
     finally:
         stream.close()
+
+
+def _plain_blocks(stream: ByteStream, file: int) -> Iterator[Block]:
+    """The blocks of a whole file that is stored as it is, up to the first piece that is not so simple.
+
+    What begins behind the last line feed of a piece is read again with the next one: cheaper than joining the two.
+    """
+    position = stream.tell()
+    while piece := stream.read(BLOCK):
+        cut = piece.rfind(b"\n") + 1
+        if not cut or _BYTE_ORDER_MARK[:1] in piece:  # a record that may be too long, or marks
+            stream.seek(position)
+            return
+        if cut < len(piece):
+            stream.seek(position + cut)
+        position += cut
+        yield Block(file, memoryview(piece)[:cut], size=cut)
 
 
 def _without_marks(data: bytes) -> bytes:

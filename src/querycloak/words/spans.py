@@ -83,6 +83,12 @@ class Spans:
         _gather(self.data, self.starts, self.ends, data)
         return string_array(offsets, data, present)
 
+    def equal_to(self, text: bytes) -> Mask:
+        """Which texts are this one."""
+        same = np.empty(len(self), np.bool_)
+        _compare(self.data, self.starts, self.ends, np.frombuffer(text, np.uint8), same)
+        return same
+
     def texts(self) -> Iterator[bytes]:
         """One text after another, faster than asking for each."""
         data = self.data.tobytes()
@@ -131,6 +137,17 @@ def _gather(data, starts, ends, out):  # type: ignore[no-untyped-def]
         length = ends[row] - starts[row]
         copy_bytes(out, position, data, starts[row], length)
         position += length
+
+
+@kernel
+def _compare(data, starts, ends, text, same):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        start = np.int64(starts[row])
+        equal, i = ends[row] - starts[row] == text.size, 0
+        while equal and i < text.size:
+            equal = data[start + i] == text[i]
+            i += 1
+        same[row] = equal
 
 
 @kernel

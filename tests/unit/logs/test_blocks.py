@@ -54,9 +54,9 @@ def log_of(path: Path, data: bytes, compression: str | None = None) -> LogFile:
     return LogFile("LOG", str(path), len(data), compression)
 
 
-def blocks_of(file: LogFile, size: int | None = None) -> list[Block]:
+def blocks_of(file: LogFile, size: int | None = None, *, numbered: bool = True) -> list[Block]:
     parts = parts_of([file], size, divisible=True)
-    return [block for part in parts for block in read_blocks(file, part)]
+    return [block for part in parts for block in read_blocks(file, part, numbered=numbered)]
 
 
 def records_of(found: list[Block]) -> Records:
@@ -88,21 +88,21 @@ def assert_same(found: Records, lines: list[bytes], longest: int) -> None:
 def test_the_records_of_all_parts_are_the_lines_of_the_file(path: Path, data: bytes, block: int, size: int) -> None:
     file = log_of(path, data)
     with limits(block, 1 << 20):
-        whole, parted = blocks_of(file), blocks_of(file, size)
+        whole, parted, unnumbered = blocks_of(file), blocks_of(file, size), blocks_of(file, numbered=False)
     assert records_of(whole) == [without_return(line) for line in lines_of(data)]
-    assert records_of(parted) == records_of(whole)
+    assert records_of(parted) == records_of(unnumbered) == records_of(whole)
 
 
 # Read in pieces of eight bytes, a short record follows an overlong one, and the last has no line feed.
-@given(MARKED, BLOCK, LONGEST, st.none() | PART)
-@example(b"x" * 17 + b"\na\nb\nccccccc", 8, 8, None)
+@given(MARKED, BLOCK, LONGEST, st.none() | PART, st.booleans())
+@example(b"x" * 17 + b"\na\nb\nccccccc", 8, 8, None, True)
 @settings(deadline=None, max_examples=300)
 def test_overlong_records_are_counted_once_and_all_others_are_there(
-    path: Path, data: bytes, block: int, longest: int, size: int | None
+    path: Path, data: bytes, block: int, longest: int, size: int | None, numbered: bool
 ) -> None:
     file = log_of(path, data)
     with limits(block, longest):
-        found = blocks_of(file, size)
+        found = blocks_of(file, size, numbered=numbered)
     assert_same(records_of(found), lines_of(data), longest)
 
 
@@ -129,12 +129,12 @@ def test_the_first_part_numbers_its_records_from_one_and_others_do_not_count(
         assert {found.line for found in read_blocks(file, Part(0, 1))} <= {0}
 
 
-@given(DATA.filter(lambda data: not data.endswith(MARK)), BLOCK)
+@given(DATA.filter(lambda data: not data.endswith(MARK)), BLOCK, st.booleans())
 @settings(deadline=None)
-def test_the_sizes_of_blocks_add_up_to_the_file(path: Path, data: bytes, block: int) -> None:
+def test_the_sizes_of_blocks_add_up_to_the_file(path: Path, data: bytes, block: int, numbered: bool) -> None:
     file = log_of(path, data)
     with limits(block, 1 << 20):
-        found = blocks_of(file)
+        found = blocks_of(file, numbered=numbered)
     assert sum(block.size for block in found) == (len(data) if lines_of(data) else 0)
 
 

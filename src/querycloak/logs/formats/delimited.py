@@ -17,7 +17,6 @@ from querycloak.logs.files import LogFile
 from querycloak.logs.formats.marked_rows import (
     any_longer,
     contents_of,
-    equal_to,
     line_numbers,
     marked_batch,
     query_texts,
@@ -78,7 +77,7 @@ class DelimitedReader:
         records, fields = self._split(block)
         lines = line_numbers(block, records)
         for text in self._headers:
-            header = equal_to(records, text)
+            header = records.equal_to(text)
             if header.any():
                 records, lines = records.where(~header), lines[~header]
                 fields = fields and fields.where(~header)
@@ -125,7 +124,7 @@ class DelimitedReader:
             choices=choices,
             undecodable=undecodable,
             overlong=too_long,
-            wrong_fields=~np.isin(fields.counts, layout.field_counts),
+            wrong_fields=~np.logical_or.reduce([fields.counts == count for count in layout.field_counts]),
             fields=fields.counts,
         )
 

@@ -37,16 +37,6 @@ def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
     return longer
 
 
-def equal_to(records: Spans, text: bytes) -> Mask:
-    """Which records are this text."""
-    equal: Mask = records.lengths == len(text)
-    if text and equal.any():
-        equal &= records.data[np.minimum(records.starts, max(len(records.data) - 1, 0))] == text[0]
-        for index in np.flatnonzero(equal):
-            equal[index] = records.bytes_at(int(index)) == text
-    return equal
-
-
 def line_numbers(block: Block, records: Spans) -> NDArray[np.int64]:
     """The number of each record in its file, 0 where nobody counted."""
     if not block.line:

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.logs.formats.json_lines import JsonObject, as_text, member, parse_object, spans_of
@@ -128,8 +126,10 @@ def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documen
 
 
 def _is_in(texts: Spans, names: Sequence[str]) -> Mask:
-    same: Mask = pc.is_in(texts.strings(), pa.array(names, pa.string())).to_numpy(zero_copy_only=False)
-    return same
+    found = np.zeros(len(texts), np.bool_)
+    for name in names:
+        found |= texts.equal_to(name.encode())
+    return found
 
 
 def _document(value: JsonObject | None) -> JsonObject:
