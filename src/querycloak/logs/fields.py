@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.logs.places import delimiters
 from querycloak.words.compiled import kernel
 from querycloak.words.spans import Mask, Spans
 
@@ -51,15 +52,13 @@ def split(records: Spans, separator: int, width: int, *, quotes: bool = False) -
 
 def split_lines(data: NDArray[np.uint8], separator: int, width: int) -> tuple[Spans, Fields]:
     """The lines of a buffer and their fields, in one go: the same as finding the lines and splitting them."""
-    lines, places = _count_delimiters(data, separator)
+    places, lines = delimiters(data, separator)
     if not data.size or data[-1] != _LINE_FEED:
         lines += 1
-    delimiters = np.empty(places + 1, np.int32)  # one more: every place is written down before it is judged
-    _find_delimiters(data, separator, delimiters)
     shape = (width, lines)
     starts, ends = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     line_starts, line_ends, counts = (np.empty(lines, np.int32) for _ in range(3))
-    _assign_fields(data, delimiters[:places], line_starts, line_ends, starts, ends, counts)
+    _assign_fields(data, places, line_starts, line_ends, starts, ends, counts)
     return Spans(data, line_starts, line_ends), Fields([Spans(data, starts[i], ends[i]) for i in range(width)], counts)
 
 
@@ -83,23 +82,6 @@ def without_brackets(texts: Spans) -> Spans:
     starts, ends = texts.starts.copy(), texts.ends.copy()
     _unbracket(texts.data, starts, ends)
     return Spans(texts.data, starts, ends)
-
-
-@kernel
-def _count_delimiters(data, separator):  # type: ignore[no-untyped-def]
-    lines, places = 0, 0
-    for i in range(data.size):
-        lines += data[i] == 10
-        places += (data[i] == 10) | (data[i] == separator)
-    return lines, places
-
-
-@kernel
-def _find_delimiters(data, separator, delimiters):  # type: ignore[no-untyped-def]
-    found = 0
-    for i in range(data.size):  # without branches: only the place of a delimiter is not written over
-        delimiters[found] = i
-        found += (data[i] == 10) | (data[i] == separator)
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numpy.typing import NDArray
@@ -10,14 +12,24 @@ from querycloak.words.compiled import kernel
 from querycloak.words.spans import Bytes, Mask, Positions
 
 _WORD = 64
+_LINE_FEED = 10
 _ONE = np.uint64(1)
 
 
 def line_feeds(data: Bytes) -> Positions:
     """Where the line feeds stand."""
     marks = _no_marks(len(data))
-    np.equal(data, 10, out=marks[: len(data)])
+    np.equal(data, _LINE_FEED, out=marks[: len(data)])
     return _marked(marks, 0)
+
+
+def delimiters(data: Bytes, separator: int) -> tuple[Positions, int]:
+    """Where line feeds and separators stand, and how many of them are line feeds."""
+    marks = _no_marks(len(data))
+    np.equal(data, _LINE_FEED, out=marks[: len(data)])
+    lines = int(np.count_nonzero(marks))
+    _mark_delimiters(data, separator, marks)
+    return _marked(marks, 0), lines
 
 
 def text_ends(data: Bytes) -> Positions:
@@ -29,9 +41,21 @@ def text_ends(data: Bytes) -> Positions:
     return ends
 
 
+class _Room(threading.local):
+    """What a thread marks in, again and again: a new array would have to be emptied by the system first."""
+
+    marks: Mask = np.empty(0, np.bool_)
+
+
+_ROOM = _Room()
+
+
 def _no_marks(size: int) -> Mask:
-    """Room for a mark for each byte, and as many more as fill the last word."""
-    marks = np.empty(-(-size // _WORD) * _WORD, np.bool_)
+    """Room for a mark for each byte, and as many more as fill the last word; the thread's next call takes it back."""
+    whole = -(-size // _WORD) * _WORD
+    if whole > len(_ROOM.marks):
+        _ROOM.marks = np.empty(whole, np.bool_)
+    marks = _ROOM.marks[:whole]
     marks[size:] = False
     return marks
 
@@ -48,6 +72,12 @@ def _marked(marks: Mask, more: int) -> Positions:
 def _mark_text_ends(data, marks):  # type: ignore[no-untyped-def]
     for i in range(data.size):
         marks[i] = (data[i] == 34) | (data[i] == 92) | (data[i] < 32)
+
+
+@kernel
+def _mark_delimiters(data, separator, marks):  # type: ignore[no-untyped-def]
+    for i in range(data.size):
+        marks[i] = (data[i] == _LINE_FEED) | (data[i] == separator)
 
 
 @kernel

@@ -7,28 +7,37 @@ from numpy.typing import NDArray
 
 from querycloak.logs.choices import Choices, KeepUrl
 from querycloak.words.compiled import inlined, kernel, part
-from querycloak.words.normalisation import without_hidden
-from querycloak.words.spans import Positions, Spans
+from querycloak.words.normalisation import MAY_HIDE, without_hidden
+from querycloak.words.spans import Mask, Positions, Spans
+
+_CARRIES, _MAY_HIDE = 1, 2
+# What a byte tells about an address: that something may have to be cut from it, that something may be hidden in it.
+_NOTICED = np.zeros(256, np.uint8)
+_NOTICED[list(b"#;?@")] = _CARRIES
+_NOTICED[MAY_HIDE] |= _MAY_HIDE
 
 
 def url_texts(urls: Spans, choices: Choices, *, with_scheme_only: bool = False) -> Spans:
     """The addresses as the log will show them; normalised they hold nothing that a terminal would obey."""
-    kept = shortened(urls.trimmed(), choices.keep_url, with_scheme_only=with_scheme_only)
-    return without_hidden(kept) if choices.normalise else kept
+    urls = urls.trimmed()
+    noticed = urls.noticed(_NOTICED)
+    kept = _shortened(urls, noticed & _CARRIES > 0, choices.keep_url, with_scheme_only=with_scheme_only)
+    return without_hidden(kept, noticed & _MAY_HIDE > 0) if choices.normalise else kept
 
 
 def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:
-    """`path` drops what follows `?`, `#` or `;`, and any `name:password@`; `host` drops the path and scheme too.
+    """What is kept of the addresses.
+
+    `path` drops what follows `?`, `#` or `;`, and any `name:password@`; `host` drops the path and scheme too.
 
     With `with_scheme_only`, texts without `://` are object ids, not addresses, and stay as they are.
     """
-    if keep == "full" or not len(urls):
+    return _shortened(urls, urls.noticed(_NOTICED) & _CARRIES > 0, keep, with_scheme_only=with_scheme_only)
+
+
+def _shortened(urls: Spans, carrying: Mask, keep: KeepUrl, *, with_scheme_only: bool) -> Spans:
+    if keep == "full" or (keep == "path" and not carrying.any()):
         return urls
-    if keep == "path":
-        carrying = np.zeros(len(urls), np.bool_)
-        _find_carriers(urls.data, urls.starts, urls.ends, carrying)
-        if not carrying.any():
-            return urls
     data, starts, ends = urls.data, urls.starts.copy(), urls.ends.copy()
     hosts, logins = starts.copy(), starts.copy()
     _cut(data, starts, ends, hosts, logins, keep == "host", with_scheme_only)
@@ -55,13 +64,6 @@ def _without_logins(
         moved[row] = logins[row] - len(scheme)
         data[moved[row] : logins[row]] = scheme
     return moved
-
-
-@kernel
-def _find_carriers(data, starts, ends, carrying):  # type: ignore[no-untyped-def]
-    """Addresses from which something may have to be cut."""
-    for row in range(starts.size):
-        carrying[row] = _carries(data, np.int64(starts[row]), np.int64(ends[row]))
 
 
 @kernel

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.words.compiled import kernel
-from querycloak.words.spans import Spans, string_array
+from querycloak.words.spans import Mask, Spans, string_array
 
 DESCRIPTION = "NFKC, lower case, white space and control characters to single blanks, direction marks dropped"
 _BLANKS = r"[\pZ\p{Cc}]+"
@@ -40,32 +40,25 @@ def _normalise_unicode(texts: pa.StringArray) -> pa.StringArray:
     return pc.utf8_trim(pc.replace_substring_regex(lower, pattern=_BLANKS, replacement=" "), characters=" ")
 
 
-def without_hidden(texts: Spans) -> Spans:
-    """The texts without control characters and direction marks; the bytes must be UTF-8."""
-    suspects = np.zeros(len(texts), np.bool_)
-    _find_suspects(texts.data, texts.starts, texts.ends, suspects)
+def without_hidden(texts: Spans, suspects: Mask) -> Spans:
+    """The texts without control characters and direction marks; the bytes must be UTF-8.
+
+    `suspects` are those with a byte of `MAY_HIDE`, and perhaps others.
+    """
     if not suspects.any():
         return texts
     shown = pc.replace_substring_regex(texts.where(suspects).strings(), pattern=_HIDDEN, replacement="")
     return Spans.of(pc.replace_with_mask(texts.strings(), pa.array(suspects), shown))
 
 
+# Per byte: whether it is a control character, or one with which such a character or a direction mark may begin.
+MAY_HIDE = np.zeros(256, np.bool_)
+MAY_HIDE[:32] = MAY_HIDE[[127, 0xC2, 0xD8, 0xE2, 0xEF]] = True
 # Per byte: what it becomes (lower case, blanks and control characters to a blank), and whether it is a blank.
 _BECOMES = np.arange(256, dtype=np.uint8)
 _BECOMES[:33] = _BECOMES[127] = 32
 _BECOMES[65:91] += 32
 _IS_BLANK = (_BECOMES == 32).astype(np.uint8)
-
-
-@kernel
-def _find_suspects(data, starts, ends, suspects):  # type: ignore[no-untyped-def]
-    """Texts with a control character, or a byte with which such a character or a direction mark may begin."""
-    for row in range(starts.size):
-        for i in range(starts[row], ends[row]):
-            byte = data[i]
-            if byte < 32 or byte == 127 or byte in (0xC2, 0xD8, 0xE2, 0xEF):
-                suspects[row] = True
-                break
 
 
 @kernel

@@ -89,6 +89,12 @@ class Spans:
         _compare(self.data, self.starts, self.ends, np.frombuffer(text, np.uint8), same)
         return same
 
+    def noticed(self, table: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The bits that the bytes of each text have in a table of all bytes, taken together."""
+        bits = np.empty(len(self), np.uint8)
+        _notice(self.data, self.starts, self.ends, table, bits)
+        return bits
+
     def texts(self) -> Iterator[bytes]:
         """One text after another, faster than asking for each."""
         data = self.data.tobytes()
@@ -148,6 +154,15 @@ def _compare(data, starts, ends, text, same):  # type: ignore[no-untyped-def]
             equal = data[start + i] == text[i]
             i += 1
         same[row] = equal
+
+
+@kernel
+def _notice(data, starts, ends, table, bits):  # type: ignore[no-untyped-def]
+    for row in range(starts.size):
+        seen = np.uint8(0)
+        for i in range(starts[row], ends[row]):
+            seen |= table[data[i]]
+        bits[row] = seen
 
 
 @kernel
