@@ -6,7 +6,9 @@ Nothing heavy is imported here: an interruption during the first imports is answ
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
+import gc
 import os
 import select
 import signal
@@ -20,6 +22,8 @@ from querycloak.interruption import ENDING, interrupt, received
 from querycloak.locked_folder import clean_up
 
 INTERRUPTED = 130
+_RARELY = 200_000, 20, 20
+"""How often Python looks for garbage: libraries make a million things as they are loaded, and all of them stay."""
 _LACKING = {
     errno.ENOSPC: "a disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more",
     errno.EDQUOT: "your quota of a disk is used up: free some room, or set QUERYCLOAK_TMP to a folder with more",
@@ -31,6 +35,7 @@ _LACKING = {
 
 def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
+    gc.set_threshold(*_RARELY)
     # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
     sys.unraisablehook = lambda _: None
     threading.excepthook = lambda _: None
@@ -45,12 +50,12 @@ def run_and_exit(command: Callable[[], object]) -> None:
     if (advised := advice()) is not None:
         say(advised)
     _close(2)
-    if code == INTERRUPTED:
-        # Python ends itself by a signal if an interrupt came while some library ran Python code of its own, although
-        # the interrupt was answered: so the end is ours, after everybody's clean-up.
-        atexit._run_exitfuncs()
-        os._exit(code)
-    sys.exit(code)
+    # The end is ours, after everybody's clean-up: Python would take libraries apart for half a second, and would end
+    # itself by a signal if an interrupt came while some library ran Python code of its own, although it was answered.
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # nobody may read it any more
+        sys.stdout.flush()
+    os._exit(code)
 
 
 def _after_clean_up(command: Callable[[], object]) -> object:
