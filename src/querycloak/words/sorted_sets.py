@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from querycloak.words.lists import Lists, Numbers
+from querycloak.words.sorting import sort_span
 
 
 def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
@@ -31,7 +32,7 @@ def _without_repeats(starts, data, kept):  # type: ignore[no-untyped-def]
     for row in range(starts.size - 1):
         first, last = starts[row], starts[row + 1]
         kept[row] = used
-        data[first:last].sort()
+        sort_span(data, first, last)
         for i in range(first, last):
             if i == first or data[i] != data[i - 1]:
                 # Written at or before the place that is read, and never over the number just compared with.

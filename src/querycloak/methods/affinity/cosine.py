@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.words.lists import Lists
+from querycloak.words.sorting import sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000
@@ -122,7 +123,7 @@ def _post(
 @njit(cache=True, nogil=True)
 def _sort_and_weigh(starts, data, squares, norms):  # type: ignore[no-untyped-def]
     for v in range(norms.size):
-        data[starts[v] : starts[v + 1]].sort()
+        sort_span(data, starts[v], starts[v + 1])
         norm = 0
         for i in range(starts[v], starts[v + 1]):
             norm += squares[data[i]]

@@ -20,6 +20,7 @@ from querycloak.methods.distinct_queries import gather
 from querycloak.words.lexicon import find, grown, probe, spans_of
 from querycloak.words.lists import Lists
 from querycloak.words.sorted_sets import sorted_sets
+from querycloak.words.sorting import sort_span
 from querycloak.words.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -194,7 +195,7 @@ def _noted(found, size, concept):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _joined(found, size, vertices, count):  # type: ignore[no-untyped-def]
     """The vertex of these concepts, a new one if they are new, and how many vertices there are then."""
-    found[:size].sort()
+    sort_span(found, 0, size)
     at = vertices.ends[count]
     kept = 0
     for i in range(size):

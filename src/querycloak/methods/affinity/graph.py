@@ -21,11 +21,13 @@ from querycloak.methods.affinity.cosine import Index, neighbours_of
 from querycloak.sentence import Sentence
 from querycloak.words.lists import Lists
 from querycloak.words.sorted_sets import sorted_sets
+from querycloak.words.sorting import sort_span
 
 # Neighbours listed in all, at 4 bytes each and held twice for a moment: 6.4 GB.
 MOST_LISTED = 800_000_000
 _BLOCK = 2048
 _BUFFER = 1 << 20
+_PLACES = 1 << 31
 TOO_MANY = Sentence(
     "queries have more neighbours than memory should hold: give {max_neighbours:100}, which makes degrees lower bounds "
     "and lets less out, or a higher {theta}"
@@ -203,11 +205,7 @@ def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type:
             people.stays[v] = True
             continue
         if limits.keep and count > limits.keep:
-            by_users = np.empty(count, np.int64)
-            for i in range(count):
-                by_users[i] = starts[found[i]] - starts[found[i] + 1]
-            largest = np.argsort(by_users, kind="mergesort")[: limits.keep]
-            found[: limits.keep] = np.sort(found[:count][largest])
+            _keep_largest(found, count, limits.keep, starts)
             count = limits.keep
         if count > room.size - used:
             return place, used
@@ -216,6 +214,20 @@ def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type:
             used += 1
         sizes[place] = count
     return vertices.size, used
+
+
+@njit(cache=True, nogil=True)
+def _keep_largest(found, count, keep, starts):  # type: ignore[no-untyped-def]
+    """Those with most users go first, the first of equals before the others; ascending again."""
+    order, kept = np.empty(count, np.int64), np.empty(keep, np.int32)
+    for i in range(count):
+        order[i] = (starts[found[i]] - starts[found[i] + 1]) * _PLACES + i
+    sort_span(order, 0, count)
+    for i in range(keep):
+        kept[i] = found[order[i] % _PLACES]
+    sort_span(kept, 0, keep)
+    for i in range(keep):
+        found[i] = kept[i]
 
 
 @njit(cache=True, nogil=True)
