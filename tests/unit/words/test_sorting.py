@@ -8,7 +8,7 @@ from querycloak.words.compiled import kernel
 from querycloak.words.sorting import sort_span
 
 
-@kernel  # type: ignore[untyped-decorator]
+@kernel
 def _sorted(data, first, last):  # type: ignore[no-untyped-def]
     sort_span(data, first, last)
 
