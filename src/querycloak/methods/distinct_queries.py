@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel
 from querycloak.words.lexicon import Lexicon, spans_of
 from querycloak.words.spans import Spans
 
@@ -83,7 +83,7 @@ class _Gathering:
         return DistinctQueries(texts, own, numbers, use_numbers, use_users, len(self._users))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark_changes(data, starts, ends, begins):  # type: ignore[no-untyped-def]
     """Mark the texts that differ from the one before."""
     for row in range(1, starts.size):

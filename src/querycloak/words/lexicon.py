@@ -12,6 +12,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel, part
 from querycloak.words.spans import Spans
 
 Numbers = NDArray[np.int32]
@@ -87,13 +88,13 @@ def _hash(data, start, end):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(data, start, end, slots, texts, text_ends):  # type: ignore[no-untyped-def]
     """The slot of a text: one that holds its number, or the empty one where it belongs."""
     return probe(_hash(data, start, end), data, start, end, slots, texts, text_ends)
 
 
-@njit(cache=True, nogil=True)
+@part
 def probe(value, data, start, end, slots, texts, text_ends):  # type: ignore[no-untyped-def]
     """The slot of a sequence of any numbers, from the one that its hash value names on."""
     mask = np.uint64(slots.size - 1)
@@ -112,10 +113,10 @@ def probe(value, data, start, end, slots, texts, text_ends):  # type: ignore[no-
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(data, starts, ends, slots, texts, text_ends, count, numbers):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        slot = find(data, starts[row], ends[row], slots, texts, text_ends)
+        slot = find(data, np.int64(starts[row]), np.int64(ends[row]), slots, texts, text_ends)
         if slots[slot] < 0:
             slots[slot] = count
             at = text_ends[count]
@@ -128,7 +129,7 @@ def _add(data, starts, ends, slots, texts, text_ends, count, numbers):  # type: 
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refill(slots, texts, text_ends, count):  # type: ignore[no-untyped-def]
     for number in range(count):
         slots[find(texts, text_ends[number], text_ends[number + 1], slots, texts, text_ends)] = number

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import part
 from querycloak.words.forms import written_forms
 from querycloak.words.lists import Lists
 from querycloak.words.spans import Spans
@@ -118,7 +119,7 @@ def _fill(slots, data, starts):  # type: ignore[no-untyped-def]
         slots[slot] = text
 
 
-@njit(cache=True, nogil=True)
+@part
 def _look_up(hashed, buffer, first, last, dictionary):  # type: ignore[no-untyped-def]
     """The number of a text in the buffer, -1 if it is not in the dictionary."""
     slots, numbers, data, starts = dictionary
@@ -138,7 +139,7 @@ def _look_up(hashed, buffer, first, last, dictionary):  # type: ignore[no-untype
     return -1
 
 
-@njit(cache=True, nogil=True)
+@part
 def _is_letter(byte):  # type: ignore[no-untyped-def]
     return 97 <= byte <= 122 or 48 <= byte <= 57 or byte >= 128
 
@@ -168,7 +169,7 @@ def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_end
     return count
 
 
-@njit(cache=True, nogil=True)
+@part
 def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped-def]
     """Whether a match may begin or end with this word: neither a stop word nor a bare number."""
     hashed, letters = _SEED, False
@@ -178,7 +179,7 @@ def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped
     return letters and _look_up(hashed, buffer, first, last, stop_words) < 0
 
 
-@njit(cache=True, nogil=True)
+@part
 def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, longest):  # type: ignore[no-untyped-def]
     """The longest match that begins with a word: how many words it has, and its label."""
     length, found = 0, -1
@@ -196,7 +197,7 @@ def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, l
     return length, found
 
 
-@njit(cache=True, nogil=True)
+@part
 def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
     """Where the phrase that begins here ends: before a word that cannot bound a match, unless a match bridges it."""
     reach = start + 1
@@ -209,7 +210,7 @@ def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
     return reach
 
 
-@njit(cache=True, nogil=True)
+@part
 def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
     """Where the longest match begins, of equally long ones the last."""
     best = first

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from querycloak.words.compiled import kernel
 from querycloak.words.lists import Lists, Numbers
 from querycloak.words.sorting import sort_span
 
@@ -19,14 +19,14 @@ def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
     return Lists(kept, gathered[:used].copy())
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(row, number, next_place, data):  # type: ignore[no-untyped-def]
     for i in range(row.size):
         data[next_place[row[i]]] = number[i]
         next_place[row[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _without_repeats(starts, data, kept):  # type: ignore[no-untyped-def]
     used = 0
     for row in range(starts.size - 1):

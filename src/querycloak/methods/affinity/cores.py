@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.graph import Graph
+from querycloak.words.compiled import kernel, part
 
 
 def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.int32]:
@@ -79,7 +80,7 @@ def _peel(vertices, place, starts, neighbours, user_starts, users, seen, most): 
     return degrees
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count(v, place, start, left, neighbours, user_starts, users, removed, seen, stamp, enough):  # type: ignore[no-untyped-def]
     """Drop removed neighbours from the list; count the different users of the rest and of v, up to `enough`."""
     total = 0
@@ -101,7 +102,7 @@ def _count(v, place, start, left, neighbours, user_starts, users, removed, seen,
     return kept - start, min(total, enough)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _enter(i, value, head, following, before):  # type: ignore[no-untyped-def]
     following[i], before[i] = head[value], -1
     if head[value] >= 0:
@@ -109,7 +110,7 @@ def _enter(i, value, head, following, before):  # type: ignore[no-untyped-def]
     head[value] = i
 
 
-@njit(cache=True, nogil=True)
+@part
 def _leave(i, value, head, following, before):  # type: ignore[no-untyped-def]
     if before[i] >= 0:
         following[before[i]] = following[i]

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel, part
 from querycloak.words.lists import Lists
 from querycloak.words.sorting import sort_span
 
@@ -120,7 +121,7 @@ def _post(
     return Lists(starts, data), rest, signs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sort_and_weigh(starts, data, squares, norms):  # type: ignore[no-untyped-def]
     for v in range(norms.size):
         sort_span(data, starts[v], starts[v + 1])
@@ -130,7 +131,7 @@ def _sort_and_weigh(starts, data, squares, norms):  # type: ignore[no-untyped-de
         norms[v] = norm
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _prefixes(starts, data, squares, norms, square_share, prefixes):  # type: ignore[no-untyped-def]
     """The fewest first (rarest) concepts without which the rest has less than theta^2 of the squared norm."""
     for v in range(norms.size):
@@ -142,7 +143,7 @@ def _prefixes(starts, data, squares, norms, square_share, prefixes):  # type: ig
         prefixes[v] = length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_postings(starts, data, prefixes, counts):  # type: ignore[no-untyped-def]
     for v in range(prefixes.size):
         for i in range(starts[v], starts[v] + prefixes[v]):
@@ -155,7 +156,7 @@ def _sign(concept):  # type: ignore[no-untyped-def]
     return np.uint64(1) << (np.uint64(concept) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(58))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_postings(starts, data, prefixes, squares, norms, places, posted, posted_rest, posted_signs):  # type: ignore[no-untyped-def]
     for v in range(prefixes.size):
         rest = norms[v]
@@ -172,7 +173,7 @@ def _fill_postings(starts, data, prefixes, squares, norms, places, posted, poste
             rest -= squares[data[i]]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _first_at_least(values, start, end, least):  # type: ignore[no-untyped-def]
     while start < end:
         middle = (start + end) // 2
@@ -192,7 +193,7 @@ def _high_product(a, b):  # type: ignore[no-untyped-def]
     return a_high * b_high + (a_high * b_low >> _HALF) + (cross >> _HALF)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
     """Whether shared^2 * 10^12 >= theta^2 * norm * other, in 128 bits."""
     left = np.uint64(shared) * np.uint64(MILLION)
@@ -203,7 +204,7 @@ def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
     return left * left >= right * factor
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def neighbours_of(v, index, found):  # type: ignore[no-untyped-def]
     """Write the vectors affine to v, itself left out, into `found`; how many there are."""
     count = 0

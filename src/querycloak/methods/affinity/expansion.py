@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.ngram_concepts import Concepts
 from querycloak.methods.distinct_queries import gather
+from querycloak.words.compiled import kernel, part
 from querycloak.words.lexicon import find, grown, probe, spans_of
 from querycloak.words.lists import Lists
 from querycloak.words.sorted_sets import sorted_sets
@@ -137,7 +137,7 @@ class Vertices:
             _refill(self._slots, self._data, self._ends, self._count)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _place(keys, key):  # type: ignore[no-untyped-def]
     """Where a key stands among sorted ones, or -1."""
     low, high = 0, keys.size
@@ -150,7 +150,7 @@ def _place(keys, key):  # type: ignore[no-untyped-def]
     return low if low < keys.size and keys[low] == key else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-untyped-def]
     data, slots, width = texts.data, phrases.slots, phrases.width
     for row in range(texts.starts.size):
@@ -182,7 +182,7 @@ def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-
     return count
 
 
-@njit(cache=True, nogil=True)
+@part
 def _noted(found, size, concept):  # type: ignore[no-untyped-def]
     """Note a concept; one too many only counts."""
     if concept < 0:
@@ -192,7 +192,7 @@ def _noted(found, size, concept):  # type: ignore[no-untyped-def]
     return min(size + 1, MOST_CONCEPTS + 1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _joined(found, size, vertices, count):  # type: ignore[no-untyped-def]
     """The vertex of these concepts, a new one if they are new, and how many vertices there are then."""
     sort_span(found, 0, size)
@@ -210,7 +210,7 @@ def _joined(found, size, vertices, count):  # type: ignore[no-untyped-def]
     return vertices.slots[slot], count
 
 
-@njit(cache=True, nogil=True)
+@part
 def _find_vertex(data, start, end, slots, vertex_ends):  # type: ignore[no-untyped-def]
     value = np.uint64(14695981039346656037)
     for i in range(start, end):
@@ -219,7 +219,7 @@ def _find_vertex(data, start, end, slots, vertex_ends):  # type: ignore[no-untyp
     return probe(value, data, start, end, slots, data, vertex_ends)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refill(slots, data, vertex_ends, count):  # type: ignore[no-untyped-def]
     for number in range(count):
         slots[_find_vertex(data, vertex_ends[number], vertex_ends[number + 1], slots, vertex_ends)] = number

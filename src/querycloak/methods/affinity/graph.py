@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.errors import ResourceError
 from querycloak.methods.affinity.cosine import Index, neighbours_of
 from querycloak.sentence import Sentence
+from querycloak.words.compiled import kernel, part
 from querycloak.words.lists import Lists
 from querycloak.words.sorted_sets import sorted_sets
 from querycloak.words.sorting import sort_span
@@ -99,10 +99,12 @@ class Limits(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """Room for one thread: neighbours found, and for each user the vertex at which it was last seen."""
+    """Room for one thread: neighbours found, for each user the vertex at which it was last seen, and an order."""
 
     found: NDArray[np.int32]
     seen: NDArray[np.int64]
+    order: NDArray[np.int64]
+    """Of neighbours, where only some are kept; else there is no room."""
 
 
 class Search:
@@ -156,7 +158,8 @@ class Search:
             return self._unused.pop()
         except IndexError:
             found = np.empty(len(self._index), np.int32)
-            return _Scratch(found, np.full(self._number_of_users + 1, -1, np.int64))
+            order = np.empty(len(self._index) if self._limits.keep else 0, np.int64)
+            return _Scratch(found, np.full(self._number_of_users + 1, -1, np.int64), order)
 
 
 def _in_parallel(work: Callable[[Any], Any], pieces: list[Any], threads: int) -> Iterator[Any]:
@@ -183,7 +186,7 @@ def symmetric(graph: Graph) -> Graph:
     return Graph(graph.stays, graph.open, sorted_sets(row, number, len(graph.open)), graph.users)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lift(hubs, index, people, found):  # type: ignore[no-untyped-def]
     for hub in hubs:
         count = neighbours_of(hub, index, found)
@@ -191,7 +194,7 @@ def _lift(hubs, index, people, found):  # type: ignore[no-untyped-def]
             people.stays[found[i]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type: ignore[no-untyped-def]
     """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
     used = 0
@@ -205,7 +208,7 @@ def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type:
             people.stays[v] = True
             continue
         if limits.keep and count > limits.keep:
-            _keep_largest(found, count, limits.keep, starts)
+            _keep_largest(found, count, limits.keep, starts, scratch.order)
             count = limits.keep
         if count > room.size - used:
             return place, used
@@ -216,21 +219,20 @@ def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type:
     return vertices.size, used
 
 
-@njit(cache=True, nogil=True)
-def _keep_largest(found, count, keep, starts):  # type: ignore[no-untyped-def]
+@part
+def _keep_largest(found, count, keep, starts, order):  # type: ignore[no-untyped-def]
     """Those with most users go first, the first of equals before the others; ascending again."""
-    order, kept = np.empty(count, np.int64), np.empty(keep, np.int32)
     for i in range(count):
         order[i] = (starts[found[i]] - starts[found[i] + 1]) * _PLACES + i
     sort_span(order, 0, count)
     for i in range(keep):
-        kept[i] = found[order[i] % _PLACES]
-    sort_span(kept, 0, keep)
+        order[i] = found[order[i] % _PLACES]
+    sort_span(order, 0, keep)
     for i in range(keep):
-        found[i] = kept[i]
+        found[i] = order[i]
 
 
-@njit(cache=True, nogil=True)
+@part
 def _users_that_stay(v, count, people, most, scratch):  # type: ignore[no-untyped-def]
     """Different users of v and of those of its neighbours that stay, counted up to `most`."""
     total = 0

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.cosine import MILLION, Index, prefix_lengths
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Vertices
 from querycloak.methods.affinity.graph import Limits, Search
 from querycloak.methods.affinity.ngram_concepts import Concepts
+from querycloak.words.compiled import kernel
 from querycloak.words.lexicon import Lexicon
 from querycloak.words.lists import Lists, places
 from querycloak.words.spans import Spans
@@ -250,7 +250,7 @@ def _hashes(vectors: Lists) -> NDArray[np.uint64]:
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash_all(starts, data, found):  # type: ignore[no-untyped-def]
     for v in range(found.size):
         value = np.uint64(14695981039346656037)

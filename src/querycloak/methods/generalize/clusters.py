@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel
 from querycloak.words.lists import Lists
 from querycloak.words.taxonomy import Taxonomy
 
@@ -60,7 +61,7 @@ def cut(tree: Tree, users_of_concepts: Lists, number_of_users: int, least: int) 
     return becomes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_up(top_down, parents, root, counts):  # type: ignore[no-untyped-def]
     for i in range(top_down.size - 1, -1, -1):
         if top_down[i] != root:
@@ -103,13 +104,14 @@ def _with(user, concept, seen, listed, used):  # type: ignore[no-untyped-def]
     seen[user] = concept
     if used == listed.size:
         larger = np.empty(2 * used, np.int32)
-        larger[:used] = listed
+        for i in range(used):  # putting it there at once would take longer to compile than all the rest
+            larger[i] = listed[i]
         listed = larger
     listed[used] = user
     return listed, used + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _inherit(top_down, parents, becomes):  # type: ignore[no-untyped-def]
     for concept in top_down:
         if becomes[concept] < 0 and parents[concept] != concept:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.words.compiled import kernel
 from querycloak.words.lexicon import Lexicon, find, spans_of
 from querycloak.words.spans import Spans
 from querycloak.words.stop_words import STOP_WORDS
@@ -72,7 +73,7 @@ def _match(data, starts, ends, slots, form_texts, form_ends, form_concepts, conc
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split(data, start, end, begins, finishes):  # type: ignore[no-untyped-def]
     """Where words begin and end; words beyond the most are not looked at."""
     count, begin = 0, start
