@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from querycloak.engines import Engine
-from querycloak.errors import MissingColumn, QuerycloakError, UnknownFormat
-from querycloak.logs.searchlog import read
+from querycloak.errors import InputError, MissingColumn, QuerycloakError, UnknownFormat
+from querycloak.logs.searchlog import SearchLog, read
 from tests.logs import AOL_HEADER, KEPT, ROWS, WRITERS, chosen, open_rows, rows_of, write
 
 EXPECTED: dict[str, list[tuple[Any, ...]]] = {
@@ -47,6 +47,23 @@ def test_what_was_asked_is_read_without_clicks_and_accounted_for(engine: Engine,
     assert sorted(found["query"].to_pylist()) == sorted(row[2] for row in KEPT)
     assert log.accounting().by_code == {0: len(ROWS), 108: 1}
     assert "marked_rows" not in log.__dict__  # nobody read the addresses to know that
+
+
+def test_a_second_reading_that_fails_is_heard(engine: Engine, tmp_path: Path) -> None:
+    """Spark's executors tell a failure by a row, which only whoever counts codes sees."""
+    path = write(tmp_path / "log.aol", WRITERS["aol"](ROWS))
+    log = open_rows(engine, path, "aol")
+    assert engine.fetch(log.asked).num_rows == len(ROWS)
+    log.checked()
+    away = path.rename(tmp_path / "away")
+    with pytest.raises(InputError, match=r"cannot be opened|no such file"):
+        read_while_away(log, away, path)
+
+
+def read_while_away(log: SearchLog, away: Path, path: Path) -> None:
+    log.engine.fetch(log.rows)  # DuckDB says so here
+    away.rename(path)
+    log.checked()
 
 
 def test_parquet_with_other_names_and_types(engine: Engine, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -252,6 +253,14 @@ def test_a_broken_pipe_elsewhere_is_our_bug(capsys: pytest.CaptureFixture[str]) 
 
     assert run(broken) == 1
     assert "this is a bug in querycloak (BrokenPipeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "code"), [("inspect nowhere", 2), ("ledger show --ledger books", 0)])
+def test_streams_that_a_shell_closed_change_nothing(tmp_path: Path, words: str, code: int) -> None:
+    command = f"{shlex.quote(sys.executable)} -m querycloak {words} >&- <&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "bug" not in done.stderr
 
 
 def test_a_mistake_told_to_nobody_keeps_its_exit_code() -> None:

@@ -185,7 +185,7 @@ def test_bad_input_is_one_line(words: list[str], message: str, folder: Path, don
 
 def test_the_demo_ends_with_a_page_and_what_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = in_process("demo", "--users", "400", tmp=tmp_path, COLUMNS="80")
+    done = in_process("demo", "--users", "100", tmp=tmp_path, COLUMNS="80")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "demo-out" / "index.html").is_file()
     assert "The page: demo-out/index.html" in done.stdout

@@ -21,7 +21,7 @@ from querycloak.methods.affinity.degrees import Expansion, degrees_at, expand_lo
 from querycloak.methods.affinity.method import DEFAULT_CONCEPT_USERS, Affinity
 from querycloak.methods.generalize.clusters import Tree
 from querycloak.methods.generalize.count import Generalised, generalise
-from querycloak.methods.generalize.phrases import Matcher
+from querycloak.methods.generalize.phrases import Matcher, matcher_of
 from querycloak.methods.uses import uses_of
 from querycloak.utility.query_measures import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, f_beta
 from querycloak.utility.query_values import (
@@ -144,7 +144,7 @@ def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int3
     log.progress("matching queries", 0.0)
     taxonomy = wordnet()
     found = generalise(log.engine, uses, taxonomy)
-    matcher, times = Matcher(taxonomy), _searches(log, uses, found)
+    matcher, times = matcher_of(taxonomy), _searches(log, uses, found)
     covered, words = (np.concatenate(each) for each in zip(*_matched(found.queries, matcher), strict=True))
     covered, words = covered * times, words * times
     curves = {

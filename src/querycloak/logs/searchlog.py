@@ -263,9 +263,12 @@ class SearchLog:
 
     def accounting(self) -> Accounting:
         """What became of every row read; costs nothing once the log has been read to its end."""
-        read = self.__dict__.get("_marked_searches")  # has the same codes
-        marked = self.marked_rows if read is None else read
-        return Accounting(self.engine.code_counts(marked), accepted_times(self.format))
+        # With and without clicks the codes are the same; of each table that somebody reads a failure must be heard.
+        readings = [self.__dict__[name] for name in ("_marked_searches", "marked_rows") if name in self.__dict__]
+        counts = [self.engine.code_counts(table) for table in readings or [self.marked_rows]]
+        if any(each != counts[0] for each in counts):
+            raise InputError("the log has changed since it was opened; read it again when nobody writes to it")
+        return Accounting(counts[0], accepted_times(self.format))
 
     def checked(self, *, guaranteed: bool = False) -> Accounting:
         """The accounting, if not too much of the log is bad.

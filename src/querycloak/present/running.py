@@ -35,6 +35,7 @@ _LACKING = {
 
 def run_and_exit(command: Callable[[], object]) -> None:
     """Run the command line and end with its exit code."""
+    _open_standard_streams()
     gc.set_threshold(*_RARELY)
     # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
     sys.unraisablehook = lambda _: None
@@ -56,6 +57,17 @@ def run_and_exit(command: Callable[[], object]) -> None:
     with contextlib.suppress(OSError, ValueError):  # nobody may read it any more
         sys.stdout.flush()
     os._exit(code)
+
+
+def _open_standard_streams() -> None:
+    """A shell may start a command without one of them (`>&-`): the first file opened would take its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 (to the end)
 
 
 def _after_clean_up(command: Callable[[], object]) -> object:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.generalize.clusters import Tree
 from querycloak.methods.generalize.count import Generalised, generalise
-from querycloak.methods.generalize.phrases import Matcher
+from querycloak.methods.generalize.phrases import Matcher, matcher_of
 from querycloak.methods.uses import uses_of
 from querycloak.utility.measure import Measure
 from querycloak.utility.profiles import released_queries
@@ -99,7 +99,7 @@ class PreparedLoss:
         shown = pa.array([taxonomy.shown(concept) for concept in range(len(taxonomy))], pa.string())
         there = pc.is_in(shown, value_set=pc.unique(subject.table("log")["query"]))
         kept = (becomes >= 0) & (becomes != tree.root) & there.to_numpy(zero_copy_only=False)[becomes]
-        covered, words = _words_covered(found.queries, Matcher(taxonomy))
+        covered, words = _words_covered(found.queries, matcher_of(taxonomy))
         times = self._searches(found.queries)
         leaves = tree.leaves_under
         general = np.where(becomes == found.concepts, 0.0, leaves[becomes] / int(leaves.max(initial=1)))

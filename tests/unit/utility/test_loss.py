@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,7 @@ def test_generalised_queries_against_loops(duckdb_engine: Engine, tmp_path: Path
 def becomes_by_hand(tree: Tree, users: dict[int, set[str]], concept: int, least: int) -> int | None:
     """The first at or above whose own users and those handed up to it are enough; generalize.md, step 2."""
 
+    @cache
     def own(node: int) -> set[str]:
         children = [c for c in above if tree.parents[c] == node and c != node]
         handed: set[str] = set().union(*(own(c) for c in children if len(own(c)) < least))

@@ -7,7 +7,6 @@ concept it is enough to know that it has them: k numbers stand for its users.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 import ibis.expr.types as ir
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.methods.generalize.clusters import Tree, cut
-from querycloak.methods.generalize.phrases import UNMATCHED, Matcher
+from querycloak.methods.generalize.phrases import UNMATCHED, matcher_of
 from querycloak.words.lexicon import Lexicon
 from querycloak.words.lists import Lists
 from querycloak.words.spans import Spans
@@ -30,14 +29,9 @@ def matches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What an executor does: queries with the concepts of WordNet that they match."""
     for batch in batches:
         queries = batch.column("query")
-        concepts = _usual_matcher().concepts(Spans.of(queries))
+        concepts = matcher_of(wordnet()).concepts(Spans.of(queries))
         found = pa.record_batch([queries, pa.array(concepts)], schema=MATCHES)
         yield found.filter(pa.array(concepts != UNMATCHED))
-
-
-@cache
-def _usual_matcher() -> Matcher:
-    return Matcher(wordnet())
 
 
 def renamings(engine: Engine, uses: ir.Table, taxonomy: Taxonomy, least: int) -> ir.Table:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.methods.distinct_queries import gather
 from querycloak.methods.generalize.clusters import Tree, cut
-from querycloak.methods.generalize.phrases import UNMATCHED, Matcher
+from querycloak.methods.generalize.phrases import UNMATCHED, matcher_of
 from querycloak.methods.uses import sorted_uses
 from querycloak.words.lists import Lists
 from querycloak.words.sorted_sets import sorted_sets
@@ -38,7 +38,7 @@ class Generalised:
 
 def generalise(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> Generalised:
     """Match every query."""
-    found = gather(engine.stream(sorted_uses(uses)), Matcher(taxonomy).concepts)
+    found = gather(engine.stream(sorted_uses(uses)), matcher_of(taxonomy).concepts)
     of_concepts = sorted_sets(found.use_numbers, found.use_users, len(taxonomy))
     tree = Tree.of(taxonomy)
     return Generalised(found.queries, found.own_users, found.numbers, of_concepts, found.number_of_users, tree)

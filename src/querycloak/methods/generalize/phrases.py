@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,12 @@ class Matcher:
         concepts, covered, words = (np.empty(len(texts), np.int32) for _ in range(3))
         _match(*spans_of(texts), *self._forms.table, self._concepts, concepts, covered, words)
         return concepts, covered, words
+
+
+@lru_cache(maxsize=1)
+def matcher_of(taxonomy: Taxonomy) -> Matcher:
+    """The matcher of a taxonomy, made once: all forms of WordNet's labels take seconds."""
+    return Matcher(taxonomy)
 
 
 def _forms(taxonomy: Taxonomy) -> Iterator[str]:
