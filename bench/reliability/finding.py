@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+LISTED = " were "
+
+
+def _joined(mine: str, theirs: str) -> str:
+    """Two notes as one; of what they list, each once."""
+    head, listed, names = mine.partition(LISTED)
+    if mine == theirs or not listed:
+        return mine
+    both = {*names.split(", "), *theirs.partition(LISTED)[2].split(", ")}
+    return head + LISTED + ", ".join(sorted(both))
+
 
 @dataclass
 class Finding:
@@ -20,7 +31,7 @@ class Finding:
 
     def with_piece(self, other: Finding) -> Finding:
         """Both together, if they are of one kind."""
-        notes = list(dict.fromkeys([*self.notes, *other.notes]))
+        notes = [_joined(mine, theirs) for mine, theirs in zip(self.notes, other.notes, strict=True)]
         runs, minutes = self.runs + other.runs, self.minutes + other.minutes
         return replace(self, runs=runs, problems=[*self.problems, *other.problems], notes=notes, minutes=minutes)
 
