@@ -198,8 +198,8 @@ def keep(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows([*kept, *rows])
 
 
-def _measured(row: Mapping[str, Any]) -> tuple[str, str, Any]:
-    return str(row.get("method") or row.get("tool")), str(row["rows"]), row.get("memory")
+def _measured(row: Mapping[str, Any]) -> tuple[str, str, Any, Any]:
+    return str(row.get("method") or row.get("tool")), str(row["rows"]), row.get("memory"), row.get("task")
 
 
 def main() -> None:

@@ -28,9 +28,12 @@ def page_with_tables(page: str) -> str:
 
 
 def _table(name: str) -> list[list[str]]:
-    rows = _read(TABLES / f"{name}.csv")
+    file, _, part = name.partition(":")
+    rows = _read(TABLES / f"{file}.csv")
     if name == "scale-stages":
         return _stages(rows)
+    if file == "peers":
+        return _proofs(rows) if part == "proves" else _peers([row for row in rows if row["task"] == part])
     return [[_words(column) for column in rows[0]], *(list(row.values()) for row in rows)]
 
 
@@ -45,6 +48,23 @@ def _stages(rows: list[Row]) -> list[list[str]]:
         shares = [f"{row['stage']}: {float(row['processor_seconds']) / total:.0%}" for row in first]
         table.append([method, f"{size:,}", " · ".join(shares)])
     return table
+
+
+def _peers(rows: list[Row]) -> list[list[str]]:
+    """The tools of one task, size by size; what failed says why in the place of what came out."""
+    columns = ("rows", "seconds", "processor_seconds", "rows_a_second", "peak_gb", "released")
+    table = [["tool", "version", *map(_words, columns), "load"]]
+    for row in rows:
+        values = [row["failure"] if column == "released" and row["failure"] else row[column] for column in columns]
+        shown = [f"{int(value):,}" if value.isdigit() else value for value in values]
+        table.append([row["tool"], row["version"], *shown, row["load"]])
+    return table
+
+
+def _proofs(rows: list[Row]) -> list[list[str]]:
+    """What each tool proves of each task, once."""
+    told = dict.fromkeys((row["task"], row["tool"], row["proves"]) for row in rows)
+    return [["task", "tool", "proves"], *map(list, told)]
 
 
 def _words(column: str) -> str:

@@ -1,4 +1,7 @@
-"""The task on PipelineDP, in its own environment: LOG EPSILON DELTA PER_USER."""
+"""The task `keys` on PipelineDP, in its own environment: LOG EPSILON DELTA PER_USER.
+
+Of its settings, the one that releases most: Gaussian noise, and a threshold on the noisy numbers themselves.
+"""
 
 import csv
 import json
@@ -14,9 +17,10 @@ budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=float(sys.argv[2]), tot
 engine = pipeline_dp.DPEngine(budget, pipeline_dp.LocalBackend())
 parameters = pipeline_dp.AggregateParams(
     metrics=[pipeline_dp.Metrics.PRIVACY_ID_COUNT],
-    noise_kind=pipeline_dp.NoiseKind.LAPLACE,
+    noise_kind=pipeline_dp.NoiseKind.GAUSSIAN,
     max_partitions_contributed=int(sys.argv[4]),
     max_contributions_per_partition=1,
+    post_aggregation_thresholding=True,
 )
 extractors = pipeline_dp.DataExtractors(
     privacy_id_extractor=lambda row: row[0], partition_extractor=lambda row: row[1], value_extractor=lambda _: 0
