@@ -18,9 +18,8 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# One worker more than cores: those with Spark, a browser or a killed command often wait.
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+	$(BIN)/pytest -n 2
 
 # The long version of the attacks: every method on the standard synthetic log. `unit` has the short one.
 audit: $(VENV)/.dev

@@ -77,6 +77,7 @@ def test_degrees_are_the_definition_s(
     assert len(set(true.values())) > 3
 
 
+@pytest.mark.same_on_spark  # words are parted by the same kernel
 def test_several_blanks_part_words_once(engine: Engine, tmp_path: Path) -> None:
     searches = [(f"u{i}", f" cell   phone{' ' * (i % 3)}") for i in range(6)]
     log = log_of(searches, tmp_path, engine, normalise=False)
@@ -159,6 +160,7 @@ def test_an_empty_log_has_no_concepts_either(engine: Engine, tmp_path: Path) -> 
         Affinity(min_users=2).release(log)
 
 
+@pytest.mark.same_on_spark  # explanations are made on one machine
 def test_an_explanation_shows_the_neighbourhood(engine: Engine, tmp_path: Path) -> None:
     searches = random_searches(7, 250)
     log = log_of(searches, tmp_path, engine)

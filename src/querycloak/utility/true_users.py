@@ -128,10 +128,9 @@ class Bounds:
         return first_keys(keys, key, int(self._parameters[bound]))
 
     def _asked(self, log: SearchLog) -> ir.Table:
-        """What was asked, as the method takes it: a pool's queries have the rank of their clicks, which breaks ties."""
-        if self._method[0] != "query-pool":
-            return log.rows.select("user", "time", "query")
-        if self._parameters.get("off_pool"):
-            return log.rows
+        """What was asked, as the method takes it: of a pool, its own queries."""
+        asked = log.rows.select("user", "time", "query")
+        if self._method[0] != "query-pool" or self._parameters.get("off_pool"):
+            return asked
         pool = public_phrases().select(["phrase"]).rename_columns(["query"])
-        return log.rows.semi_join(log.engine.upload(pool), "query")
+        return asked.semi_join(log.engine.upload(pool), "query")

@@ -7,12 +7,45 @@ what has been removed since. Only a vertex whose bound has come down to the leve
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.graph import Graph
 from querycloak.words.compiled import kernel, part
+
+Places = NDArray[np.int64]
+
+
+class _Edges(NamedTuple):
+    """The vertices that may go, the place of each among them (-1 of what stays), and whom each lists."""
+
+    vertices: NDArray[np.integer]
+    place: NDArray[np.int32]
+    starts: Places
+    neighbours: NDArray[np.int32]
+    left: Places
+    """How many neighbours are still listed: removed ones are dropped on the way."""
+    removed: NDArray[np.bool_]
+
+
+class _Users(NamedTuple):
+    """The users of every vertex, and when each user was last counted."""
+
+    starts: Places
+    values: NDArray[np.int32]
+    seen: Places
+
+
+class _Levels(NamedTuple):
+    """Own users and lower bounds, by place; and the places of each bound in a chain: its head, then one by one."""
+
+    own: Places
+    bound: Places
+    head: Places
+    following: Places
+    before: Places
 
 
 def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.int32]:
@@ -20,101 +53,86 @@ def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.in
 
     Uses up the graph's lists of neighbours: they may be too large to be copied.
     """
-    degrees = np.where(graph.stays, most, 0).astype(np.int32)
+    degrees, count = np.where(graph.stays, most, 0).astype(np.int32), len(graph.open)
     place = np.full(len(graph.stays), -1, np.int32)
-    place[graph.open] = np.arange(len(graph.open), dtype=np.int32)
-    neighbours = graph.neighbours
-    degrees[graph.open] = _peel(
-        graph.open,
-        place,
-        neighbours.starts,
-        neighbours.values,
-        graph.users.starts,
-        graph.users.values,
-        np.full(number_of_users + 1, -1, np.int64),
-        most,
-    )
+    place[graph.open] = np.arange(count, dtype=np.int32)
+    lists, users = graph.neighbours, graph.users
+    edges = _Edges(graph.open, place, lists.starts, lists.values, np.diff(lists.starts), np.zeros(count, np.bool_))
+    people = _Users(users.starts, users.values, np.full(number_of_users + 1, -1, np.int64))
+    own = users.lengths[graph.open].astype(np.int64)
+    chains = (np.full(most + 1, -1, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64))
+    found = np.full(count, most, np.int32)
+    _peel(edges, people, _Levels(own, np.minimum(own, most), *chains), most, found)
+    degrees[graph.open] = found
     return degrees
 
 
-@njit(cache=True, nogil=True)
-def _peel(vertices, place, starts, neighbours, user_starts, users, seen, most):  # type: ignore[no-untyped-def]
-    count = vertices.size
-    degrees = np.full(count, most, np.int32)
-    own = np.empty(count, np.int64)
-    bound = np.empty(count, np.int64)
-    left = np.empty(count, np.int64)  # how many neighbours are still listed: removed ones are dropped on the way
-    removed = np.zeros(count, np.bool_)
-    head = np.full(most + 1, -1, np.int64)
-    following, before = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-    for i in range(count):
-        v = vertices[i]
-        own[i] = user_starts[v + 1] - user_starts[v]
-        bound[i] = min(own[i], most)
-        left[i] = starts[i + 1] - starts[i]
-        _enter(i, bound[i], head, following, before)
+@kernel
+def _peel(edges, users, levels, most, degrees):  # type: ignore[no-untyped-def]
+    bound, own, removed = levels.bound, levels.own, edges.removed
+    for i in range(bound.size):
+        _enter(i, bound[i], levels)
     stamp = 0
     for level in range(most):
-        while head[level] >= 0:
-            i = head[level]
-            _leave(i, level, head, following, before)
+        while levels.head[level] >= 0:
+            i = levels.head[level]
+            _leave(i, level, levels)
             # Counting far beyond the level is not needed yet; doubling keeps the number of counts small.
-            enough = min(most, 2 * level + 16)
-            left[i], degree = _count(vertices[i], place, starts[i], left[i], neighbours, user_starts, users, removed, seen, stamp, enough)  # noqa: E501  # fmt: skip
+            degree = _count(i, edges, users, stamp, min(most, 2 * level + 16))
             stamp += 1
             if degree > level:
                 bound[i] = degree
-                _enter(i, degree, head, following, before)
+                _enter(i, degree, levels)
                 continue
             removed[i] = True
             degrees[i] = level
-            for at in range(starts[i], starts[i] + left[i]):
-                j = place[neighbours[at]]
+            for at in range(edges.starts[i], edges.starts[i] + edges.left[i]):
+                j = edges.place[edges.neighbours[at]]
                 if j >= 0 and not removed[j]:
                     lower = max(bound[j] - own[i], own[j])
                     old, new = min(max(bound[j], level), most), min(max(lower, level), most)
                     bound[j] = lower
                     if new != old:
-                        _leave(j, old, head, following, before)
-                        _enter(j, new, head, following, before)
-    return degrees
+                        _leave(j, old, levels)
+                        _enter(j, new, levels)
 
 
-@kernel
-def _count(v, place, start, left, neighbours, user_starts, users, removed, seen, stamp, enough):  # type: ignore[no-untyped-def]
-    """Drop removed neighbours from the list; count the different users of the rest and of v, up to `enough`."""
-    total = 0
-    for j in range(user_starts[v], user_starts[v + 1]):
-        seen[users[j]] = stamp
+@part
+def _count(i, edges, users, stamp, enough):  # type: ignore[no-untyped-def]
+    """Drop removed neighbours from a list; count the different users of the rest and of the vertex, up to `enough`."""
+    v, start, total = edges.vertices[i], edges.starts[i], 0
+    for j in range(users.starts[v], users.starts[v + 1]):
+        users.seen[users.values[j]] = stamp
         total += 1
     kept = start
-    for at in range(start, start + left):
-        other = neighbours[at]
-        if place[other] >= 0 and removed[place[other]]:
+    for at in range(start, start + edges.left[i]):
+        other = edges.neighbours[at]
+        if edges.place[other] >= 0 and edges.removed[edges.place[other]]:
             continue
-        neighbours[kept] = other
+        edges.neighbours[kept] = other
         kept += 1
         if total < enough:
-            for j in range(user_starts[other], user_starts[other + 1]):
-                if seen[users[j]] != stamp:
-                    seen[users[j]] = stamp
+            for j in range(users.starts[other], users.starts[other + 1]):
+                if users.seen[users.values[j]] != stamp:
+                    users.seen[users.values[j]] = stamp
                     total += 1
-    return kept - start, min(total, enough)
+    edges.left[i] = kept - start
+    return min(total, enough)
 
 
 @part
-def _enter(i, value, head, following, before):  # type: ignore[no-untyped-def]
-    following[i], before[i] = head[value], -1
-    if head[value] >= 0:
-        before[head[value]] = i
-    head[value] = i
+def _enter(i, value, levels):  # type: ignore[no-untyped-def]
+    levels.following[i], levels.before[i] = levels.head[value], -1
+    if levels.head[value] >= 0:
+        levels.before[levels.head[value]] = i
+    levels.head[value] = i
 
 
 @part
-def _leave(i, value, head, following, before):  # type: ignore[no-untyped-def]
-    if before[i] >= 0:
-        following[before[i]] = following[i]
+def _leave(i, value, levels):  # type: ignore[no-untyped-def]
+    if levels.before[i] >= 0:
+        levels.following[levels.before[i]] = levels.following[i]
     else:
-        head[value] = following[i]
-    if following[i] >= 0:
-        before[following[i]] = before[i]
+        levels.head[value] = levels.following[i]
+    if levels.following[i] >= 0:
+        levels.before[levels.following[i]] = levels.before[i]

@@ -51,8 +51,8 @@ class Pooling(RepeatedDraw, Noiseless):
         return KeyCounts.of(self._engine, contributions, key)
 
     def queries(self) -> ir.Table:
-        """Each user's first queries, once each."""
-        return once_per_key(self._rows, QUERY, self._method.bounds["queries"])
+        """Each user's first queries, once each, whatever was clicked."""
+        return once_per_key(self._rows.select("user", "time", "query"), QUERY, self._method.bounds["queries"])
 
     def transitions(self, released: ir.Table) -> ir.Table:
         """Each user's first transitions between released queries, once each: no other query of ours lies between."""
