@@ -134,7 +134,7 @@ def _added(release: Attacked, log: SearchLog, rows: ir.Table, kind: str, keys: p
         held = (
             _sequences(release, rows)
             if kind == "sessions"
-            else once_per_key(clicked if kind == "clicks" else rows, key)
+            else once_per_key(clicked if kind == "clicks" else rows.select("user", "time", "query"), key)
         )
         held = held if bounds.of_all is None else first_keys(held, key, bounds.of_all)
     told = held.inner_join(log.engine.upload(keys), list(key))
