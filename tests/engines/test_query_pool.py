@@ -75,9 +75,9 @@ def expected(rows: list[Row], pool: str, released: str, urls: set[str]) -> tuple
                 and {first[1], then[1]} <= set(released)
             ):
                 steps.setdefault((first[1], then[1]), then[0])
-        by_time: dict[str, tuple[str, int]] = {}
-        for t, r, q, _ in mine:
-            by_time[q] = min(by_time.get(q, (t, r)), (t, r))
+        by_time: dict[str, str] = {}
+        for t, q in asked:
+            by_time.setdefault(q, t)
         queries[user] = [(q,) for q in sorted(by_time, key=lambda q: (by_time[q], q))][:3]
         transitions[user] = sorted(steps, key=lambda pair: (steps[pair], pair))[:2]
         pairs = [(t, r, q, a) for t, r, q, a in mine if a in urls and q in released]
