@@ -73,6 +73,10 @@ class DuckDBEngine:
         name = next(self._names)
         return self._run(lambda: self._backend.create_table(name, table, temp=True), "staging a table")
 
+    def settle(self, table: ir.Table) -> ir.Table:
+        """Staged tables are computed at once, and nothing else is known of them."""
+        return self.stage(table)
+
     def upload(self, table: pa.Table) -> ir.Table:
         """Keep the table in DuckDB's own temporary space."""
         name = next(self._names)

@@ -64,6 +64,10 @@ class Engine(Protocol):
         """The same table, computed once and kept in the engine's private space."""
         ...
 
+    def settle(self, table: ir.Table) -> ir.Table:
+        """The same table, computed now; how it was computed is forgotten: for rounds, each of which needs the last."""
+        ...
+
     def upload(self, table: pa.Table) -> ir.Table:
         """A small table of this process, kept in the engine's private space."""
         ...

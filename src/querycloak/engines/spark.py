@@ -95,6 +95,10 @@ class SparkEngine:
         """Computed once and kept among the executors."""
         return self._view(self._frame(table))
 
+    def settle(self, table: ir.Table) -> ir.Table:
+        """Kept among the executors. A plan that goes on from a plan grows by a factor with every round."""
+        return self._named(self._run(lambda: self._frame(table).localCheckpoint(eager=True), "staging a table"))
+
     def upload(self, table: pa.Table) -> ir.Table:
         """Uploaded for the executors."""
         schema = _spark_schema(table.schema)  # a Connect server does not find out that of an empty table by itself
