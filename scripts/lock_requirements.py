@@ -116,9 +116,9 @@ def checksums(index: str, name: str) -> dict[Version, list[str]]:
     return found
 
 
-def needed(packages: dict[str, dict[str, Any]], wanted: list[str]) -> set[str]:
-    """The packages that requirements lead to, one by another."""
-    found: set[str] = set()
+def needed(packages: dict[str, dict[str, Any]], wanted: list[str]) -> dict[str, set[str]]:
+    """The packages that requirements lead to, one by another, and which extras of each."""
+    found: dict[str, set[str]] = defaultdict(set)
     waiting = [Requirement(each) for each in wanted]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
@@ -127,7 +127,7 @@ def needed(packages: dict[str, dict[str, Any]], wanted: list[str]) -> set[str]:
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        found.add(name)
+        found[name] |= extras
         for text in packages[name]["metadata"].get("requires_dist", ()):
             other = Requirement(text)
             if any(other.marker is None or other.marker.evaluate({"extra": extra}) for extra in extras or {""}):
@@ -135,13 +135,19 @@ def needed(packages: dict[str, dict[str, Any]], wanted: list[str]) -> set[str]:
     return found
 
 
-def locked(target: str, packages: dict[str, dict[str, Any]], names: set[str]) -> str:
-    """The text of a lock."""
+def joined(*parts: dict[str, set[str]]) -> dict[str, set[str]]:
+    """All packages of all parts, with all extras."""
+    return {name: set().union(*(part.get(name, set()) for part in parts)) for name in set().union(*parts)}
+
+
+def locked(target: str, packages: dict[str, dict[str, Any]], wanted: dict[str, set[str]]) -> str:
+    """The text of a lock. Extras stand in it: else pip looks for them in the newest version, which has no checksum."""
     place = f"{platform.system()} {platform.machine()}, Python {sys.version_info.major}.{sys.version_info.minor}"
     lines = []
-    for name in sorted(names):
+    for name, extras in sorted(wanted.items()):
+        named = f"{name}[{','.join(sorted(extras))}]" if extras else name
         listed = " \\\n".join(f"    --hash=sha256:{checksum}" for checksum in packages[name]["checksums"])
-        lines.append(f"{name}=={packages[name]['metadata']['version']} \\\n{listed}")
+        lines.append(f"{named}=={packages[name]['metadata']['version']} \\\n{listed}")
     return HEAD.format(target=target, place=place) + "\n".join(lines) + "\n"
 
 
@@ -188,7 +194,7 @@ def licences(packages: dict[str, dict[str, Any]], run: set[str], extras: dict[st
 def main() -> None:
     """Write the locks and the page."""
     index = main_index()
-    packages = {canonicalize_name(each["metadata"]["name"]): each for each in report(index)}
+    packages: dict[str, dict[str, Any]] = {canonicalize_name(each["metadata"]["name"]): each for each in report(index)}
     for name, held in packages.items():
         chosen = held["download_info"]["archive_info"]["hashes"]["sha256"]
         known = checksums(index, name)[Version(held["metadata"]["version"])]
@@ -198,9 +204,10 @@ def main() -> None:
     build = needed(packages, list(BUILD))
     extras = {extra: needed(packages, project["optional-dependencies"][extra]) for extra in EXTRAS}
     (ROOT / "requirements").mkdir(exist_ok=True)
-    (ROOT / "requirements" / "demo.lock").write_text(locked("demo", packages, run | extras["compare"] | build))
-    (ROOT / "requirements" / "test.lock").write_text(locked("test", packages, set(packages)))
-    (ROOT / "docs" / "licences.md").write_text(licences(packages, run, extras))
+    (ROOT / "requirements" / "demo.lock").write_text(locked("demo", packages, joined(run, extras["compare"], build)))
+    (ROOT / "requirements" / "test.lock").write_text(locked("test", packages, joined(run, build, *extras.values())))
+    page = licences(packages, set(run), {extra: set(names) for extra, names in extras.items()})
+    (ROOT / "docs" / "licences.md").write_text(page)
 
 
 if __name__ == "__main__":
