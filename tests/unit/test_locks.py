@@ -39,10 +39,14 @@ def extras_in(lock: str) -> dict[str, set[str]]:
 def asked_by(lock: str) -> Iterator[Requirement]:
     """What pyproject.toml asks for, and what the locked packages do that are installed here."""
     yield from map(Requirement, ASKED[lock])
-    for name, extras in extras_in(lock).items():
-        for each in map(Requirement, importlib.metadata.requires(name) or ()):
-            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras or {""}):
-                yield each
+    held, extras = versions_in(lock), extras_in(lock)
+    for each in importlib.metadata.distributions():
+        name = canonicalize_name(each.name)
+        if held.get(name) == each.version:
+            for asked in map(Requirement, each.requires or ()):
+                chosen = extras[name] or {""}
+                if asked.marker is None or any(asked.marker.evaluate({"extra": extra}) for extra in chosen):
+                    yield asked
 
 
 @pytest.mark.parametrize("lock", ASKED)

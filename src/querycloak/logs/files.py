@@ -131,7 +131,7 @@ class Found:
     links: int = 0
 
 
-def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Finding()) -> Found:  # noqa: B008 (frozen)
+def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Finding()) -> Found:
     """The log files that paths, folders and addresses stand for, in order of name within a folder."""
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")

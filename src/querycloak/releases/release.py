@@ -128,7 +128,7 @@ class Release(ShownInNotebooks):
         folder: str | os.PathLike[str] | Unfinished,
         format: str = "parquet",  # noqa: A002 (the name of the option)
         *,
-        last_look: LastLook | None = LastLook(),  # noqa: B008 (frozen)
+        last_look: LastLook | None = LastLook(),
     ) -> Saved:
         """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made."""
         from querycloak.releases.saving import save
