@@ -8,25 +8,32 @@ SELECT * FROM (
     WHERE url IS NOT NULL GROUP BY "user", query, url
 ) QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, query, url) <= 256;
 
+CREATE TEMP TABLE shared AS
+SELECT part FROM (
+    SELECT part, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
+    FROM (SELECT DISTINCT "user", substr(sha256('a secret of thirty-two characters' || query), 1, 6) AS part FROM held)
+) GROUP BY part HAVING sum(weight) > 714;
+
 CREATE TEMP TABLE bucketed AS
-SELECT *, substr(sha256('a secret of thirty-two characters' || query || chr(9) || url), 1, 6) AS bucket FROM held;
+SELECT "user", query, url, substr(sha256('a secret of thirty-two characters' || query || chr(9) || url), 1, 6) AS bucket
+FROM held WHERE substr(sha256('a secret of thirty-two characters' || query), 1, 6) IN (SELECT part FROM shared);
 
 CREATE TEMP TABLE heavy AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight FROM bucketed
-) GROUP BY bucket HAVING sum(weight) > 401;
+) GROUP BY bucket HAVING sum(weight) > 327;
 
 CREATE TEMP TABLE heavier AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavy USING (bucket)
-) GROUP BY bucket HAVING sum(weight) > 701;
+) GROUP BY bucket HAVING sum(weight) > 817;
 
 CREATE TEMP TABLE chosen AS
 SELECT query, url, row_number() OVER () AS pair FROM (
     SELECT query, url, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavier USING (bucket)
-) GROUP BY query, url HAVING sum(weight) > 1765;
+) GROUP BY query, url HAVING sum(weight) > 1779;
 
 CREATE TEMP TABLE counted AS
 SELECT "user", pair FROM held JOIN chosen USING (query, url)

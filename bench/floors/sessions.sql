@@ -32,27 +32,43 @@ SELECT "user", queries, min(began) AS earliest FROM (
 
 SELECT keys, count(*) FROM (SELECT least(count(*), 256) AS keys FROM held GROUP BY "user") GROUP BY keys;
 
+CREATE TEMP TABLE bounded AS
+SELECT * FROM held QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, queries) <= 256;
+
+CREATE TEMP TABLE parts AS
+SELECT "user", queries, substr(sha256('a secret of thirty-two characters' || part), 1, 6) AS part FROM (
+    SELECT "user", queries, unnest(string_split(substr(queries, 2), chr(31))) AS part FROM bounded
+);
+
+CREATE TEMP TABLE shared AS
+SELECT part FROM (
+    SELECT part, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
+    FROM (SELECT DISTINCT "user", part FROM parts)
+) GROUP BY part HAVING sum(weight) > 714;
+
 CREATE TEMP TABLE bucketed AS
-SELECT *, substr(sha256('a secret of thirty-two characters' || queries), 1, 6) AS bucket FROM held
-QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, queries) <= 256;
+SELECT "user", queries, substr(sha256('a secret of thirty-two characters' || queries), 1, 6) AS bucket FROM (
+    SELECT "user", queries FROM parts LEFT JOIN shared USING (part)
+    GROUP BY "user", queries HAVING count(*) = count(shared.part)
+);
 
 CREATE TEMP TABLE heavy AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight FROM bucketed
-) GROUP BY bucket HAVING sum(weight) > 401;
+) GROUP BY bucket HAVING sum(weight) > 327;
 
 CREATE TEMP TABLE heavier AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavy USING (bucket)
-) GROUP BY bucket HAVING sum(weight) > 701;
+) GROUP BY bucket HAVING sum(weight) > 817;
 
 CREATE TEMP TABLE chosen AS
 SELECT queries FROM (
     SELECT queries, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavier USING (bucket)
-) GROUP BY queries HAVING sum(weight) > 1765;
+) GROUP BY queries HAVING sum(weight) > 1779;
 
 SELECT count(*) AS keys, sum(n) AS volume FROM (
-    SELECT queries, count(*) AS n FROM bucketed SEMI JOIN chosen USING (queries) GROUP BY queries
+    SELECT queries, count(*) AS n FROM bounded SEMI JOIN chosen USING (queries) GROUP BY queries
 )

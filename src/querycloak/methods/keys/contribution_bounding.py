@@ -41,11 +41,12 @@ def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
 
 
 def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
-    """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order."""
+    """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order, once."""
     _check(key, keys, most)
     held = keys.group_by("user").agg(held=keys.count())
     beyond = engine.stage(held.filter(held.held > most).select("user"))
-    return keys.anti_join(beyond, "user").union(first_keys(keys.semi_join(beyond, "user"), key, most))
+    first = engine.stage(first_keys(keys.semi_join(beyond, "user"), key, most))
+    return keys.anti_join(beyond, "user").union(first)
 
 
 def first_records(table: ir.Table, most: int) -> ir.Table:

@@ -37,9 +37,10 @@ _TEST_SECRET = "the same for all logs"
 
 @dataclass(frozen=True)
 class Weighing:
-    """What users hold, in the engine: user, key, its place in time and, for scouts, its bucket.
+    """What users hold, in the engine: user, key, its place in time and, where a scout looks at keys, its bucket.
 
-    pieces: each part of what they hold with its bucket, where a scout looks at parts.
+    pieces: each part of what they hold with its bucket, where a scout looks at parts; what that leaves gets buckets of
+    its own, by the same secret.
     """
 
     engine: Engine
@@ -47,6 +48,7 @@ class Weighing:
     key: tuple[str, ...]
     plan: WeightedPlan
     pieces: ir.Table | None = None
+    secret: str = ""
 
     @classmethod
     def of(
@@ -54,19 +56,17 @@ class Weighing:
     ) -> Weighing:
         """Read the contributions, once; kept: the engine keeps them already."""
         held = first_of_kept(engine, contributions if kept else engine.stage(contributions), key, plan.per_user)
-        # With scouts they are kept once more, with their buckets.
-        return cls(engine, held if plan.scouts else engine.stage(held), tuple(key), plan)
+        return cls(engine, held, tuple(key), plan)
 
     def bucketed(self, secret: str) -> Weighing:
-        """The same with a bucket for each key, by a digest that this secret keys: nobody can aim texts at a bucket."""
+        """The same with buckets for the first scout, by a digest that this secret keys: nobody can aim texts at one."""
         if not self.plan.scouts:
             return self
-        held = _once_per_bucket(self.engine, self.held, self.key, secret)
         parts = self.plan.scouts[0].parts
         if parts is None:
-            return replace(self, held=held)
-        pieces = pieces_of(held, self.key, parts, lambda text: keyed_digest(text, secret, BUCKET_DIGITS))
-        return replace(self, held=held, pieces=self.engine.stage(pieces))
+            return replace(self, held=_once_per_bucket(self.engine, self.held, self.key, secret))
+        pieces = pieces_of(self.engine, self.held, self.key, parts, lambda text: _bucket(text, secret))
+        return replace(self, pieces=pieces, secret=secret)
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Scout, decide, count.
@@ -112,8 +112,8 @@ class Weighing:
         if scout.parts is None:
             return self, self.weighed(known)
         passed = self.engine.upload(known.drop_columns(["known"]))
-        whole = whole_keys(self._pieces, self.key, scout.parts, passed)
-        left = replace(self, held=self.engine.stage(self.held.inner_join(whole, ["user", *self.key])))
+        whole = whole_keys(self.held, self._pieces, self.key, scout.parts, passed)
+        left = replace(self, held=_once_per_bucket(self.engine, whole, self.key, self.secret))
         return left, left.weighed(None)
 
     @property
@@ -223,16 +223,22 @@ class Weighing:
 
 def _once_per_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
     """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
+    user = [*run_of(held), "user"]
     joined = ibis.literal("\t").join([held[name] for name in key])
-    bucketed = engine.stage(held.mutate(bucket=keyed_digest(joined, secret, BUCKET_DIGITS)))
+    bucketed = engine.stage(held.mutate(bucket=_bucket(joined, secret)))
     # Hardly any do, so what is put in order, and then left out, are those few alone.
-    keys = bucketed.group_by(["user", "bucket"]).agg(keys=bucketed.count())
-    sharing = bucketed.semi_join(keys.filter(keys["keys"] > 1), ["user", "bucket"])
-    order = [sharing[name] for name in ("earliest", *key)]
-    window = ibis.window(group_by=[sharing.user, sharing.bucket], order_by=order)
+    keys = bucketed.group_by([*user, "bucket"]).agg(keys=bucketed.count())
+    sharing = bucketed.semi_join(keys.filter(keys["keys"] > 1), [*user, "bucket"])
+    window = ibis.window(
+        group_by=[sharing[name] for name in (*user, "bucket")], order_by=[sharing[name] for name in ("earliest", *key)]
+    )
     placed = sharing.mutate(place=ibis.row_number().over(window))
-    later = engine.stage(placed.filter(placed.place > 0).select("user", *key))
-    return bucketed.anti_join(later, ["user", *key])
+    later = engine.stage(placed.filter(placed.place > 0).select(*user, *key))
+    return bucketed.anti_join(later, [*user, *key])
+
+
+def _bucket(text: ir.StringValue, secret: str) -> ir.StringValue:
+    return keyed_digest(text, secret, BUCKET_DIGITS)
 
 
 def _by_bucket(loads: pa.Table) -> pa.Table:
