@@ -16,7 +16,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2
