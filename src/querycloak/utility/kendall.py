@@ -3,68 +3,69 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.utility.measure import Measure
+from querycloak.words.compiled import kernel, part
 
 Floats = NDArray[np.float64]
 
 
 def taus(first: Floats, second: Floats, starts: NDArray[np.int64]) -> Floats:
-    """tau-b of each list `starts[i]:starts[i + 1]`; NaN where one side is all tied, or there are fewer than two."""
-    found: Floats = _taus(first, second, starts)
-    return found
+    """tau-b of each list `starts[i]:starts[i + 1]`; NaN where one side is all tied, or there are fewer than two.
 
-
-@njit(cache=True, nogil=True)
-def _taus(first, second, starts):  # type: ignore[no-untyped-def]
+    Knight's way: sort by the first, then count the exchanges that sorting by the second takes.
+    """
+    lists = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    # Here, for sorting within the kernel takes seconds to compile.
+    order = starts[0] + np.lexsort((second[starts[0] : starts[-1]], first[starts[0] : starts[-1]], lists))
     found = np.full(starts.size - 1, np.nan)
-    for place in range(starts.size - 1):
-        own = slice(starts[place], starts[place + 1])
-        found[place] = _tau(first[own], second[own])
+    _taus(first[order], second[order], np.empty(order.size), starts - starts[0], found)
     return found
 
 
-@njit(cache=True, nogil=True)
-def _tau(first, second):  # type: ignore[no-untyped-def]
-    """Knight's way: sort by the first, then count the exchanges that sorting by the second takes."""
-    order = np.argsort(first, kind="mergesort")
-    x, y = first[order], second[order]
-    tied_both = 0
-    begin = 0
-    for place in range(1, x.size + 1):
-        if place == x.size or x[place] != x[begin]:
-            y[begin:place] = np.sort(y[begin:place])
-            tied_both += _ties(y[begin:place])
-            begin = place
-    pairs, tied_x = x.size * (x.size - 1) // 2, _ties(x)
-    exchanges = _exchanges(y)
-    tied_y = _ties(y)  # now sorted
-    if pairs in (tied_x, tied_y):
-        return np.nan
-    agreed = pairs - tied_x - tied_y + tied_both - 2 * exchanges
-    return agreed / np.sqrt(float(pairs - tied_x)) / np.sqrt(float(pairs - tied_y))
+@kernel
+def _taus(first, second, other, starts, found):  # type: ignore[no-untyped-def]
+    for place in range(starts.size - 1):
+        begin, end = starts[place], starts[place + 1]
+        size = end - begin
+        pairs, tied_first = size * (size - 1) // 2, _ties(first, begin, end)
+        tied_both = _ties_of_both(first, second, begin, end)
+        exchanges = _exchanges(second, other, begin, end)
+        tied_second = _ties(second, begin, end)  # which is sorted by now
+        if pairs not in (tied_first, tied_second):
+            agreed = pairs - tied_first - tied_second + tied_both - 2 * exchanges
+            found[place] = agreed / np.sqrt(float(pairs - tied_first)) / np.sqrt(float(pairs - tied_second))
 
 
-@njit(cache=True, nogil=True)
-def _ties(values):  # type: ignore[no-untyped-def]
+@part
+def _ties(values, begin, end):  # type: ignore[no-untyped-def]
     """Pairs of equal values among sorted ones."""
     total, run = 0, 1
-    for place in range(1, values.size):
+    for place in range(begin + 1, end):
         run = run + 1 if values[place] == values[place - 1] else 1
         total += run - 1
     return total
 
 
-@njit(cache=True, nogil=True)
-def _exchanges(values):  # type: ignore[no-untyped-def]
+@part
+def _ties_of_both(first, second, begin, end):  # type: ignore[no-untyped-def]
+    """Pairs that are equal in both, of rows sorted by both."""
+    total, run = 0, 1
+    for place in range(begin + 1, end):
+        same = first[place] == first[place - 1] and second[place] == second[place - 1]
+        run = run + 1 if same else 1
+        total += run - 1
+    return total
+
+
+@part
+def _exchanges(values, other, begin, end):  # type: ignore[no-untyped-def]
     """Sort by merging, and count pairs that stood the wrong way round."""
     total, width = 0, 1
-    other = np.empty_like(values)
-    while width < values.size:
-        for low in range(0, values.size, 2 * width):
-            middle, high = min(low + width, values.size), min(low + 2 * width, values.size)
+    while width < end - begin:
+        for low in range(begin, end, 2 * width):
+            middle, high = min(low + width, end), min(low + 2 * width, end)
             left, right = low, middle
             for place in range(low, high):
                 if left < middle and (right >= high or values[left] <= values[right]):
@@ -74,7 +75,8 @@ def _exchanges(values):  # type: ignore[no-untyped-def]
                     other[place] = values[right]
                     right += 1
                     total += middle - left
-        values[:] = other
+        for place in range(begin, end):
+            values[place] = other[place]
         width *= 2
     return total
 

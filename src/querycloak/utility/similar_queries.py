@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.utility.weighted_pairs import WeightedPairs
+from querycloak.words.compiled import kernel, part
 
 NOBODY = -1
 # Scores are compared as whole numbers of this step: sums that differ by rounding alone are ties.
@@ -31,11 +31,15 @@ STEPS = 10**12
 
 
 class ClickIndex(NamedTuple):
-    """Queries as unit vectors of urls, and for each url who has it: alone, or among others by falling weight."""
+    """Queries as unit vectors of urls, and for each url who has it: alone, or among others by falling weight.
+
+    by_length: the places of a query's urls, those that fewest others have first.
+    """
 
     starts: NDArray[np.int64]
     url: NDArray[np.int32]
     weight: NDArray[np.float64]
+    by_length: NDArray[np.int64]
     alone_starts: NDArray[np.int64]
     alone: NDArray[np.int32]
     others_starts: NDArray[np.int64]
@@ -63,10 +67,12 @@ def click_index(clicks: WeightedPairs, urls: int, most_queries: int | None = Non
     by_text = np.lexsort((clicks.left[alone], clicks.right[alone]))
     query, url, among = clicks.left[~alone], clicks.right[~alone], weight[~alone]
     by_weight = np.lexsort((query, -among, url))
+    others_starts = _starts(url, urls)
+    by_length = np.lexsort((np.diff(others_starts)[clicks.right], clicks.left))
     return ClickIndex(
-        clicks.starts, clicks.right, weight,
+        clicks.starts, clicks.right, weight, by_length,
         _starts(clicks.right[alone], urls), clicks.left[alone][by_text],
-        _starts(url, urls), query[by_weight], among[by_weight],
+        others_starts, query[by_weight], among[by_weight],
     )  # fmt: skip
 
 
@@ -87,73 +93,83 @@ def suggested(
     # Neighbours in number are neighbours in text and often alike: dealt out in turn, threads end at the same time.
     shares = [slice(first, None, threads) for first in range(threads)]
     queries, urls = len(index.starts) - 1, len(index.alone_starts) - 1
+    most_urls = int(np.diff(index.starts).max(initial=0))
 
     def work(share: slice) -> None:
-        found[share] = _suggest(asked[share], index, follow, cosine_share, most, queries, urls)
+        room = _Room(np.full(queries, -1, np.int32), np.zeros(urls), np.zeros(most_urls + 1), np.zeros(most, np.int64))
+        _suggest(asked[share], index, follow, cosine_share, room, found[share])
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, shares))
     return found
 
 
-@njit(cache=True, nogil=True)
-def _suggest(asked, index, follow, cosine_share, most, queries, urls):  # type: ignore[no-untyped-def]
-    found = np.full((asked.size, most), NOBODY, np.int32)
-    keys = np.zeros(most, np.int64)
-    seen = np.full(queries, -1, np.int32)
-    vector = np.zeros(urls)
+class _Room(NamedTuple):
+    """What a thread needs beside what it finds: the case in which each query was seen last; q as a vector of urls.
+
+    remaining: the squared norm of q on the urls from this one on. keys: the scores of what is in the list.
+    """
+
+    seen: NDArray[np.int32]
+    vector: NDArray[np.float64]
+    remaining: NDArray[np.float64]
+    keys: NDArray[np.int64]
+
+
+@kernel
+def _suggest(asked, index, follow, cosine_share, room, found):  # type: ignore[no-untyped-def]
     for case in range(asked.size):
         query = asked[case]
-        own = slice(index.starts[query], index.starts[query + 1])
-        vector[index.url[own]] = index.weight[own]
-        keys[:] = 0
-        seen[query] = case
+        for place in range(index.starts[query], index.starts[query + 1]):
+            room.vector[index.url[place]] = index.weight[place]
+        for place in range(room.keys.size):
+            room.keys[place] = 0
+        room.seen[query] = case
         for place in range(follow.starts[query], follow.starts[query + 1]):
             other = follow.query[place]
-            seen[other] = case
-            score = cosine_share * _cosine(index, vector, other) + (1 - cosine_share) * follow.share[place]
-            _enter(keys, found[case], _key(score), other)
+            room.seen[other] = case
+            score = cosine_share * _cosine(index, room.vector, other) + (1 - cosine_share) * follow.share[place]
+            _enter(room.keys, found, case, _key(score), other)
         if cosine_share > 0:
-            _by_clicks(index, own, vector, cosine_share, seen, case, keys, found[case])
-        vector[index.url[own]] = 0.0
-    return found
+            _by_clicks(index, query, cosine_share, case, room, found)
+        for place in range(index.starts[query], index.starts[query + 1]):
+            room.vector[index.url[place]] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def _by_clicks(index, own, vector, cosine_share, seen, case, keys, found):  # type: ignore[no-untyped-def]
+@part
+def _by_clicks(index, query, cosine_share, case, room, found):  # type: ignore[no-untyped-def]
     """Enter queries that share urls with the one asked."""
-    url, weight = index.url[own], index.weight[own]
-    lengths = index.others_starts[url + 1] - index.others_starts[url]
-    order = np.argsort(lengths, kind="mergesort")
-    remaining = np.zeros(url.size + 1)
-    remaining[:-1] = np.cumsum(weight[order[::-1]] ** 2)[::-1]
-    for place in range(url.size):
-        here, mine, rest = url[order[place]], weight[order[place]], np.sqrt(remaining[place + 1])
-        reach = np.sqrt(mine**2 + rest**2)
+    first, last, keys = index.starts[query], index.starts[query + 1], room.keys
+    room.remaining[last - first] = 0.0
+    for place in range(last - 1, first - 1, -1):
+        room.remaining[place - first] = room.remaining[place - first + 1] + index.weight[index.by_length[place]] ** 2
+    for place in range(first, last):
+        mine, rest = index.weight[index.by_length[place]], np.sqrt(room.remaining[place - first + 1])
+        here, reach = index.url[index.by_length[place]], np.sqrt(mine**2 + rest**2)
         if _key(cosine_share * reach) + 1 < keys[-1]:
             break
         for at in range(index.alone_starts[here], index.alone_starts[here + 1]):
             other = index.alone[at]
-            if seen[other] != case:
-                seen[other] = case
-                if not _enter(keys, found, _key(cosine_share * mine), other):
+            if room.seen[other] != case:
+                room.seen[other] = case
+                if not _enter(keys, found, case, _key(cosine_share * mine), other):
                     break
         for at in range(index.others_starts[here], index.others_starts[here + 1]):
             if _key(cosine_share * _bound(mine, rest, reach, index.others_weight[at])) + 1 < keys[-1]:
                 break
             other = index.others[at]
-            if seen[other] != case:
-                seen[other] = case
-                _enter(keys, found, _key(cosine_share * _cosine(index, vector, other)), other)
+            if room.seen[other] != case:
+                room.seen[other] = case
+                _enter(keys, found, case, _key(cosine_share * _cosine(index, room.vector, other)), other)
 
 
-@njit(cache=True, nogil=True)
+@part
 def _bound(mine, rest, reach, theirs):  # type: ignore[no-untyped-def]
     """The largest cosine of a query not seen before whose weight on the url is at most `theirs` (3 above)."""
     return reach if theirs * reach >= mine else mine * theirs + rest * np.sqrt(max(0.0, 1.0 - theirs**2))
 
 
-@njit(cache=True, nogil=True)
+@part
 def _cosine(index, vector, other):  # type: ignore[no-untyped-def]
     total = 0.0
     for place in range(index.starts[other], index.starts[other + 1]):
@@ -161,20 +177,20 @@ def _cosine(index, vector, other):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@part
 def _key(score):  # type: ignore[no-untyped-def]
     return np.int64(score * STEPS + 0.5)
 
 
-@njit(cache=True, nogil=True)
-def _enter(keys, found, key, query):  # type: ignore[no-untyped-def]
+@part
+def _enter(keys, found, case, key, query):  # type: ignore[no-untyped-def]
     """Put a query where it belongs in a list by falling key and rising number; whether it belongs there."""
     place = keys.size
-    while place > 0 and (key > keys[place - 1] or (key == keys[place - 1] and query < found[place - 1])):
+    while place > 0 and (key > keys[place - 1] or (key == keys[place - 1] and query < found[case, place - 1])):
         place -= 1
     if place == keys.size or key == 0:
         return False
     for at in range(keys.size - 1, place, -1):
-        keys[at], found[at] = keys[at - 1], found[at - 1]
-    keys[place], found[place] = key, query
+        keys[at], found[case, at] = keys[at - 1], found[case, at - 1]
+    keys[place], found[case, place] = key, query
     return True
