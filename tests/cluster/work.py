@@ -60,9 +60,13 @@ class Watched:
 
 
 class Watch:
-    """Looks at everything that an engine computes."""
+    """Looks at everything that an engine computes; at plans where Spark is asked directly.
 
-    def __init__(self) -> None:
+    A Connect server makes the same plans, and every look at one is a request to it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.plans = not address.startswith("sc://")
         self.by_command: dict[str, Watched] = {}
         self.command = ""
         self.before_fetch: Callable[[], None] = lambda: None
@@ -96,7 +100,8 @@ class Watch:
         kind.fetch, kind.stage, kind.stream = fetching, staging, streaming
 
     def _look(self, engine: Any, table: Any) -> None:
-        self.now.flaws += sorted(flaws(engine.plan(table)))
+        if self.plans:
+            self.now.flaws += sorted(flaws(engine.plan(table)))
 
 
 def result(command: str, engine: str, path: Path, folder: Path, ledger: Ledger | None = None) -> Any:
@@ -126,7 +131,7 @@ def _digest(table: pa.Table) -> Any:
 
 def main(address: str, path: Path, folder: Path) -> None:
     """Run everything there, then what standard input asks for."""
-    spark.PART, watch = PART, Watch()
+    spark.PART, watch = PART, Watch(address)
     session = connect(address, threads=2, memory="512MiB")  # which all commands then share
     watch.install()
     found: dict[str, Any] = {}
