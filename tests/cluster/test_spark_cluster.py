@@ -19,7 +19,7 @@ import pytest
 from querycloak.contract.small_log import SECRETS, USERS, small_log, user_name
 from querycloak.privacy.books.ledger import Ledger
 from tests.cluster.processes import Cluster, running_cluster
-from tests.cluster.work import COMMANDS, POPULATION, RESULTS, result
+from tests.cluster.work import COMMANDS, POPULATION, RESULTS, SETTLED, result
 from tests.commands import PATIENCE
 from tests.conftest import require_java
 
@@ -154,10 +154,11 @@ def test_both_workers_worked(on_spark: dict[str, Any], cluster: Cluster) -> None
 def test_a_worker_killed_amid_a_release_changes_nothing(
     cluster: Cluster, program: Program, tmp_path: Path, on_duckdb: dict[str, Any]
 ) -> None:
-    """Executors of the other worker do again what is lost."""
+    """Executors of the other worker do again what is lost, and have a copy of what cannot be done again."""
     program.results()
     done = program.release_once_more(tmp_path, [cluster.workers[0].pid])
-    assert (done, program.said()) == ({"code": 0, "found": [on_duckdb["clicks"]]}, ["", ""])
+    expected = {"code": 0, "found": [on_duckdb["clicks"]], "settled": [SETTLED]}
+    assert (done, program.said()) == (expected, ["", ""])
     assert charges(tmp_path) == ["released"]
     assert cluster.workers[0].wait() != 0
 
@@ -168,7 +169,7 @@ def test_all_workers_killed_amid_a_release_end_it_with_one_line(
     program.results()
     alive = [each.pid for each in cluster.workers if each.poll() is None]
     done = program.release_once_more(tmp_path, alive, patience=4)
-    assert done == {"code": 2, "found": []}
+    assert done == {"code": 2, "found": [], "settled": []}
     assert charges(tmp_path) == ["no release"]
     assert not (tmp_path / "clicks").exists()
     assert program.end() == 0

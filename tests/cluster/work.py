@@ -3,7 +3,8 @@
 Commands in one session, from one seed. What they gave goes into FOLDER/results.json, with the flaws of every plan and
 the size of all that came to this process. Then each line of standard input, `FOLDER PATIENCE KILLED ...`, asks for
 `clicks` once more: KILLED are workers (their process numbers) that are killed amid it, and PATIENCE says how many
-seconds a job waits for others from then on. Its FOLDER/results.json has how it ended, too.
+seconds a job waits for others from then on. Its FOLDER/results.json has how it ended, too, and how many rows are there
+of a table that was settled before.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import querycloak as qc
-from querycloak.engines import connect, spark, spark_failures
+from querycloak.engines import Engine, connect, spark, spark_failures
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Method
 from querycloak.present.running import run, run_and_exit
@@ -43,6 +44,7 @@ RELEASES: dict[str, Method] = {
 }
 COMMANDS = ("inspect", "split", *RELEASES)
 LIMIT = 100.0, 0.1
+SETTLED = 1000
 POPULATION = "people"
 RESULTS = "results.json"
 
@@ -55,6 +57,8 @@ class Watched:
     """Columns and rows of all that came to this process at once."""
     streamed: list[list[str]] = field(default_factory=list)
     """Columns of what came batch after batch."""
+    settled: int = 0
+    """How many tables executors keep without knowing how they were computed."""
     flaws: list[str] = field(default_factory=list)
     """What in plans would bring all rows to one place."""
 
@@ -79,7 +83,7 @@ class Watch:
     def install(self) -> None:
         """From here on."""
         kind: Any = spark.SparkEngine
-        fetch, stage, stream = kind.fetch, kind.stage, kind.stream
+        fetch, stage, settle, stream = kind.fetch, kind.stage, kind.settle, kind.stream
 
         def fetching(engine: Any, table: Any) -> pa.Table:
             self._look(engine, table)
@@ -92,12 +96,17 @@ class Watch:
             self._look(engine, table)
             return stage(engine, table)
 
+        def settling(engine: Any, table: Any) -> Any:
+            self._look(engine, table)
+            self.now.settled += 1
+            return settle(engine, table)
+
         def streaming(engine: Any, table: Any) -> Any:
             self._look(engine, table)
             self.now.streamed.append(list(table.columns))
             return stream(engine, table)
 
-        kind.fetch, kind.stage, kind.stream = fetching, staging, streaming
+        kind.fetch, kind.stage, kind.settle, kind.stream = fetching, staging, settling, streaming
 
     def _look(self, engine: Any, table: Any) -> None:
         if self.plans:
@@ -144,14 +153,16 @@ def main(address: str, path: Path, folder: Path) -> None:
         place, patience, *killed = line.split()
         watch.command = place
         watch.before_fetch = partial(_kill_once, watch, float(patience), list(map(int, killed)))
-        _release_once_more(address, path, Path(place))
+        _release_once_more(session, address, path, Path(place))
     session.close()
 
 
-def _release_once_more(address: str, path: Path, folder: Path) -> None:
+def _release_once_more(session: Engine, address: str, path: Path, folder: Path) -> None:
+    settled = session.settle(session.upload(pa.table({"number": range(SETTLED)})))
     found: list[Any] = []
     code = run(lambda: found.append(result("clicks", address, path, folder, _ledger(folder))))
-    _write(folder, {"code": code, "found": found})
+    there = session.fetch(settled.agg(rows=settled.count()))["rows"].to_pylist() if code == 0 else []
+    _write(folder, {"code": code, "found": found, "settled": there})
 
 
 def _ledger(folder: Path) -> Ledger:

@@ -41,6 +41,8 @@ _FAILED = -1
 _PORTS = {"spark": 7077, "sc": 15002}
 _PATIENCE = 10.0
 _RETRIES = 7
+_NAMES = (f"querycloak_{number}" for number in itertools.count(1))
+"""Names of tables, for all engines: those of one process share a session, and would take each other's tables."""
 
 
 class SparkEngine:
@@ -54,9 +56,10 @@ class SparkEngine:
             refuse("memory", "at least 512MiB with Spark", memory, "give it more, or take duckdb")
         _require_answer(master)
         self._master, self.threads = master, threads or os.cpu_count() or 1
-        self._names = (f"querycloak_{number}" for number in itertools.count(1))
         self._folder = PrivateFolder()
         self._cached: list[Any] = []
+        self._settled: list[Any] = []
+        self._views: list[str] = []
         self._calls = ThreadPoolExecutor(1)
         self._closed = False
         self._ours = not _running()
@@ -96,8 +99,16 @@ class SparkEngine:
         return self._view(self._frame(table))
 
     def settle(self, table: ir.Table) -> ir.Table:
-        """Kept among the executors. A plan that goes on from a plan grows by a factor with every round."""
-        return self._named(self._run(lambda: self._frame(table).localCheckpoint(eager=True), "staging a table"))
+        """Kept among the executors. A plan that goes on from a plan grows by a factor with every round.
+
+        What is forgotten cannot be computed again where an executor is lost, so two of them keep every row.
+        """
+        from pyspark import StorageLevel
+
+        level = StorageLevel.MEMORY_AND_DISK if self._master == "local" else StorageLevel.MEMORY_AND_DISK_2
+        frame = self._run(lambda: self._frame(table).localCheckpoint(True, level), "staging a table")
+        self._settled.append(frame)
+        return self._named(frame)
 
     def upload(self, table: pa.Table) -> ir.Table:
         """Uploaded for the executors."""
@@ -137,6 +148,10 @@ class SparkEngine:
         with contextlib.suppress(Exception):
             for frame in self._cached:
                 frame.unpersist()
+            for name in self._views:
+                self._session.catalog.dropTempView(name)
+            for frame in self._settled:
+                _give_back(frame)
             if self._ours:
                 self._session.stop()
         self._calls.shutdown(wait=False, cancel_futures=True)
@@ -153,8 +168,9 @@ class SparkEngine:
         return self._named(kept)
 
     def _named(self, frame: Any) -> ir.Table:
-        name = next(self._names)
-        frame.createOrReplaceTempView(name)
+        name = next(_NAMES)
+        frame.createTempView(name)
+        self._views.append(name)
         return self._run(lambda: self._backend.table(name), "reading a table")
 
     def _run(self, work: Callable[[], Result], doing: str) -> Result:
@@ -180,6 +196,12 @@ class SparkEngine:
         """What is no bug of ours."""
         answers = not (self._master.startswith("sc://") and is_unanswered(error)) or _answers(self._master)
         return failure(error, self._session, self._master, answers=answers)
+
+
+def _give_back(settled: Any) -> None:
+    """A Connect server gives rows back when nobody names them any more; Java, only when it looks for garbage."""
+    if hasattr(settled, "_jdf"):
+        settled._jdf.logicalPlan().rdd().unpersist(False)
 
 
 class _Parts:

@@ -17,7 +17,12 @@ PATIENCE_FOR_WORKERS = 600.0
 _EVERY = 2.0
 _ENDED = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "EOFError"}
 _UNANSWERED = {"RetriesExceeded", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"}
-_LOST_WORKERS = ("executorlostfailure", "has failed the maximum allowable number of times", "fetchfailed")
+_LOST_WORKERS = (
+    "executorlostfailure",
+    "has failed the maximum allowable number of times",
+    "fetchfailed",
+    "checkpoint_rdd_block_id_not_found",
+)
 _CANCELLED = "cancelled as part of cancellation of all jobs"
 JAVA_ENDED = Sentence("Spark's Java has ended, killed or out of memory: give it more with {memory}, or free some")
 

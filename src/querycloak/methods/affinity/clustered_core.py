@@ -125,7 +125,7 @@ def _tally(engine: Engine, counts: ir.Table, more_than: int = 0) -> pa.Table:
 def _peeled(engine: Engine, people: _People, found: ir.Table, rule: Rule) -> ir.Table:
     """The vertices of the core, by rounds that remove what has too few users among what is left."""
     stays = engine.stage(found.filter(found.other.isnull()).select("vertex").union(people.hubs).distinct())
-    edges = engine.settle(found.drop_null("other").distinct().anti_join(stays, "vertex"))
+    edges = engine.stage(found.drop_null("other").distinct().anti_join(stays, "vertex"))
     while True:
         ends = edges.select("vertex").union(edges.select(vertex="other")).distinct()
         users = people.users.semi_join(ends, "vertex")

@@ -8,7 +8,7 @@ of a digest), so that no more than 2^24 of them come to this process, for any si
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import ibis
 import ibis.expr.types as ir
@@ -48,7 +48,7 @@ class Weighing:
     key: tuple[str, ...]
     plan: WeightedPlan
     pieces: ir.Table | None = None
-    secret: str = ""
+    secret: str = field(default="", repr=False)
 
     @classmethod
     def of(
