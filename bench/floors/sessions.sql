@@ -32,8 +32,13 @@ SELECT "user", queries, min(began) AS earliest FROM (
 
 SELECT keys, count(*) FROM (SELECT least(count(*), 256) AS keys FROM held GROUP BY "user") GROUP BY keys;
 
-CREATE TEMP TABLE bounded AS
-SELECT * FROM held QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, queries) <= 256;
+CREATE TEMP TABLE beyond AS SELECT "user" FROM held GROUP BY "user" HAVING count(*) > 256;
+
+CREATE TEMP TABLE first AS
+SELECT * FROM held SEMI JOIN beyond USING ("user")
+QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, queries) <= 256;
+
+CREATE TEMP VIEW bounded AS SELECT * FROM held ANTI JOIN beyond USING ("user") UNION ALL SELECT * FROM first;
 
 CREATE TEMP TABLE parts AS
 SELECT "user", queries, substr(sha256('a secret of thirty-two characters' || part), 1, 6) AS part FROM (
@@ -44,7 +49,7 @@ CREATE TEMP TABLE shared AS
 SELECT part FROM (
     SELECT part, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM (SELECT DISTINCT "user", part FROM parts)
-) GROUP BY part HAVING sum(weight) > 714;
+) GROUP BY part HAVING sum(weight) > 1010;
 
 CREATE TEMP TABLE bucketed AS
 SELECT "user", queries, substr(sha256('a secret of thirty-two characters' || queries), 1, 6) AS bucket FROM (
@@ -52,23 +57,28 @@ SELECT "user", queries, substr(sha256('a secret of thirty-two characters' || que
     GROUP BY "user", queries HAVING count(*) = count(shared.part)
 );
 
+CREATE TEMP TABLE sharing AS SELECT "user", bucket FROM bucketed GROUP BY "user", bucket HAVING count(*) > 1;
+
 CREATE TEMP TABLE heavy AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight FROM bucketed
-) GROUP BY bucket HAVING sum(weight) > 327;
+) GROUP BY bucket HAVING sum(weight) > 462;
 
 CREATE TEMP TABLE heavier AS
 SELECT bucket FROM (
     SELECT bucket, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavy USING (bucket)
-) GROUP BY bucket HAVING sum(weight) > 817;
+) GROUP BY bucket HAVING sum(weight) > 1155;
 
 CREATE TEMP TABLE chosen AS
 SELECT queries FROM (
     SELECT queries, floor(256 / sqrt(count(*) OVER (PARTITION BY "user")))::BIGINT AS weight
     FROM bucketed JOIN heavier USING (bucket)
-) GROUP BY queries HAVING sum(weight) > 1779;
+) GROUP BY queries HAVING sum(weight) > 2538;
 
 SELECT count(*) AS keys, sum(n) AS volume FROM (
-    SELECT queries, count(*) AS n FROM bounded SEMI JOIN chosen USING (queries) GROUP BY queries
+    SELECT queries, count(*) AS n FROM (
+        SELECT queries FROM bounded SEMI JOIN chosen USING (queries)
+        QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY earliest, queries) <= 4
+    ) GROUP BY queries
 )
