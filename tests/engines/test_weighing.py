@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
+from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.partition_selection import count
 from querycloak.methods.keys.weighted_selection import Weighing, _once_per_bucket, _weighed
+from querycloak.methods.runs import RUN
 from querycloak.privacy.chance.noise import Gaussian
 from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.prices.selection import plan_tables
@@ -104,25 +106,62 @@ def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypa
         assert buckets[row["bucket"]] == row["query"]
 
 
+def test_each_run_has_its_own_first_keys(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run 1 lacks what run 0 has first in its buckets, so what is later there may be the first here."""
+    monkeypatch.setattr(weighted_selection, "BUCKET_DIGITS", 1)
+    runs = [
+        [(user, f"key {key:02}") for key in keys for user in users]
+        for keys, users in ((range(40), ("a", "b")), (range(20, 60), ("a", "c")))
+    ]
+    run = [number for number, rows in enumerate(runs) for _ in rows]
+
+    def kept(held: Held, **more: list[int]) -> list[dict[str, Any]]:
+        earliest = [int(key.removeprefix("key ")) for _, key in held]
+        rows = table(duckdb_engine, held, earliest=earliest, **more)
+        found = duckdb_engine.fetch(_once_per_bucket(duckdb_engine, rows, KEY, "secret"))
+        return sorted(found.to_pylist(), key=lambda row: (row["user"], row["bucket"], row["query"]))
+
+    alone = [kept(held) for held in runs]
+    found = kept([row for held in runs for row in held], run=run)
+    for number, rows in enumerate(alone):
+        assert [{**row, RUN: number} for row in rows] == [row for row in found if row[RUN] == number]
+    first, second = ({row["bucket"]: row["query"] for row in rows if row["user"] == "a"} for rows in alone)
+    # The second run's first key of some bucket is there in the first run, too, behind another one.
+    assert any(first[bucket] < key < "key 40" for bucket, key in second.items() if bucket in first)
+
+
 def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows the digest cannot aim texts at a bucket: which keys share one is another question each time."""
-    monkeypatch.setattr("querycloak.methods.keys.weighted_selection.BUCKET_DIGITS", 2)
+    """Whoever knows the digest cannot aim texts at a bucket: which keys share one is another question each time.
+
+    The scouts leave everything, so that only the secret can make a difference.
+    """
     held = [(f"u{key}", f"key {key}") for key in range(40)]
     plan = plan_tables(4.0, 1e-3, {"clicks": 4}, selection="rounds").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
-    seen: list[dict[str, str]] = []
+    plan = replace(plan, scouts=tuple(replace(scout, floor=-(10**9)) for scout in plan.scouts))
+    buckets: list[dict[str, str]] = []
+    secrets: list[str] = []
     once = weighted_selection._once_per_bucket
 
     def watched(engine: Engine, rows: Any, key: Any, secret: str) -> Any:
         found = once(engine, rows, key, secret)
-        seen.append({row["query"]: row["bucket"] for row in duckdb_engine.fetch(found).to_pylist()})
+        buckets.append({row["query"]: row["bucket"] for row in engine.fetch(found).to_pylist()})
         return found
 
+    def recorded(text: Any, secret: str, digits: int | None = None) -> Any:
+        secrets.append(secret)
+        return keyed_digest(text, secret, digits)
+
     monkeypatch.setattr(weighted_selection, "_once_per_bucket", watched)
+    monkeypatch.setattr(weighted_selection, "keyed_digest", recorded)
     weighing = Weighing.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
     for _ in range(2):
         weighing.release(Randomness())
-    assert seen[0] != seen[1]
+    one, other = buckets
+    assert one.keys() == other.keys() == {key for _, key in held}
+    assert one != other
+    parts, keys, parts_again, keys_again = secrets
+    assert parts == keys != parts_again == keys_again
 
 
 def released(engine: Engine, held: Held, plan: WeightedPlan, seed: int | None = None) -> dict[str, int]:

@@ -44,6 +44,8 @@ Logs = Sequence[tuple[Users, Sequence[str]]]
 """Others, and the user who is added."""
 Cell = tuple[int, str]
 """Run and bucket, or run and key."""
+Given = tuple[int, str, str, int]
+"""Run, user, key, and the weight that the user gives it in the end, be it 0."""
 
 
 @dataclass
@@ -52,6 +54,7 @@ class Outcomes:
 
     places: dict[str, int] = field(default_factory=dict)
     weighed: dict[tuple[int, str], dict[Cell, int]] = field(default_factory=dict)
+    given: set[Given] = field(default_factory=set)
 
     def seen(self, what: str, table: pa.Table, names: Sequence[str]) -> None:
         """Keep what a round weighed; what has no run is the same in all."""
@@ -102,6 +105,10 @@ def supposed(outcomes: Outcomes, kind: type[Weighing]) -> type[Weighing]:
         def votes(self, weighed: ir.Table) -> KeyCounts:
             counts: KeyCounts = super().votes(weighed)
             outcomes.seen("keys", self.engine.fetch(counts.table), self.key)
+            rows = self.engine.fetch(weighed.select(RUN, "user", *self.key, "weight")).to_pylist()
+            outcomes.given = {
+                (row[RUN], row["user"], "\t".join(row[name] for name in self.key), row["weight"]) for row in rows
+            }
             return counts
 
         def _counted(self, chosen: ReleasedKeys, counting: Gaussian, randomness: Randomness) -> pa.Table:
@@ -150,46 +157,67 @@ def plan_of(table: str) -> WeightedPlan:
     return plan
 
 
-def lengths(
+def with_and_without(
     engine: Engine, table: str, logs: Logs, kind: type[Weighing] = Weighing
-) -> dict[tuple[int, str], Counter[tuple[str, int]]]:
-    """The squared length by which the added users move each round, by log and run."""
-    outcomes, seen = Outcomes(), []
-    for added in (True, False):  # the larger logs first: their buckets are those of both
-        outcomes.weighed = {}
-        rows = engine.upload(contributions(table, logs, added=added))
+) -> tuple[Outcomes, Outcomes]:
+    """What every round weighed with the added users and without them, where scouts found the same."""
+    having = Outcomes()
+    without = Outcomes(having.places)  # the larger logs first: their buckets are those of both
+    for outcomes in (having, without):
+        rows = engine.upload(contributions(table, logs, added=outcomes is having))
         with buckets_of_logs():
             supposed(outcomes, kind).of(engine, rows, KEYS[table], plan_of(table)).release(Randomness(seed=1), RUNS)
-        seen.append(outcomes.weighed)
-    having, without = seen
+    return having, without
+
+
+def lengths(having: Outcomes, without: Outcomes) -> dict[tuple[int, str], Counter[tuple[str, int]]]:
+    """The squared length by which the added users move each round, by log and run."""
     found = {}
-    for each, numbers in having.items():
+    for each, numbers in having.weighed.items():
+        others = without.weighed[each]
         moved = found[each] = Counter[tuple[str, int]]()
-        for cell in {*numbers, *without[each]}:
+        for cell in {*numbers, *others}:
             log = cell[1].partition("#")[2][:DIGITS] or cell[1][:DIGITS]
-            moved[log, cell[0]] += (numbers.get(cell, 0) - without[each].get(cell, 0)) ** 2
+            moved[log, cell[0]] += (numbers.get(cell, 0) - others.get(cell, 0)) ** 2
     return found
+
+
+def others_moved(logs: Logs, having: Outcomes, without: Outcomes) -> set[int]:
+    """The logs in which somebody gives another weight to a key because of the added user."""
+    added = {f"{number} {len(others)}" for number, (others, _) in enumerate(logs)}
+    assert without.given
+    assert not any(user in added for _, user, _, _ in without.given)
+    differing = {each for each in having.given if each[1] not in added} ^ without.given
+    return {int(user.split()[0]) for _, user, _, _ in differing}
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("123")).map("".join), min_size=1, max_size=8)
 SEQUENCES = st.lists(st.text("abcd", min_size=2, max_size=3), min_size=1, max_size=8)
+# Those at odd places have few buckets. Which keys share one follows from their texts and so from the place.
 SOME_PAIRS: Logs = [
     ([["a1", "b1"], ["a2"]], ["a1", "a2", "a3"]),  # all of one query
-    ([["a1", "b1"], ["a2", "c1"]], ["a1", "b1", "c1", "d1"]),  # all of different queries
+    ([["a2", "b1"], ["c5"]], ["a2", "a5", "b1", "c5", "d4"]),  # all in one bucket
     ([["a1"], ["b1"]], ["d1", "d2", "c1", "c2", "b1", "b2", "a1", "a2"]),  # over the bound
+    ([["b1", "b2"]], ["b2"]),  # of another user's two in one bucket the second
+    ([["a1", "b1"], ["a2", "c1"]], ["a1", "b1", "c1", "d1"]),  # all of different queries
     ([["a1"], ["b1"]], ["a1", "a1"]),  # one key
 ]
 SOME_SEQUENCES: Logs = [
     ([["ab", "bc"], ["ad"]], ["ab", "ba", "aba", "bab", "aa"]),  # two queries, again and again
-    ([["ab"], ["cd", "ac"]], ["ab", "cd"]),  # all of different queries
+    ([["bc", "bd"], ["aca"]], ["bc", "bd", "aca", "bcd"]),  # all in one bucket
     ([["ab"]], ["ab", "ac", "ad", "bc", "bd", "cd", "abc", "abd"]),  # over the bound
+    ([["ba", "bab"]], ["bab"]),  # of another user's two in one bucket the second
+    ([["ab"], ["cd", "ac"]], ["ab", "cd"]),  # all of different queries
     ([["ab"], ["bc"]], ["aa"]),  # one query
 ]
+ONE_OF_TWO = 3
+"""The place of the logs in which the added user has one of another user's two keys in a bucket."""
 ROUNDS = [(0, "buckets"), (1, "buckets"), (2, "buckets"), (3, "keys"), (4, "counts")]
 
 
 def check(engine: Engine, table: str, logs: Logs) -> None:
-    plan, found = plan_of(table), lengths(engine, table, logs)
+    plan, outcomes = plan_of(table), with_and_without(engine, table, logs)
+    found = lengths(*outcomes)
     assert list(found) == ROUNDS
     for each, moved in found.items():
         most = plan.counted_per_user if each[1] == "counts" else GRID**2
@@ -197,6 +225,7 @@ def check(engine: Engine, table: str, logs: Logs) -> None:
         assert max(moved.values()) > 0.75 * most, each  # somebody does move it about as far
     assert len(found[0, "buckets"]) == len(logs) * RUNS
     assert min(found[0, "buckets"].values()) > 0
+    assert not others_moved(logs, *outcomes)
 
 
 @given(logs=st.lists(st.tuples(st.lists(PAIRS, min_size=1, max_size=2), PAIRS), min_size=12, max_size=12))
@@ -230,5 +259,44 @@ class OncePerKey(Weighing):
 def test_parts_that_count_for_every_key_would_be_seen(
     duckdb_engine: Engine, table: str, logs: Logs, moved: int
 ) -> None:
-    found = lengths(duckdb_engine, table, logs, OncePerKey)
+    found = lengths(*with_and_without(duckdb_engine, table, logs, OncePerKey))
     assert max(found[0, "buckets"].values()) == moved > GRID**2
+
+
+def all_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
+    """In place of `_once_per_bucket`: keys that share a bucket all stay."""
+    joined = ibis.literal("\t").join([held[name] for name in key])
+    return engine.stage(held.mutate(bucket=weighted_selection._bucket(joined, secret)))
+
+
+def most_held_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
+    """In place of `_once_per_bucket`: of keys that share a bucket the one stays that most users hold."""
+    rows = all_of_a_bucket(engine, held, key, secret)
+    rows = rows.mutate(users=rows.count().over(ibis.window(group_by=[RUN, *key])))
+    bucket = ibis.window(group_by=[RUN, "user", "bucket"], order_by=[rows.users.desc(), *(rows[name] for name in key)])
+    rows = rows.mutate(place=ibis.row_number().over(bucket))
+    return engine.stage(rows.filter(rows.place == 0).drop("users", "place"))
+
+
+@pytest.mark.parametrize(
+    ("table", "logs", "moved"),
+    [
+        ("clicks", SOME_PAIRS, (5 * 114) ** 2),  # five pairs of one bucket, of 256/sqrt(5) each
+        ("sessions", SOME_SEQUENCES, (4 * 128) ** 2),  # four sequences of one bucket, of 256/sqrt(4) each
+    ],
+)
+def test_keys_that_all_count_in_a_bucket_would_be_seen(
+    duckdb_engine: Engine, table: str, logs: Logs, moved: int
+) -> None:
+    with mock.patch.object(weighted_selection, "_once_per_bucket", all_of_a_bucket):
+        found = lengths(*with_and_without(duckdb_engine, table, logs))
+    for each in ROUNDS[1:3]:
+        assert max(found[each].values()) == moved > GRID**2
+
+
+@pytest.mark.parametrize(("table", "logs"), [("clicks", SOME_PAIRS), ("sessions", SOME_SEQUENCES)])
+def test_a_choice_by_how_many_hold_a_key_would_be_seen(duckdb_engine: Engine, table: str, logs: Logs) -> None:
+    """One more user who holds the second key of two makes it the one that counts for another user."""
+    with mock.patch.object(weighted_selection, "_once_per_bucket", most_held_of_a_bucket):
+        moved = others_moved(logs, *with_and_without(duckdb_engine, table, logs))
+    assert ONE_OF_TWO in moved
