@@ -61,7 +61,9 @@ def test_a_lock_holds_a_version_of_all_that_is_asked_for(lock: str) -> None:
 def test_a_lock_names_the_extras_that_are_asked_for(lock: str) -> None:
     """pip looks for an extra that has no line in the newest version, and refuses that: installing then ends one day."""
     held = extras_in(lock)
-    assert [str(each) for each in asked_by(lock) if not each.extras <= held.get(canonicalize_name(each.name), set())] == []
+    assert [
+        str(each) for each in asked_by(lock) if not each.extras <= held.get(canonicalize_name(each.name), set())
+    ] == []
 
 
 @pytest.mark.parametrize("lock", ASKED)
