@@ -71,6 +71,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
+def pytest_sessionfinish() -> None:
+    """Now it may go: libraries that count their objects at the end would complain."""
+    gc.unfreeze()
+
+
 def require_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         reason = "no Java for Spark; install Java 17 or newer"
