@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from querycloak.privacy.chance.noise import Gaussian, Laplace
-from querycloak.privacy.composing.privacy_loss import Losses
+from querycloak.privacy.accounting.privacy_loss import Losses
+from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
 DELTA, WIDTH = 1e-5, 1e-5
 SCRIPT = """

@@ -24,16 +24,16 @@ def prepare(path: str, folder: str) -> Any:
         return None
     method = Clicks(epsilon=EPSILON, delta=DELTA, selection="gaussian", per_user=PER_USER)
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
-        return str(method.release(log).save(place, last_look=None).folder)
+        return str(method.release(log).save(place, output_filter=None).folder)
 
 
 def judged(path: str, task: str) -> Any:
     """One task on the release alone, with reading the log; the figures of counts that the statement has."""
     from querycloak import read
     from querycloak.engines import connect
-    from querycloak.utility.subjects import Released
-    from querycloak.utility.task import Logs
-    from querycloak.utility.tasks import tasks_named
+    from querycloak.evaluation.subjects import Released
+    from querycloak.evaluation.task import Logs
+    from querycloak.evaluation.task_registry import tasks_named
 
     subject = Released.from_folder(Path(path).with_name(f"{Path(path).stem}-clicks"))
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:

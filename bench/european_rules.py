@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import querycloak as qc
 from bench.standard_releases import DELTA, EPSILON, STANDARD, standard_split
-from querycloak.audits.attacked import Attacked
+from querycloak.audits.attacked import Target
 from querycloak.methods.method import Method
 
 NUMBERS = {"term_users": 50, "most_words": 10, "gap_minutes": 30, "most_searches": 5}
@@ -71,14 +71,14 @@ def kept(connection: duckdb.DuckDBPyConnection, texts: pa.Array) -> Row:
     return dict(zip(("queries", "searches"), shares, strict=True))
 
 
-def texts_of(release: Attacked) -> pa.Array:
+def texts_of(release: Target) -> pa.Array:
     """The different queries that a release tells."""
     return pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
 
 
-def attacked(name: str, table: pa.Table) -> Attacked:
+def attacked(name: str, table: pa.Table) -> Target:
     """Rows under names, as an attacker has them."""
-    return Attacked(name=name, tables={"log": table})
+    return Target(name=name, tables={"log": table})
 
 
 def one(rows: tuple[Row, ...], release: str, setting: str) -> Row:
@@ -102,7 +102,7 @@ def audited(split: Path, truth: Path) -> list[Row]:
             attacked(new, here.sql("select * from released").to_arrow_table()),
         ]
         with qc.read(train) as log, qc.read(test) as others:
-            counted = [Attacked.of(method.release(log), name) for name, method in RULES.items()]
+            counted = [Target.of(method.release(log), name) for name, method in RULES.items()]
             told = qc.audit_release(
                 log,
                 [*records, *counted],

@@ -75,10 +75,10 @@ def suggested(place: str, _: str) -> Any:
 
     from querycloak import read
     from querycloak.engines import connect
-    from querycloak.utility.similar_queries import click_index, followers, suggested
-    from querycloak.utility.subjects import Original
-    from querycloak.utility.suggestion import COSINE_SHARE, MOST, Prefixes
-    from querycloak.utility.task import Logs
+    from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
+    from querycloak.evaluation.subjects import Original
+    from querycloak.evaluation.task import Logs
+    from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, MOST, Prefixes
 
     engine = connect(threads=THREADS, memory=MEMORY)
     with read(f"{place}/train.parquet", engine=engine) as train:
@@ -92,7 +92,7 @@ def suggested(place: str, _: str) -> Any:
 
 def main(path: Path, rows: int, folder: Path) -> None:  # noqa: ARG001  (the other benches' log has no sessions)
     """A line for the split, one for each task, one for all of them, one for suggestions beside SQL."""
-    from querycloak.utility.tasks import TASKS
+    from querycloak.evaluation.task_registry import TASKS
 
     log = synthetic_log(folder, rows)
     made = once(prepare, log, folder)

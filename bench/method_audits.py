@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import querycloak as qc
-from querycloak.audits.method_audit import MethodAudit, audit_method
+from querycloak.audits.guarantees.method_audit import MethodAudit, audit_method
 from querycloak.methods.method import Method
 from querycloak.privacy.guarantee import Guarantee
 

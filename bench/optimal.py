@@ -158,7 +158,7 @@ def _spe(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
 
 
 def _exact(_held: Any, *, rows: Any, goal: Any, seconds: float, solver: str, **_: Any) -> dict[str, Any]:
-    from querycloak.experiments.exact_programs import by_cp_sat, by_scip
+    from querycloak.reproduction.exact_programs import by_cp_sat, by_scip
 
     found = (by_cp_sat if solver == "cp-sat" else by_scip)(rows, goal, seconds)
     return {"value": int(found.value), "bound": found.bound, "holds": rows.holds(found.counts)}

@@ -63,7 +63,7 @@ def worded(folder: Path, rows: int) -> Fields:
 
 def write_vectors(path: Path) -> None:
     """Vectors of WordNet's nouns of one word: random directions, one for each concept above the usual sense."""
-    from querycloak.words.wordnet import wordnet
+    from querycloak.text.wordnet import wordnet
 
     nouns = wordnet()
     directions = np.random.default_rng(1).standard_normal((len(nouns), DIMENSIONS))

@@ -25,9 +25,9 @@ def _seconds(work: Callable[[], Any]) -> float:
 def main(_: Path, __: int, ___: Path) -> None:
     """One line of JSON; the size of the log does not matter here."""
     from querycloak.methods.query_pool.method import quiet_threshold
-    from querycloak.privacy.chance.noise import Laplace
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.prices.histogram import release
+    from querycloak.privacy.calibration.histogram import release
+    from querycloak.privacy.sampling.noise import Laplace
+    from querycloak.privacy.sampling.randomness import Randomness
 
     noise, randomness = Laplace(SCALE), Randomness()
 

@@ -29,8 +29,8 @@ from bench.standard_releases import (
     releases,
     standard_split,
 )
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.attacks import ATTACKS
+from querycloak.audits.attack_registry import ATTACKS
+from querycloak.audits.attacked import Target
 from querycloak.audits.release_audit import ReleaseAudit
 
 Row = dict[str, Any]
@@ -54,13 +54,13 @@ def line(row: Row) -> str:
     return f"{row['release']:20} {row['attack']:15} {numbers}  {row['setting'] or ''}  {row['why'] or ''}".rstrip()
 
 
-def attacked(made: Iterable[Made], folder: Path) -> list[Attacked]:
+def attacked(made: Iterable[Made], folder: Path) -> list[Target]:
     """The releases as folders, which is what attackers have; whose row is whose stays here."""
     found = []
     for number, each in enumerate(made):
         place = folder / f"release-{number}"
         each.release.save(place)
-        found.append(replace(Attacked.in_folder(place), name=each.name, owners=each.owners))
+        found.append(replace(Target.in_folder(place), name=each.name, owners=each.owners))
     return found
 
 
@@ -90,7 +90,7 @@ def audited(sides: StandardSplit, folder: Path, names: Sequence[str], attacks: S
 def _judged_together(sides: StandardSplit, name: str) -> ReleaseAudit:
     """Membership by several releases of one method: a bound is about the mean over draws of noise."""
     drawn = [made for seed in range(DRAWS) for made in releases(sides.train, [name], SEED + seed)]
-    kind = [Attacked.of(made.release, f"draw {number}") for number, made in enumerate(drawn)]
+    kind = [Target.of(made.release, f"draw {number}") for number, made in enumerate(drawn)]
     found = qc.audit_release(sides.train, kind, control=sides.test, attacks=[MEMBERSHIP], baselines=False)
     together = tuple({**row, "release": f"{name}, {DRAWS} releases"} for row in found.rows if "..." in row["release"])
     return replace(found, rows=together)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import querycloak as qc
 from bench.standard_releases import STANDARD, releases, standard_split
-from querycloak.utility.evaluation_rows import Row
-from querycloak.utility.profiles import Profiles
-from querycloak.utility.subjects import Released
-from querycloak.utility.tasks import TASKS
+from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.subjects import Released
+from querycloak.evaluation.task_registry import TASKS
+from querycloak.evaluation.tasks.profiles import Profiles
 
 ONE_BUDGET = ("clicks", "queries", "sessions", "query-pool", "optimal", "semantic", "affinity, w k", "generalize")
 """One release of every method; k-anonymity and the original stand beside them anyway."""

@@ -93,7 +93,7 @@ def _watched_engine() -> list[tuple[str, float]]:
 @cache
 def _watched_draws() -> list[int]:
     """How many random numbers are drawn, whatever their law."""
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
     drawn: list[int] = []
 

@@ -23,8 +23,8 @@ def main(path: Path, _: int, spill: Path) -> None:
 def _map(path: str, _: str) -> dict[str, Any]:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.words.query_concepts import ConceptFinder
-    from querycloak.words.wordnet import wordnet
+    from querycloak.text.query_concepts import ConceptFinder
+    from querycloak.text.wordnet import wordnet
 
     started = time.perf_counter()
     finder = ConceptFinder(wordnet())
@@ -47,8 +47,8 @@ def _draw(_: str, __: str) -> dict[str, Any]:
 
     from querycloak.methods.semantic.replacement import draw_at
     from querycloak.methods.semantic.weights import SemanticWeights
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.words.wordnet import wordnet
+    from querycloak.privacy.sampling.randomness import Randomness
+    from querycloak.text.wordnet import wordnet
 
     nouns = wordnet()
     domain = nouns.below(nouns.concept("abstraction", 6))

@@ -17,7 +17,7 @@ from querycloak.engines import Engine
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
 from querycloak.synthetic.presets import PRESETS
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow.csv
 
+from querycloak.comparison.selection_yields import TABLES, TRIED, Yield, yields
 from querycloak.engines import connect
-from querycloak.experiments.selection_yields import TABLES, TRIED, Yield, yields
 from querycloak.logs.searchlog import read
 
 

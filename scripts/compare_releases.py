@@ -30,7 +30,7 @@ def record(log_file: Path, out: Path) -> None:
     from scripts.seeded_methods import METHODS
 
     try:
-        from querycloak.privacy.chance.randomness import Randomness
+        from querycloak.privacy.sampling.randomness import Randomness
     except ImportError:  # before 0.2
         from querycloak.privacy.randomness import Randomness  # type: ignore[import-not-found, no-redef]
 

@@ -40,7 +40,7 @@ HEAD = """# What `make {target}` installs, with checksums: made by scripts/lock_
 LICENCES = """# Licences
 
 querycloak is under the Apache License 2.0. Its wheel holds, beside its own code, data of other people's: nouns of
-WordNet (`words/data/WORDNET-LICENSE`) and public phrases (`words/data/public_phrases.LICENSE`), and nothing else.
+WordNet (`text/data/WORDNET-LICENSE`) and public phrases (`text/data/public_phrases.LICENSE`), and nothing else.
 What it needs is installed beside it, not copied into it. Each licence is given as the package's metadata state it, at
 the version that is locked. `make lock` writes this page.
 

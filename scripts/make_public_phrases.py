@@ -1,4 +1,4 @@
-"""Makes words/data/public_phrases.parquet: English words and word pairs with how often books and the web use them.
+"""Makes text/data/public_phrases.parquet: English words and word pairs with how often books and the web use them.
 
     pip download --no-deps symspellpy==6.10.1 --dest FOLDER
     python scripts/make_public_phrases.py FOLDER/symspellpy-6.10.1-py3-none-any.whl
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from querycloak.words.normalisation import normalise
-from querycloak.words.spans import Spans
+from querycloak.text.normalisation import normalise
+from querycloak.text.spans import Spans
 
 FOLDER = Path(__file__).parents[1] / "src" / "querycloak" / "words" / "data"
 LISTS = ("frequency_dictionary_en_82_765.txt", "frequency_bigramdictionary_en_243_342.txt")

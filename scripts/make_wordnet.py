@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-DATA = Path(__file__).parent.parent / "src/querycloak/words/data"
+DATA = Path(__file__).parent.parent / "src/querycloak/text/data"
 IS_A = ("@", "@i")  # hypernym, instance hypernym: without the second, 7,725 names of people and places have no parent
 
 

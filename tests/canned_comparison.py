@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.audits.release_audit import COLUMNS
-from querycloak.experiments.comparison import Comparison
-from querycloak.experiments.comparison_plan import PlannedRelease
-from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.comparison.comparison import Comparison
+from querycloak.comparison.comparison_plan import PlannedRelease
+from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.evaluation.evaluation_rows import SCHEMA
 from querycloak.methods.registry import METHODS
-from querycloak.utility.evaluation_rows import SCHEMA
 
 NASTY = '<img src="https://evil.example/x.png" onerror="alert(1)">\u202e' + "averylongwordwithoutanyblank" * 8
 RELEASES: dict[str, tuple[str, dict[str, Any], float | None, float]] = {

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from querycloak.present.cli import app
-from querycloak.present.running import run
+from querycloak.cli.cli import app
+from querycloak.cli.running import run
 from tests.message_law import not_options_of
 
 Done = subprocess.CompletedProcess[str]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import querycloak as qc
-from querycloak.experiments.comparison_plan import PlannedRelease
+from querycloak.comparison.comparison_plan import PlannedRelease
 
 PLAN = [
     PlannedRelease("clicks-e1", "clicks", {"epsilon": 1.0, "delta": 1e-3}),

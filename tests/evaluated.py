@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.engines import Engine
-from querycloak.logs.schema import ROWS
+from querycloak.logs.reading.schema import ROWS
 from querycloak.logs.searchlog import SearchLog, read
 
 Asked = tuple[str, int, str, str | None, int | None]

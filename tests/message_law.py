@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from querycloak.cli.cli import app
+from querycloak.cli.error_line import error_line, options
 from querycloak.errors import QuerycloakError
-from querycloak.present.cli import app
-from querycloak.present.error_line import error_line, options
 from querycloak.sentence import Sentence
 
 COMPOUND = re.compile(r"(?<![\w-])[a-z]+(?:_[a-z]+)+(?!\w)")

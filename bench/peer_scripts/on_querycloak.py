@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from querycloak.methods.method import Method
-    from querycloak.words.lists import Lists
+    from querycloak.text.lists import Lists
 
 THREADS, MEMORY = 2, "3GB"
 
@@ -21,7 +21,7 @@ def pairs_of(saved: str, theta: float) -> Lists:
 
     from querycloak.methods.affinity.cosine import MILLION, Index
     from querycloak.methods.affinity.graph import build_graph
-    from querycloak.words.lists import Lists
+    from querycloak.text.lists import Lists
 
     arrays = np.load(saved)
     vectors = Lists(arrays["starts"], arrays["concepts"])

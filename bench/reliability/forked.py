@@ -12,7 +12,7 @@ from pathlib import Path
 
 LOADED = (
     "ibis.backends.duckdb",
-    "querycloak.present.cli",
+    "querycloak.cli.cli",
     "querycloak.logs.searchlog",
     "querycloak.engines.duckdb",
     "querycloak.methods.clicks.method",
@@ -20,22 +20,22 @@ LOADED = (
     "querycloak.methods.k_anonymity.method",
     "querycloak.releases.saving",
     "querycloak.synthetic.log_writer",
-    "querycloak.utility.split_folder",
+    "querycloak.evaluation.split_folder",
     "querycloak.methods.evidence",
-    "querycloak.present.commands.release_command",
-    "querycloak.present.commands.demo_command",
-    "querycloak.present.commands.reproduce_command",
-    "querycloak.present.commands.evaluate_command",
-    "querycloak.present.commands.audit_release_command",
-    "querycloak.present.commands.report_command",
-    "querycloak.present.commands.inspect_command",
-    "querycloak.present.commands.split_command",
+    "querycloak.cli.release_command",
+    "querycloak.cli.demo_command",
+    "querycloak.cli.reproduce_command",
+    "querycloak.cli.evaluate_command",
+    "querycloak.cli.audit_release_command",
+    "querycloak.cli.report_command",
+    "querycloak.cli.inspect_command",
+    "querycloak.cli.split_command",
     "querycloak.methods.queries.method",
     "querycloak.methods.affinity.method",
     "querycloak.methods.generalize.method",
     "querycloak.methods.query_pool.method",
     "querycloak.methods.optimal.method",
-    "querycloak.words.wordnet",
+    "querycloak.text.wordnet",
     "querycloak.pages.signing_report",
 )
 
@@ -88,8 +88,8 @@ def _leave(code: int) -> None:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    from querycloak.present.cli import app
-    from querycloak.present.running import run_and_exit
+    from querycloak.cli.cli import app
+    from querycloak.cli.running import run_and_exit
 
     run_and_exit(lambda: app(list(arguments), prog_name="querycloak", standalone_mode=False))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.reliability import forked, kills
 from bench.reliability.finding import Finding
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 
 @contextmanager

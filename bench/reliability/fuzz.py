@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from bench.reliability.finding import Finding
 from querycloak.errors import QuerycloakError
+from querycloak.logs.reading.source import LogSource
 from querycloak.logs.searchlog import prepare
-from querycloak.logs.source import LogSource
 
 ROWS = 40
 MOST_MEGABYTES = 1_500

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bench.reliability import forked
 from bench.reliability.finding import Finding
 from querycloak.methods.evidence import verify
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 SIGNALS = (signal.SIGKILL,) * 7 + (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.reliability import kills
 from bench.reliability.finding import Finding
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 CALLS = (
     "openat,open,creat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,link,linkat,close,dup,dup2,dup3"

@@ -9,7 +9,7 @@ from bench.reliability import forked
 from bench.reliability.finding import Finding
 from querycloak.errors import BudgetRefused
 from querycloak.methods.clicks.method import Clicks
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 
 def race_on_a_ledger(folder: Path, processes: int, runs: int) -> Finding:

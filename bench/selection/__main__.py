@@ -20,8 +20,8 @@ import pyarrow.csv
 import querycloak as qc
 from bench.selection.field import Row, rows
 from bench.selection.holdings import Holdings, clicks_of, glosses_of, sessions_of
+from querycloak.comparison.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
-from querycloak.experiments.selection_yields import STANDARD_BUDGETS
 from querycloak.logs.searchlog import read
 from querycloak.synthetic.presets import PRESETS
 

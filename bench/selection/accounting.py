@@ -1,6 +1,6 @@
 """One accounting for all: Gaussian rounds are composed exactly, half of delta is for keys of one user alone.
 
-It is that of privacy/prices/selection.md (claims 2 to 4), with continuous noise. The papers use the same halves, and
+privacy/calibration/selection.md (claims 2 to 4), with continuous noise. The papers use the same halves, and
 compose several rounds by zCDP or by adding epsilons: they get more keys here than by their own accounting.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from querycloak.privacy.prices.gaussian import largest_loss
+from querycloak.privacy.calibration.gaussian import largest_loss
 
 OWN_KEYS = 0.5
 

@@ -10,10 +10,10 @@ from querycloak.methods.keys.auto_bound import AutoBound, Choice
 from querycloak.methods.queries.method import Queries
 from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import BOUNDS
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan
-from querycloak.privacy.prices.selection import PER_USER
-from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.calibration.bound_choice import choose_plan
+from querycloak.privacy.calibration.selection import PER_USER
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.sampling.randomness import Randomness
 
 
 def our_plan(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from bench.selection.holdings import Holdings, Ints
-from querycloak.privacy.chance.noise import Laplace, Noise
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, Scout, WeightedPlan, interest_of
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound, WeightedPlan, interest_of
+from querycloak.privacy.sampling.noise import Laplace, Noise
 
 BUCKETS = 1 << 24
 
@@ -42,7 +42,7 @@ def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:
 
 
 def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
-    """Scouts on buckets of parts and of keys, then the decision on keys (privacy/prices/selection.md)."""
+    """Scouts on buckets of parts and of keys, then the decision on keys (privacy/calibration/selection.md)."""
     kept = held.first(plan.per_user)
     if not plan.scouts:
         return _above(_votes(kept, np.full(kept.key.size, FULL_INTEREST)), plan.noise, plan.threshold, draw)
@@ -61,7 +61,7 @@ def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> I
     return _above(_votes(kept, known[bucket[kept.key]]), plan.noise, plan.threshold, draw)
 
 
-def _with_all_parts(kept: Holdings, scout: Scout, draw: np.random.Generator) -> np.ndarray:
+def _with_all_parts(kept: Holdings, scout: PreselectionRound, draw: np.random.Generator) -> np.ndarray:
     """Of every key whether the scout lets all of its parts pass."""
     parts = np.arange(kept.keys)[:, None] if kept.parts is None else kept.parts  # a key may be its only part
     buckets = draw.integers(BUCKETS, size=int(parts.max(initial=0)) + 1)

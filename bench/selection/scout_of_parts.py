@@ -12,11 +12,11 @@ import numpy as np
 
 from bench.selection import ours
 from bench.selection.holdings import Holdings, clicks_of, sessions_of
+from querycloak.comparison.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
-from querycloak.experiments.selection_yields import STANDARD_BUDGETS
 from querycloak.logs.searchlog import read
 from querycloak.methods.sessions.session_bounds import BOUNDS
-from querycloak.privacy.prices.selection import PER_USER, plan_tables
+from querycloak.privacy.calibration.selection import PER_USER, plan_tables
 
 TABLES = {"clicks": (clicks_of, PER_USER["rounds"]), "sessions": (sessions_of, BOUNDS["rounds"].sequences)}
 WITHOUT_PARTS = "keys"

@@ -6,10 +6,14 @@ _choose_place()
 
 TYPE_CHECKING = False  # not from typing: whoever interrupts the command line now sees a traceback
 if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when it is first used
-    from querycloak.audits.folder_leaks import find_leaks
-    from querycloak.audits.method_audit import audit_method
+    from querycloak.audits.attacks.folder_leaks import find_leaks
+    from querycloak.audits.guarantees.method_audit import audit_method
     from querycloak.audits.release_audit import audit_release
     from querycloak.engines import connect
+    from querycloak.evaluation.description import describe
+    from querycloak.evaluation.evaluation import evaluate
+    from querycloak.evaluation.split_folder import split
+    from querycloak.evaluation.task_registry import measures
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
     from querycloak.logs.searchlog import SearchLog, read
@@ -25,14 +29,10 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.sessions.method import Sessions
     from querycloak.pages.comparison_page import compare
     from querycloak.pages.signing_report import report
-    from querycloak.privacy.books.ledger import Ledger
     from querycloak.privacy.guarantee import Guarantee
+    from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.releases.release import Release
     from querycloak.synthetic.log_writer import synthesize
-    from querycloak.utility.description import describe
-    from querycloak.utility.evaluation import evaluate
-    from querycloak.utility.split_folder import split
-    from querycloak.utility.tasks import measures
 
 # Loaded when first used: `querycloak --help` must not wait for an engine.
 _HOMES = {
@@ -42,7 +42,7 @@ _HOMES = {
     "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity.method",
-    "Ledger": "querycloak.privacy.books.ledger",
+    "Ledger": "querycloak.privacy.ledger.ledger",
     "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
     "Queries": "querycloak.methods.queries.method",
@@ -51,21 +51,21 @@ _HOMES = {
     "SearchLog": "querycloak.logs.searchlog",
     "Sessions": "querycloak.methods.sessions.method",
     "Semantic": "querycloak.methods.semantic.method",
-    "audit_method": "querycloak.audits.method_audit",
+    "audit_method": "querycloak.audits.guarantees.method_audit",
     "audit_release": "querycloak.audits.release_audit",
     "compare": "querycloak.pages.comparison_page",
     "connect": "querycloak.engines",
-    "describe": "querycloak.utility.description",
-    "evaluate": "querycloak.utility.evaluation",
+    "describe": "querycloak.evaluation.description",
+    "evaluate": "querycloak.evaluation.evaluation",
     "Verified": "querycloak.methods.evidence",
     "load": "querycloak.methods.evidence",
     "verify": "querycloak.methods.evidence",
-    "find_leaks": "querycloak.audits.folder_leaks",
-    "measures": "querycloak.utility.tasks",
+    "find_leaks": "querycloak.audits.attacks.folder_leaks",
+    "measures": "querycloak.evaluation.task_registry",
     "profile": "querycloak.logs.profile",
     "read": "querycloak.logs.searchlog",
     "report": "querycloak.pages.signing_report",
-    "split": "querycloak.utility.split_folder",
+    "split": "querycloak.evaluation.split_folder",
     "synthesize": "querycloak.synthetic.log_writer",
 }
 

@@ -1,11 +1,11 @@
 """`python -m querycloak`, and the command that is installed."""
 
 try:
-    from querycloak.present.cli import main
+    from querycloak.cli.cli import main
 except KeyboardInterrupt:
     import sys
 
-    from querycloak.present.running import interrupted
+    from querycloak.cli.running import interrupted
 
     sys.exit(interrupted())
 

@@ -13,8 +13,8 @@ from scripts.seeded_methods import METHODS
 
 import querycloak as qc
 from querycloak import contract
+from querycloak.cli.running import run_and_exit
 from querycloak.engines import Engine, connect
-from querycloak.present.running import run_and_exit
 
 
 def problem(name: str, here: Engine, there: Engine) -> str | None:

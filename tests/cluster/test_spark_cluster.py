@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from querycloak.contract.small_log import SECRETS, USERS, small_log, user_name
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 from tests.cluster.processes import Cluster, running_cluster
 from tests.cluster.work import COMMANDS, POPULATION, RESULTS, SETTLED, result
 from tests.commands import PATIENCE

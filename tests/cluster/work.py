@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import querycloak as qc
+from querycloak.cli.running import run, run_and_exit
 from querycloak.engines import Engine, connect, spark, spark_failures
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Method
-from querycloak.present.running import run, run_and_exit
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.loading import load
 from tests.commands import in_process
 from tests.spark_plans import flaws

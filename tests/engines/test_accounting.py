@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError, TooManyBadLines
-from querycloak.logs.checks import CHECKS, MEANINGS
+from querycloak.logs.reading.checks import CHECKS, MEANINGS
 from querycloak.logs.searchlog import SearchLog, read
 from tests.conftest import FIXTURES
 from tests.logs import AOL_HEADER, ROWS, WRITERS, aol, chosen, rows_of, write

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from querycloak.comparison.bound_yields import tunable, yields
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.experiments.bound_yields import tunable, yields
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.keys.auto_bound import BOUNDS, CHOICES
 from querycloak.methods.keys.key_tables import users_by_keys
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 
 BUDGET: dict[str, Any] = {"epsilon": 8, "delta": 1e-6}

@@ -11,8 +11,8 @@ import pytest
 
 import querycloak as qc
 from querycloak.engines import Engine
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.utility.evaluation_rows import Row
+from querycloak.evaluation.evaluation_rows import Row
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import open_rows, some_rows
 
 

@@ -15,7 +15,7 @@ from querycloak.methods.generalize.clustered_cut import renamings
 from querycloak.methods.generalize.count import generalise
 from querycloak.methods.generalize.method import Generalize
 from querycloak.methods.uses import uses_of
-from querycloak.words.wordnet import wordnet
+from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 
 ASKED = {

@@ -25,11 +25,11 @@ from querycloak.methods.keys.thresholded import KeyCounts, least_likely_count, r
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.noise import Gaussian, Laplace
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.noise import Gaussian, Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.loading import load
-from querycloak.words.wordnet import wordnet
+from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 
 METHODS: dict[str, Method] = {name: getattr(qc, kind)(**options) for name, (kind, options) in VALUES.items()}

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from querycloak.audits.leaks import leaks_in_folder
+from querycloak.audits.attacks.leaks import leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import InputError
+from querycloak.evaluation.tasks.pair_measures import pair_measures, values
+from querycloak.evaluation.tasks.pair_values import output_of
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.paper.holdings import of_log
 from querycloak.methods.optimal.synthetic import count as counted_pairs
 from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.noise import Gaussian
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.weighted import GRID, WeightedPlan
-from querycloak.utility.pair_measures import pair_measures, values
-from querycloak.utility.pair_values import output_of
+from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process, querycloak
 from tests.logs import Row, aol, write
 

@@ -1,4 +1,4 @@
-"""What a card says that several accounts of one person bring out, measured (privacy/prices/poisoning.md)."""
+"""What a card says that several accounts of one person bring out, measured (privacy/calibration/poisoning.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}

@@ -26,8 +26,8 @@ from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.method import Variant
 from querycloak.methods.query_pool.count import PaperPooling, Pooling
 from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 
 KNOBS: dict[str, Any] = {"noise": 1.0, "threshold": 20}
@@ -349,8 +349,8 @@ def test_the_paper_claims_what_is_not_so() -> None:
 def test_the_built_in_pool_is_what_the_guarantee_takes_it_for() -> None:
     from querycloak.logs.choices import Choices
     from querycloak.methods.keys.public_lists import BUILT_IN_SIZE, PublicList, queries_of
-    from querycloak.words.normalisation import normalise
-    from querycloak.words.spans import Spans
+    from querycloak.text.normalisation import normalise
+    from querycloak.text.spans import Spans
 
     queries = queries_of(PublicList.of("pool", None), Choices())
     assert len(queries) == len(queries.unique()) == BUILT_IN_SIZE

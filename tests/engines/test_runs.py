@@ -22,7 +22,7 @@ from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.runs import RUN, DrawnRuns, draw_runs, in_memory, numbered, runs_alike
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.conftest import FIXTURES
 from tests.logs import Row, aol, write
 

@@ -22,12 +22,12 @@ from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.paper import plural
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches, coarse, rounded_scale
 from querycloak.methods.semantic.searches import Searches
-from querycloak.privacy.books.campaigns import Spending
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.words.topics import topic_concepts, topics_of
-from querycloak.words.wordnet import wordnet
+from querycloak.privacy.ledger.campaigns import Spending
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.text.topics import topic_concepts, topics_of
+from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 
 SHOP = """id,labels,parents
@@ -343,7 +343,7 @@ def test_one_charge_pays_for_so_many_queries_of_each_user(engine: Engine, tmp_pa
 def test_a_dry_run_says_that_it_is_paid_for(
     duckdb_engine: Engine, tmp_path: Path, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from querycloak.present.commands.release_command import show_dry_run
+    from querycloak.cli.release_command import show_dry_run
 
     log = opened(duckdb_engine, tmp_path)
     for said in ("charge: epsilon 4, delta 0 to people", "charge: nothing: an earlier release has paid"):

@@ -19,7 +19,7 @@ from tests.conftest import LIGHT_JAVA, require_java
 WORK = """
 import os, signal, sys, threading
 import pyarrow as pa
-from querycloak.present.running import run_and_exit
+from querycloak.cli.running import run_and_exit
 def work():
     from querycloak.engines import connect
     engine = connect("spark", threads=1, memory="1GB")

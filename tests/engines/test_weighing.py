@@ -1,4 +1,4 @@
-"""Weighted selection on both engines: lengths, independence of users, what comes out (privacy/prices/selection.md)."""
+"""Weighted selection on both engines: lengths, independent users, released keys (privacy/calibration/selection.md)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.partition_selection import count
-from querycloak.methods.keys.weighted_selection import Weighing, _once_per_bucket, _weighed
+from querycloak.methods.keys.weighted_selection import WeightedSelection, _once_per_bucket, _weighed
 from querycloak.methods.runs import RUN
-from querycloak.privacy.chance.noise import Gaussian
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.selection import plan_tables
-from querycloak.privacy.prices.weighted import GRID, Scout, WeightedPlan
+from querycloak.privacy.calibration.selection import plan_tables
+from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
 
 KEY = ("query", "url")
 Held = list[tuple[str, str]]
@@ -64,7 +64,7 @@ def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine:
     held = [("u", f"key {key}") for key in range(300)]
     plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="rounds").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
-    weighing = Weighing.of(engine, table(engine, held), KEY, plan)
+    weighing = WeightedSelection.of(engine, table(engine, held), KEY, plan)
     interests = [64 if key == 0 else 1024 for key in range(300)]
     weighed = _weighed(table(engine, held, known=interests, bucket=[f"{key:06}" for key in range(300)]))
     assert min(engine.fetch(weighed)["weight"].to_pylist()) == 0
@@ -154,7 +154,7 @@ def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypa
 
     monkeypatch.setattr(weighted_selection, "_once_per_bucket", watched)
     monkeypatch.setattr(weighted_selection, "keyed_digest", recorded)
-    weighing = Weighing.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
+    weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
     for _ in range(2):
         weighing.release(Randomness())
     one, other = buckets
@@ -216,9 +216,11 @@ def test_how_often_a_key_of_one_user_passes(duckdb_engine: Engine, threshold: in
 def test_what_scouts_give_up_does_not_come_out(duckdb_engine: Engine) -> None:
     """A floor that nothing reaches leaves nothing; one that everything exceeds leaves it to the last round."""
     held = [(f"u{user}", f"key {user % 3}") for user in range(300)]
-    plan = WeightedPlan((Scout(Gaussian(50.0), 10**7),), Gaussian(50.0), 2560, 4, Gaussian(2.0), 4, 1.0, 0.1)
+    plan = WeightedPlan(
+        (PreselectionRound(Gaussian(50.0), 10**7),), Gaussian(50.0), 2560, 4, Gaussian(2.0), 4, 1.0, 0.1
+    )
     assert released(duckdb_engine, held, plan) == {}
-    low = replace(plan, scouts=(Scout(Gaussian(50.0), -(10**7)),))
+    low = replace(plan, scouts=(PreselectionRound(Gaussian(50.0), -(10**7)),))
     assert set(released(duckdb_engine, held, low)) == {"key 0", "key 1", "key 2"}
 
 
@@ -237,7 +239,7 @@ def test_a_sequence_is_given_up_with_any_of_its_queries(engine: Engine) -> None:
     """Claim 5. a and c have many users; d and f one each, whose weight of 256/sqrt(2) lies below the floor."""
     held = [(f"u{user}", key) for key in ("a b", "a c") for user in range(40) if (user % 2 == 0) == (key == "a b")]
     held += [("one", "a d"), ("two", "e f"), *((f"v{user}", "a b c") for user in range(20))]
-    plan = WeightedPlan((Scout(Gaussian(2.0), 300, "queries"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
+    plan = WeightedPlan((PreselectionRound(Gaussian(2.0), 300, "queries"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
     for floor, expected in ((300, {"a b", "a c", "a b c"}), (-(10**6), set(SEQUENCES)), (10**6, set())):
         scouts = (replace(plan.scouts[0], floor=floor),)
         found = count(engine, sequences(engine, held), ("queries",), replace(plan, scouts=scouts)).release(Randomness())
@@ -250,14 +252,16 @@ def test_parts_of_a_user_have_one_weight_together(duckdb_engine: Engine) -> None
     held = [("u", f"{one} {other}") for one in queries for other in queries if one < other] + [("v", "a a")]
     plan = plan_tables(8, 1e-6, {"sessions": 256}, selection="rounds").plans["sessions"]
     assert isinstance(plan, WeightedPlan)
-    weighing = Weighing.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan).bucketed("secret")
+    weighing = WeightedSelection.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan).bucketed(
+        "secret"
+    )
     loads = weighing.loads(weighing.looked_at(plan.scouts[0], weighing.weighed(None)))
     assert sorted(loads["n"].to_pylist()) == [85] * 8 + [85 + 256]
 
 
 def test_a_pair_is_given_up_with_its_query(duckdb_engine: Engine) -> None:
     held = [(f"u{user}", "many") for user in range(9)] + [("one", "one")]
-    plan = WeightedPlan((Scout(Gaussian(2.0), 300, "query"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
+    plan = WeightedPlan((PreselectionRound(Gaussian(2.0), 300, "query"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
     assert set(
         count(duckdb_engine, table(duckdb_engine, held), KEY, plan).release(Randomness()).table["query"].to_pylist()
     ) == {"many"}
@@ -283,5 +287,5 @@ def test_the_bound_comes_first(engine: Engine) -> None:
     held = [("u", f"key {key}") for key in range(9)]
     plan = plan_tables(4, 1e-4, {"clicks": 3}, selection="rounds").plans["clicks"]
     weighing = count(engine, table(engine, held), KEY, plan)
-    assert isinstance(weighing, Weighing)
+    assert isinstance(weighing, WeightedSelection)
     assert {row["query"] for row in engine.fetch(weighing.held).to_pylist()} == {"key 0", "key 1", "key 2"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from querycloak.comparison.selection_yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
 from querycloak.engines import Engine
-from querycloak.experiments.selection_yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
 from querycloak.logs.searchlog import read
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 
 

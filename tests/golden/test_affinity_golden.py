@@ -14,7 +14,7 @@ from querycloak.methods.affinity.ngram_concepts import (
     triple_weights,
     word_weights,
 )
-from tests.unit.affinity.oracles import rows
+from tests.unit.methods.affinity.oracles import rows
 
 # Section 3.2: the concepts of "nokia 2651 cell phone case" and their weights; "cell phone case" lacks nokia.
 WEIGHTS = {"cell": 14.32, "phone": 15.33, "case": 13.24, "cell phone": 10.8, "phone case": 6.95, "nokia": 11.35}

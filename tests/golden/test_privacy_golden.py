@@ -1,13 +1,13 @@
-"""Numbers that the papers print, or that were worked out apart from this code from privacy/prices/histogram.md."""
+"""Numbers that the papers print, or that were worked out apart from this code from privacy/calibration/histogram.md."""
 
 import pytest
 
-from querycloak.privacy.chance.noise import Gaussian, Laplace
+from querycloak.privacy.calibration.calibration import calibrate
+from querycloak.privacy.calibration.deltas import histogram_delta
+from querycloak.privacy.calibration.histogram_plan import price
+from querycloak.privacy.calibration.paper_variant import paper_claimed, paper_guarantees, paper_proven
 from querycloak.privacy.guarantee import compose
-from querycloak.privacy.prices.calibration import calibrate
-from querycloak.privacy.prices.deltas import histogram_delta
-from querycloak.privacy.prices.histogram_plan import price
-from querycloak.privacy.prices.paper_variant import paper_claimed, paper_guarantees, paper_proven
+from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
 
 def three_digits(number: float) -> str:

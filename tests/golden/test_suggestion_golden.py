@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.evaluation.tasks.suggestion import Suggestion
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.synthetic.presets import PRESETS
-from querycloak.utility.suggestion import Suggestion
 
 MEASURES = (("P@5", "answered"), ("R@5", "answered"), ("R@5", "all"))
 PRINTED = {"original": ((0.0045, 0.0114, 0.0037), 31_850), "paper": ((0.0011, 0.0023, 0.0001), 6_486)}

@@ -20,10 +20,10 @@ import querycloak
 import numba.core.caching as caching
 for each in (caching.InTreeCacheLocator, caching.UserWideCacheLocator):
     each.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
-from querycloak.present.running import run_and_exit
+from querycloak.cli.running import run_and_exit
 def work():
-    from querycloak.logs.times import iso_or_epoch
-    from querycloak.words.spans import Spans
+    from querycloak.logs.reading.times import iso_or_epoch
+    from querycloak.text.spans import Spans
     import pyarrow as pa
     times, readable = iso_or_epoch(Spans.of(pa.array(["2006-03-01 10:00:00"])))
     print(readable.tolist(), os.environ.get("NUMBA_CACHE_DIR"))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak import errors
+from querycloak.cli.error_line import error_line, options
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.methods import registry
-from querycloak.present.error_line import error_line, options
 from querycloak.privacy.parameters import natural, number_above_zero, one_of, refuse, share, whole
 from querycloak.sentence import Action, Parameter, Sentence, listed
 from tests.commands import in_process

@@ -13,17 +13,17 @@ import typer
 
 import querycloak
 from querycloak import errors
+from querycloak.cli.cli import app
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
-from querycloak.present.cli import app
 
 SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
-    "compiled_code", "sentence", "shown_in_notebooks", "errors", "documents", "extras", "fault", "interruption",
-    "locked_folder", "private_file", "privacy", "engines", "words", "logs", "synthetic", "releases", "methods",
-    "utility", "audits", "contract", "experiments", "pages", "present",
+    "compiled_code", "sentence", "shown_in_notebooks", "errors", "extras", "interruption", "files", "privacy",
+    "engines", "text", "logs", "synthetic", "releases", "methods", "evaluation", "audits", "contract", "comparison",
+    "reproduction", "pages", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 

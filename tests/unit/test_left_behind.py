@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from querycloak.locked_folder import PRIVATE, UNFINISHED, clean_up, make_locked
+from querycloak.files.locked_folder import PRIVATE, UNFINISHED, clean_up, make_locked
 from tests.commands import querycloak
 from tests.logs import AOL_HEADER, ROWS, aol, write
 
@@ -19,7 +19,7 @@ SECRET = "chlamydia"
 COMMAND = """
 import atexit, os, shutil, signal, sys
 from querycloak.engines.private_folder import PrivateFolder
-from querycloak.present.running import run_and_exit
+from querycloak.cli.running import run_and_exit
 def kill(): os.kill(os.getpid(), {number})
 def work():
     with PrivateFolder() as folder:
@@ -95,8 +95,8 @@ def test_killed_while_rows_are_set_aside_the_next_command_of_any_kind_cleans_up(
 KILLED_AMID_STATES = """
 import sys
 from pathlib import Path
-from querycloak.experiments.comparison_folder import comparison_folder
-from querycloak.experiments.reproduction.reproduction_folder import reproduction_folder
+from querycloak.comparison.comparison_folder import comparison_folder
+from querycloak.reproduction.reproduction_folder import reproduction_folder
 if sys.argv[1] == "compare":
     with comparison_folder(Path(sys.argv[2]), "same"):
         pass

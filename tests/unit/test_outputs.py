@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 import querycloak as qc
-from querycloak.present.cli import app
+from querycloak.cli.cli import app
 from tests.commands import in_process
 from tests.logs import ROWS, aol, write
 

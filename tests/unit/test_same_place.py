@@ -13,7 +13,7 @@ from querycloak.errors import InputError, ParameterError, TooManyBadLines
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.clicks.method import Clicks
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.releases.folder import reserve
 from tests.commands import in_process
 from tests.logs import ROWS, aol, write

@@ -16,7 +16,7 @@ import pytest
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError
 from querycloak.pages.notebook import html_of
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 
 ROWS = 400
 COLUMNS: dict[str, list[Any]] = {

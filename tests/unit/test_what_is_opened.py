@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from querycloak.cli.terminal import printable
 from querycloak.engines import Engine
 from querycloak.logs.choices import Choices
+from querycloak.logs.reading.urls import url_texts
 from querycloak.logs.searchlog import read
-from querycloak.logs.urls import url_texts
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.present.terminal import printable
 from querycloak.releases import loading, tsv
 from querycloak.releases.datasheet import _code
-from querycloak.words.normalisation import normalise
-from querycloak.words.spans import Spans
+from querycloak.text.normalisation import normalise
+from querycloak.text.spans import Spans
 from tests.logs import write
 
 MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

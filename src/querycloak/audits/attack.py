@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.attacked import Target
+from querycloak.audits.knowledge import AuditData
 from querycloak.audits.risk import Share, risk
 
 INVALID = "invalid: no better than without the release, so it says nothing about the risk"
@@ -73,12 +73,12 @@ class Attack(Protocol):
 
     name: ClassVar[str]
 
-    def why_not(self, release: Attacked, knowledge: Knowledge) -> str | None:
+    def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:
         """Why it cannot be run on this release; nothing if it can."""
         ...
 
-    def run(self, release: Attacked, knowledge: Knowledge) -> Iterable[Finding]:
-        """What it finds, setting by setting; called only if `why_not` gave no reason."""
+    def run(self, release: Target, knowledge: AuditData) -> Iterable[Finding]:
+        """What it finds, setting by setting; called only if `unsupported_reason` gave no reason."""
         ...
 
 
@@ -86,6 +86,6 @@ class Attack(Protocol):
 class PooledAttack(Protocol):
     """An attack that also judges several releases together that differ by their noise alone."""
 
-    def run_on_several(self, releases: Sequence[Attacked], knowledge: Knowledge) -> Iterable[Finding]:
+    def run_on_several(self, releases: Sequence[Target], knowledge: AuditData) -> Iterable[Finding]:
         """What it finds in all of them; they have the same method and parameters."""
         ...

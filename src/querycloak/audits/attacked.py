@@ -28,7 +28,7 @@ NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the rele
 
 
 @dataclass(frozen=True, eq=False)
-class Attacked:
+class Target:
     """What is attacked: a release, or the log itself in a release's form.
 
     `owners` (columns name, user) says whose rows stand under a name; only the process that made the release knows it.
@@ -48,7 +48,7 @@ class Attacked:
     owners: pa.Table | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Attacked:
+    def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Target:
         """A release in memory."""
         return cls(
             name=name,
@@ -64,7 +64,7 @@ class Attacked:
         )
 
     @classmethod
-    def in_folder(cls, folder: str | os.PathLike[str]) -> Attacked:
+    def in_folder(cls, folder: str | os.PathLike[str]) -> Target:
         """A release folder, compared with its card first."""
         place = path_of("release", folder, "name the folder of a release")
         release = load(place)

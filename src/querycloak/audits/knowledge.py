@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.attacked import Attacked
+from querycloak.audits.attacked import Target
 from querycloak.audits.holders import Holders
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
@@ -63,7 +63,7 @@ class Histories:
 
 
 @dataclass(eq=False)
-class Knowledge:
+class AuditData:
     """TRAIN, TEST and what else is given; what several attacks need is computed once.
 
     targets: how many people of each side are attacked at most. seed: which, and what is known of them.
@@ -75,7 +75,7 @@ class Knowledge:
     other_period: SearchLog | None = None
     seed: int = 1
     targets: int = TARGETS
-    _holders: tuple[Attacked, Holders] | None = field(default=None, repr=False)
+    _holders: tuple[Target, Holders] | None = field(default=None, repr=False)
     _orders: dict[tuple[str, bool], Numbers] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -176,13 +176,13 @@ class Knowledge:
         # By how many others ask it, so that the person's own presence in the log makes no difference.
         return people.ordered(self.text_users[people.query] - int(members), chance)
 
-    def holders_in(self, release: Attacked) -> Holders:
+    def holders_in(self, release: Target) -> Holders:
         """Which names of a release hold which of the texts."""
         if self._holders is None or self._holders[0] is not release:  # releases are attacked one after another
             self._holders = release, Holders.of(release.batches("log", ["user", "query"]), self.texts)
         return self._holders[1]
 
-    def name_numbers(self, release: Attacked, users: pa.Array, names: pa.Array) -> Numbers | None:
+    def name_numbers(self, release: Target, users: pa.Array, names: pa.Array) -> Numbers | None:
         """For each user the number among `names` of the name that is theirs, -1 for none; nothing if nobody knows."""
         if release.owners is None:
             return None

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from querycloak.audits.holders import in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.pseudonyms import renamed
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
 from querycloak.releases.tables import batches_of
 

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.audits.attack import Attack, Finding, PooledAttack
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.attacks import LEARNING, NEEDS, attacks_named
-from querycloak.audits.knowledge import TARGETS, Knowledge
+from querycloak.audits.attack_registry import LEARNING, NEEDS, attacks_named
+from querycloak.audits.attacked import Target
+from querycloak.audits.knowledge import TARGETS, AuditData
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
+from querycloak.evaluation.repeated_releases import different_names, repeats
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
-from querycloak.utility.repeated_releases import different_names, repeats
 
 COLUMNS = {
     "release": pa.string(), "digest": pa.string(), "attack": pa.string(), "setting": pa.string(),
@@ -54,7 +54,7 @@ class ReleaseAudit(ShownInNotebooks):
 
 def audit_release(
     train: SearchLog,
-    releases: Sequence[str | os.PathLike[str] | Attacked],
+    releases: Sequence[str | os.PathLike[str] | Target],
     *,
     control: SearchLog,
     truth: str | os.PathLike[str] | None = None,
@@ -73,14 +73,12 @@ def audit_release(
     check_log(control, "control")
     if other_period is not None:
         check_log(other_period, "other_period")
-    given = [releases] if isinstance(releases, str | os.PathLike | Attacked) else releases
+    given = [releases] if isinstance(releases, str | os.PathLike | Target) else releases
     of_kind("release", given, Sequence, "folders of releases", "name at least one")
     chosen = check_attacks(attacks, truth=truth, other_period=other_period)
-    attacked = _under_one_name_each(
-        [each if isinstance(each, Attacked) else Attacked.in_folder(each) for each in given]
-    )
+    attacked = _under_one_name_each([each if isinstance(each, Target) else Target.in_folder(each) for each in given])
     train.stage()
-    knowledge = Knowledge(
+    knowledge = AuditData(
         train,
         control,
         truth=None if truth is None else Path(truth),
@@ -107,40 +105,40 @@ def audit_release(
     return ReleaseAudit(tuple(rows), tuple(alarms))
 
 
-def attacked_by(attack: Attack, release: Attacked, knowledge: Knowledge) -> ReleaseAudit:
+def attacked_by(attack: Attack, release: Target, knowledge: AuditData) -> ReleaseAudit:
     """What one attack finds in one release."""
     return _audit_of(attack, release, _findings(attack, release, knowledge))
 
 
-def _together(attacked: Sequence[Attacked], chosen: Sequence[Attack], knowledge: Knowledge) -> Iterator[ReleaseAudit]:
+def _together(attacked: Sequence[Target], chosen: Sequence[Attack], knowledge: AuditData) -> Iterator[ReleaseAudit]:
     """What attacks find in several releases of one kind that they can judge together."""
     by_name = {release.name: release for release in attacked}
     kinds = {name: (each.method, each.variant, each.parameters) for name, each in by_name.items() if each.method}
     for name, names in repeats(kinds).items():
         releases = [by_name[each] for each in names]
         for attack in chosen:
-            if isinstance(attack, PooledAttack) and attack.why_not(releases[0], knowledge) is None:
+            if isinstance(attack, PooledAttack) and attack.unsupported_reason(releases[0], knowledge) is None:
                 findings = attack.run_on_several(releases, knowledge)
                 yield _audit_of(attack, replace(releases[0], name=name, digest=None), findings)
 
 
-def _audit_of(attack: Attack, release: Attacked, findings: Iterable[Finding]) -> ReleaseAudit:
+def _audit_of(attack: Attack, release: Target, findings: Iterable[Finding]) -> ReleaseAudit:
     listed = list(findings)
     alarms = tuple(finding.alarm for finding in listed if finding.alarm)
     return ReleaseAudit(tuple(row_of(release, attack.name, finding) for finding in listed), alarms)
 
 
-def _beside(knowledge: Knowledge, attacked: Iterable[Attacked]) -> Iterator[Attacked]:
+def _beside(knowledge: AuditData, attacked: Iterable[Target]) -> Iterator[Target]:
     yield from log_baselines(knowledge)
     yield from attacked
 
 
-def _findings(attack: Attack, release: Attacked, knowledge: Knowledge) -> Iterable[Finding]:
-    why = attack.why_not(release, knowledge)
+def _findings(attack: Attack, release: Target, knowledge: AuditData) -> Iterable[Finding]:
+    why = attack.unsupported_reason(release, knowledge)
     return attack.run(release, knowledge) if why is None else [Finding.missing(why)]
 
 
-def row_of(release: Attacked, attack: str, finding: Finding) -> dict[str, Any]:
+def row_of(release: Target, attack: str, finding: Finding) -> dict[str, Any]:
     """A finding as a row."""
     told = {each.name: getattr(finding, each.name) for each in fields(finding) if each.name != "alarm"}
     whole = {"release": release.name, "digest": release.digest, "attack": attack, **told}
@@ -168,13 +166,13 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
     return found
 
 
-def _under_one_name_each(attacked: Sequence[Attacked]) -> list[Attacked]:
+def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
     """The releases, a number after the name of each that another has too: rows are told apart by it."""
     names = different_names([each.name for each in attacked], (ORIGINAL, PSEUDONYMS, K_ANONYMITY))
     return [replace(each, name=name) for each, name in zip(attacked, names, strict=True)]
 
 
-def _check_origin(release: Attacked, train: SearchLog) -> None:
+def _check_origin(release: Target, train: SearchLog) -> None:
     """Refuse a release of another log: it would look safe, whatever it is."""
     if release.rows in _OWN_TEXTS or release.counts == "public-keys":
         return

@@ -14,7 +14,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.calibration.table_plan import TablePlan
 
 __all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "plans_of", "user_rows"]
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from querycloak import fault
 from querycloak.errors import CheckFailed
+from querycloak.files import fault
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 _POPULATION = "people"
 _POINT = "after charge"

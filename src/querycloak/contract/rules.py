@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from querycloak.audits.leaks import leaks_in, leaks_in_folder
+from querycloak.audits.attacks.leaks import leaks_in, leaks_in_folder
 from querycloak.contract.killed import killed_after_the_charge
 from querycloak.contract.trial import POPULATION, Trial
 from querycloak.engines import Engine
@@ -18,8 +18,8 @@ from querycloak.errors import BudgetRefused, CheckFailed, ParameterError, Queryc
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
-from querycloak.privacy.books.ledger import Ledger
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.releases.loading import load
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.release import Release

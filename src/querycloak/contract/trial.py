@@ -14,9 +14,9 @@ from querycloak.contract.small_log import SECRETS, small_log
 from querycloak.engines import Engine, connect
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Method
-from querycloak.privacy.books.accounts import Account
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.ledger.accounts import Account
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
 
 POPULATION = "people"

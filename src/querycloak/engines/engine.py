@@ -115,7 +115,7 @@ def engine_of(engine: Engine | str) -> Engine:
     """The engine of this name, or the one given."""
     if not isinstance(engine, str) and hasattr(engine, "code_counts"):
         return engine
-    return connect(cast(str, engine))
+    return connect(cast("str", engine))
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from querycloak.errors import ResourceError
-from querycloak.locked_folder import PRIVATE, clean_up, make_locked, remove_locked, temporary_folder
+from querycloak.files.locked_folder import PRIVATE, clean_up, make_locked, remove_locked, temporary_folder
 
 
 class PrivateFolder:

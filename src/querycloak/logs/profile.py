@@ -8,7 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from querycloak.logs.instants import pause_before
+from querycloak.logs.reading.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.shown_in_notebooks import ShownInNotebooks
@@ -116,8 +116,8 @@ def _by_query(rows: ir.Table) -> ir.Table:
 
 def _coverage(log: SearchLog, by_query: ir.Table, searches: int, distinct: int) -> Coverage:
     """How much of the log has a concept: what semantic methods can work with."""
-    from querycloak.words.query_concepts import ConceptFinder
-    from querycloak.words.wordnet import wordnet
+    from querycloak.text.query_concepts import ConceptFinder
+    from querycloak.text.wordnet import wordnet
 
     finder = ConceptFinder(wordnet())
     found_searches = found_queries = 0

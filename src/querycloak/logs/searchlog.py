@@ -15,18 +15,18 @@ import ibis.expr.types as ir
 from querycloak.engines import Engine, engine_of
 from querycloak.engines.engine import OnBytes
 from querycloak.errors import InputError, ParameterError, UnknownFormat
-from querycloak.logs.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.choices import Choices
-from querycloak.logs.files import Finding, find_files
 from querycloak.logs.formats import Recognised, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
-from querycloak.logs.instants import pause_before
-from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
-from querycloak.logs.schema import COLUMNS, REQUIRED
-from querycloak.logs.set_aside import write_set_aside
-from querycloak.logs.source import LogSource
-from querycloak.logs.tables_in_memory import StagedTable, is_table
-from querycloak.logs.time_formats import accepted_times
+from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
+from querycloak.logs.reading.files import Finding, find_files
+from querycloak.logs.reading.instants import pause_before
+from querycloak.logs.reading.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
+from querycloak.logs.reading.schema import COLUMNS, REQUIRED
+from querycloak.logs.reading.source import LogSource
+from querycloak.logs.reading.tables_in_memory import StagedTable, is_table
+from querycloak.logs.reading.time_formats import accepted_times
+from querycloak.logs.rejected import write_set_aside
 from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
 

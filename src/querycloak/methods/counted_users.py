@@ -7,13 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from querycloak.privacy.chance.exact import four_digits_up
-from querycloak.privacy.prices.count_bounds import Times
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.reach import LIKELY, Route
-from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.table_reach import TableReach
-from querycloak.privacy.prices.weighted import WeightedPlan
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.reach import LIKELY, ReleaseProbability
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.sampling.exact import four_digits_up
 
 
 class Words(NamedTuple):
@@ -58,7 +58,7 @@ def cut_off(table: str, bound: int, released: int | None = None) -> str:
     return f"{who} is not counted for the later ones. {_CUT}{known}."
 
 
-def of_plan(table: str, plan: TablePlan) -> TableReach:
+def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
     """What a table with this plan reaches."""
     if plan.counts == "none":
         return _without_counts(table, plan)
@@ -69,10 +69,10 @@ def of_plan(table: str, plan: TablePlan) -> TableReach:
         return _of_weights(table, plan, plan.counting.words, [cut, alone(plan.rows_of_one_user)])
     noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     published = plan.route().fresh or plan.noise
-    return TableReach.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
+    return TableAccuracy.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
 
 
-def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
+def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
     route = plan.route()
     noise = (route.fresh or plan.noise).words
     told = (
@@ -84,18 +84,18 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableReach:
         f"not counted. {_CUT}."
     )
     users = "How many users bring a pair out does not depend on how often they clicked."
-    return TableReach.of_route(route, told, notes=[users, cut, alone(plan.rows_of_one_user)])
+    return TableAccuracy.of_route(route, told, notes=[users, cut, alone(plan.rows_of_one_user)])
 
 
-def _without_counts(table: str, plan: TablePlan) -> TableReach:
+def _without_counts(table: str, plan: TablePlan) -> TableAccuracy:
     words, route = TABLES[table], plan.route()
     first = "one" if plan.per_user == 1 else f"{plan.per_user:,} {words.keys}"
     told = f"there is no count; a row comes out if enough users have it; each user counts for the first {first} only"
     users = route.users(Fraction(1, 2)), route.users(LIKELY)
-    return TableReach(told, None, *users, 0.0, (alone(plan.rows_of_one_user),))
+    return TableAccuracy(told, None, *users, 0.0, (alone(plan.rows_of_one_user),))
 
 
-def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]) -> TableReach:
+def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]) -> TableAccuracy:
     words = TABLES[table]
     told = (
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
@@ -110,28 +110,28 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
         supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (reach.md)"
     if plan.priors:
         supposed += "; public priors are assumed to be the same for all of them"
-    return TableReach.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
+    return TableAccuracy.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
 
 
-def paper_route(plan: TablePlan) -> Route:
+def paper_route(plan: TablePlan) -> ReleaseProbability:
     """How a key comes out where one user may add as much as the bound to a single count."""
     return replace(plan.route(), most=plan.per_user)
 
 
-def of_paper_plan(table: str, plan: TablePlan) -> TableReach:
+def of_paper_plan(table: str, plan: TablePlan) -> TableAccuracy:
     """What a table of a paper's variant reaches."""
     route = paper_route(plan)
     told = counted_records(table, plan.per_user, (route.fresh or plan.noise).words)
     spread = f"The range of users runs from users who add {plan.per_user} each to this row to users who add 1."
-    return TableReach.of_route(route, told, notes=[spread])
+    return TableAccuracy.of_route(route, told, notes=[spread])
 
 
-def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableReach:
+def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
     """What a table reaches whose plan is chosen on the log."""
     note = "The bound is chosen when the log is released, so all ranges cover every bound that may be chosen."
     reached = [of_plan(table, plan) for plan in candidates]
     cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]
-    return TableReach.over(reached, _counted_at_some_bound(table, candidates), notes=[note, *cut])
+    return TableAccuracy.over(reached, _counted_at_some_bound(table, candidates), notes=[note, *cut])
 
 
 def _cut_off_at_some_bound(table: str) -> str:

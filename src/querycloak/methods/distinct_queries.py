@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.words.compiled import kernel
-from querycloak.words.lexicon import Lexicon, spans_of
-from querycloak.words.spans import Spans
+from querycloak.text.compiled import kernel
+from querycloak.text.lexicon import Lexicon, spans_of
+from querycloak.text.spans import Spans
 
 Numbers = NDArray[np.int32]
 

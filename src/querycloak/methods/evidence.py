@@ -19,7 +19,7 @@ from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import loading
 from querycloak.releases.card import CARD

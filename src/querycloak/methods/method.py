@@ -24,13 +24,13 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.books.ledger import Ledger
-    from querycloak.privacy.books.payment import Bill, Payment
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.composing.composition import Composed
-    from querycloak.privacy.composing.draws import Draw
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.accounting.composition import Composed
+    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.privacy.ledger.payment import Bill, Payment
+    from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.release import Release
     from querycloak.releases.tables import Table
 
@@ -51,7 +51,7 @@ class Drawn:
     """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
     remarks: Sequence[str | Sentence] = ()
     """For whoever runs it, and nobody else."""
-    reach: Mapping[str, TableReach] = field(default_factory=dict)
+    reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
     """How exact counts are, of tables for which only the draw could say it."""
 
 
@@ -123,14 +123,14 @@ class Method(metaclass=Sealed):
         """What will be drawn, so that several releases can be added up tightly; empty: only the guarantee counts."""
         return ()
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """How keys of each table come out; several ways if the log decides which one it will be.
 
         A table is left out if nobody can say, before any data, how many users bring a key out.
         """
         return {}
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """For each table how exact its counts will be, before any data; empty if the method does not say."""
         return {}
 
@@ -138,17 +138,17 @@ class Method(metaclass=Sealed):
     @classmethod
     def for_users(cls, users: int, **options: Any) -> Self:
         """The method at the smallest epsilon, to three digits, with which keys of this many users come out (95 %)."""
-        from querycloak.methods.wishes import Wish, method_for
+        from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
-        return method_for(cls, Wish(users), options)
+        return method_for(cls, AccuracyTarget(users), options)
 
     @final
     @classmethod
     def for_error(cls, error: int, *, at_users: int, **options: Any) -> Self:
         """The same, and noise changes the counts of such keys by at most this, up or down (95 %)."""
-        from querycloak.methods.wishes import Wish, method_for
+        from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
-        return method_for(cls, Wish(at_users, error), options)
+        return method_for(cls, AccuracyTarget(at_users, error), options)
 
     @property
     def campaign(self) -> int | None:
@@ -195,7 +195,7 @@ class Method(metaclass=Sealed):
     @final
     def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
         """What several such releases cost together, by sums and by privacy-loss distributions."""
-        from querycloak.privacy.composing.planned_releases import composed_releases
+        from querycloak.privacy.accounting.planned_releases import composed_releases
 
         return composed_releases(self.proven(), self._recorded(), releases, at_delta)
 
@@ -207,7 +207,7 @@ class Method(metaclass=Sealed):
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
         """How a release would be paid for: not at all, by a charge, or by a campaign that may have been charged."""
-        from querycloak.privacy.books.payment import payment_of
+        from querycloak.privacy.ledger.payment import payment_of
 
         return payment_of(ledger, population, self.bill())
 
@@ -224,9 +224,9 @@ class Method(metaclass=Sealed):
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw."""
         from querycloak.logs.searchlog import check_log
-        from querycloak.privacy.books.payment import payment_of
-        from querycloak.privacy.chance.randomness import Randomness
-        from querycloak.privacy.composing.composition import Composed
+        from querycloak.privacy.accounting.composition import Composed
+        from querycloak.privacy.ledger.payment import payment_of
+        from querycloak.privacy.sampling.randomness import Randomness
 
         check_log(log)
         drawing = Randomness() if randomness is None else randomness
@@ -288,7 +288,7 @@ class Method(metaclass=Sealed):
 
     @final
     def _bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:
-        from querycloak.privacy.books.payment import Bill
+        from querycloak.privacy.ledger.payment import Bill
 
         return Bill(self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from querycloak.privacy.chance.noise import Noise
+from querycloak.privacy.sampling.noise import Noise
 
 Number = int | float | Fraction
 

@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream
 
 

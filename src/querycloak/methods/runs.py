@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.methods.method import Counted
-from querycloak.privacy.chance.randomness import IntArray, Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.tables import Table, batches_of
 
 RUN = "run"

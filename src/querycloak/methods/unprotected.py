@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+    from querycloak.privacy.calibration.table_plan import TablePlan
     from querycloak.privacy.guarantee import Guarantee
-    from querycloak.privacy.prices.histogram_plan import HistogramPlan
-    from querycloak.privacy.prices.table_plan import TablePlan
 
 ALWAYS = (
     "the parameters of the release",
@@ -32,7 +32,7 @@ def with_bad_rows(proven: Guarantee) -> Guarantee:
 
 
 def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: str = "text of their choice") -> str:
-    """What accounts of one person can do if a threshold decides (privacy/prices/poisoning.md).
+    """What accounts of one person can do if a threshold decides (privacy/calibration/poisoning.md).
 
     one: how many bring out one text; at_once: a number of texts, and how many accounts bring them all out.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from querycloak.documents import parsed_toml
 from querycloak.errors import InputError
+from querycloak.files.documents import parsed_toml
 from querycloak.privacy.parameters import path_of
 from querycloak.sentence import Sentence
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from querycloak.experiments.comparison_summary import ReleaseSummary, Summary
-from querycloak.experiments.comparison_views import JUDGED, TASK_VIEWS
+from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
+from querycloak.comparison.comparison_views import JUDGED, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.comparison_pictures import percent_axis, risk_of

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from querycloak.experiments.comparison import Comparison, run_comparison
-from querycloak.experiments.comparison_folder import PAGE
-from querycloak.experiments.comparison_plan import (
+from querycloak.comparison.comparison import Comparison, run_comparison
+from querycloak.comparison.comparison_folder import PAGE
+from querycloak.comparison.comparison_plan import (
     DELTA,
     EPSILONS,
     PlannedRelease,
@@ -19,9 +19,9 @@ from querycloak.experiments.comparison_plan import (
     releases_in,
     usual_releases,
 )
-from querycloak.experiments.comparison_summary import ReleaseSummary, Summary, summary_of
-from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
-from querycloak.experiments.published_runs import published
+from querycloak.comparison.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.comparison.published_runs import published
 from querycloak.extras import COMPARE, require
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.pages.budget_curves import curves

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from querycloak.experiments.comparison_summary import ReleaseSummary, Summary
-from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
+from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.label_places import Box, label_places

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from querycloak.experiments.comparison_summary import Gained, ReleaseSummary, Summary
-from querycloak.experiments.comparison_views import ATTACK_VIEWS, TASK_VIEWS
+from querycloak.comparison.comparison_summary import Gained, ReleaseSummary, Summary
+from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from querycloak.files.private_file import private_file
 from querycloak.pages import palette
 from querycloak.pages.shown_text import (
     shown_cell,
@@ -16,7 +17,6 @@ from querycloak.pages.shown_text import (
     shown_time,
     shown_tiny,
 )
-from querycloak.private_file import private_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from querycloak.audits.method_audit import MethodAudit
+from querycloak.audits.guarantees.method_audit import MethodAudit
 from querycloak.audits.release_audit import ReleaseAudit
-from querycloak.documents import parsed_json
 from querycloak.errors import InputError
+from querycloak.evaluation.evaluation import Evaluation
+from querycloak.files.documents import parsed_json
 from querycloak.methods.evidence import digest_of
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.loading import load_card
 from querycloak.sentence import Sentence
-from querycloak.utility.evaluation import Evaluation
 
 Rows = list[dict[str, Any]]
 Given = Evaluation | ReleaseAudit | MethodAudit | str | os.PathLike[str]

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.audits.method_audit import MethodAudit
+from querycloak.audits.guarantees.method_audit import MethodAudit
 from querycloak.audits.release_audit import ReleaseAudit
+from querycloak.evaluation.evaluation import Evaluation
 from querycloak.logs.profile import Profile
 from querycloak.pages.layout import environment
 from querycloak.pages.shown_text import shown_interval, shown_number, shown_share
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.release import Release
 from querycloak.releases.tables import Table, batches_of
-from querycloak.utility.evaluation import Evaluation
 
 ROWS = 5
 """As many rows of each table are shown."""

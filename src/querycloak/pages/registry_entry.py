@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from querycloak.errors import InputError, ParameterError
+from querycloak.evaluation.description import Description
 from querycloak.pages.about_file import About
 from querycloak.releases.release import Release
 from querycloak.sentence import Sentence
-from querycloak.utility.description import Description
 
 _VARIANTS = {"pure-dp": "Pure DP", "approximate-dp": "Approximate DP"}
 _NEEDED = {"owner": "data_curators", "region": "data_product_region", "purpose": "intended_use"}

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from querycloak.experiments.reproduction.exhibit import Cell, Chart, Exhibit, Grid, Reproduced, Series
 from querycloak.pages import palette
 from querycloak.pages.charts import Picture, themed
 from querycloak.pages.layout import render
+from querycloak.reproduction.exhibit import Cell, Chart, Exhibit, Grid, Reproduced, Series
 
 _PRINTED = "grey"
 _COLOURS = ("blue", "vermilion", "green", "purple", "orange")

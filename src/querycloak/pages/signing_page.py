@@ -9,19 +9,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from querycloak.evaluation.description import Description, describe
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import hazards_of
 from querycloak.pages.layout import render
 from querycloak.pages.measured import Measured
 from querycloak.pages.shown_text import PERCENT
-from querycloak.privacy.books.accounts import Account
-from querycloak.privacy.chance.exact import rounded_up, shown_up
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.accounts import Account
+from querycloak.privacy.sampling.exact import rounded_up, shown_up
 from querycloak.releases.loading import load_card
 from querycloak.releases.release import Release
-from querycloak.utility.description import Description, describe
 
 _CITE = "How to cite it; add who published it, and where:"
 

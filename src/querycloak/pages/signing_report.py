@@ -13,8 +13,8 @@ from querycloak.pages.layout import MARKS, write_page
 from querycloak.pages.measured import Given, measured
 from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.signing_page import Signing, private_page, public_page
-from querycloak.privacy.books.accounts import Account
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.accounts import Account
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.card import CARD
 from querycloak.releases.loading import load_card

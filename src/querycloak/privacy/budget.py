@@ -9,7 +9,7 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import number_above_zero, share, whole
 from querycloak.sentence import Sentence, listed
 
-__all__ = ["Budget", "Given", "Knobs", "budget_or_knobs", "which_is_given"]
+__all__ = ["Budget", "ExplicitNoise", "Given", "budget_or_knobs", "which_is_given"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Knobs:
+class ExplicitNoise:
     """The size of the noise, and the count that a key must exceed."""
 
     noise: float
@@ -40,16 +40,16 @@ class Knobs:
         object.__setattr__(self, "threshold", threshold)
 
 
-Given = Budget | Knobs
+Given = Budget | ExplicitNoise
 
 
 def budget_or_knobs(
     epsilon: float | None, delta: float | None, noise: float | None, threshold: int | None
-) -> Budget | Knobs:
+) -> Budget | ExplicitNoise:
     """The one of the two that was given, as a value."""
     given = which_is_given({"epsilon": epsilon, "delta": delta}, {"noise": noise, "threshold": threshold})
     if given == "knobs" and noise is not None and threshold is not None:
-        return Knobs(noise, threshold)
+        return ExplicitNoise(noise, threshold)
     if epsilon is not None and delta is not None:
         return Budget(epsilon, delta)
     raise TypeError("which_is_given lets nothing pass that is not complete")

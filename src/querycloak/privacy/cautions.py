@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
+from querycloak.privacy.sampling.exact import shown_up
 
 __all__ = ["cautions_of"]
 

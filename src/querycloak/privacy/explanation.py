@@ -3,8 +3,8 @@
 import math
 from fractions import Fraction
 
-from querycloak.privacy.chance.exact import exp_minus, four_digits_up, shown_up, stated
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.sampling.exact import exp_minus, four_digits_up, shown_up, stated
 
 __all__ = ["belief_after", "caught_at_most", "explain", "group_delta"]
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.chance.exact import rounded_up, shown_up, stated
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+from querycloak.privacy.sampling.exact import rounded_up, shown_up, stated
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
 __all__ = ["Guarantee", "compose", "coverage", "user_guarantee"]

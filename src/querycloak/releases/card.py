@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.releases.last_look import LastLook
+from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import Kind
 
@@ -53,7 +53,7 @@ class Contents:
 
     release: Release
     tables: tuple[TableFile, ...]
-    last_look: LastLook | None
+    output_filter: OutputFilter | None
     published: date
 
     @property
@@ -77,7 +77,7 @@ class Contents:
 
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
     """The card as a document."""
-    release, look = contents.release, contents.last_look
+    release, look = contents.release, contents.output_filter
     return {
         "method": release.method,
         "variant": release.variant,
@@ -152,7 +152,9 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
         },
         "accounting": {
             "composition": _composition(release),
-            "post_processing": "none" if contents.last_look is None else "rows that match the last look are dropped",
+            "post_processing": "none"
+            if contents.output_filter is None
+            else "rows that match the last look are dropped",
         },
         "implementation": {"mechanisms": proven.because},
     }

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from querycloak.privacy.chance.exact import shown_up
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.citation import citation
 from querycloak.releases.count_words import how_to_read
@@ -161,8 +161,8 @@ _CHARGED = {
 def _making(contents: Contents) -> str:
     release = contents.release
     look = "No last look was taken before writing."
-    if contents.last_look is not None:
-        said = contents.last_look.to_json()
+    if contents.output_filter is not None:
+        said = contents.output_filter.to_json()
         own = " and a list of the owner's" if said["owners_list"] else ""
         look = f"Before writing, rows that match patterns of {', '.join(said['patterns'])}{own} were dropped."
     return "\n".join(

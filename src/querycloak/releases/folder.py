@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from querycloak import fault
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
-from querycloak.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
+from querycloak.files import fault
+from querycloak.files.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
+from querycloak.files.private_file import sync_folder
 from querycloak.privacy.parameters import path_of
-from querycloak.private_file import sync_folder
 
 RELEASE, NOTHING = "release", "nothing was written"
 

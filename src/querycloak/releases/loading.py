@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from querycloak.documents import parsed_json
 from querycloak.errors import InputError, ParameterError, QuerycloakError
-from querycloak.privacy.books.payment import Accounting
+from querycloak.files.documents import parsed_json
+from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
-from querycloak.privacy.prices.table_reach import TableReach
 from querycloak.releases import parquet, tsv
 from querycloak.releases.card import CARD, VERSION
 from querycloak.releases.release import Release
@@ -122,10 +122,10 @@ def _stored(path: Path, kind: str, listed: list[str]) -> StoredTable:
     raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")
 
 
-def _reach(tables: Mapping[str, Any]) -> dict[str, TableReach]:
+def _reach(tables: Mapping[str, Any]) -> dict[str, TableAccuracy]:
     """What counts are worth, of those tables whose card says so."""
     said = {kind: entry.get("reach") for kind, entry in tables.items()}
-    return {kind: TableReach.from_json(reach) for kind, reach in said.items() if reach is not None}
+    return {kind: TableAccuracy.from_json(reach) for kind, reach in said.items() if reach is not None}
 
 
 def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTable]) -> Release:

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.books.payment import NOT_ACCOUNTED, Accounting
+from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.parameters import one_of, refuse
-from querycloak.privacy.prices.table_reach import TableReach
-from querycloak.releases.last_look import LastLook
+from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
 from querycloak.releases.versions import versions
@@ -64,7 +64,7 @@ class Release(ShownInNotebooks):
     warnings: tuple[str, ...] = ()
     population_size: int | None = None
     options: Mapping[str, Any] | None = None
-    reach: Mapping[str, TableReach] = field(default_factory=dict)
+    reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
     """For each table how exact its counts are, as far as the method says."""
     versions: Mapping[str, str] = field(default_factory=versions)
     # For whoever runs it, and nobody else: private output, never written.
@@ -128,17 +128,17 @@ class Release(ShownInNotebooks):
         folder: str | os.PathLike[str] | Unfinished,
         format: str = "parquet",  # noqa: A002 (the name of the option)
         *,
-        last_look: LastLook | None = LastLook(),
+        output_filter: OutputFilter | None = OutputFilter(),
     ) -> Saved:
         """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made."""
         from querycloak.releases.saving import save
 
-        return save(self, folder, format, last_look)
+        return save(self, folder, format, output_filter)
 
 
 def describe_log(choices: Choices) -> dict[str, object]:
     """What a card says about the log: what its owner decided, and in what form texts were compared."""
     # Here, for it brings a compiler along: whoever only asks for a guarantee must not wait for that.
-    from querycloak.words.normalisation import DESCRIPTION
+    from querycloak.text.normalisation import DESCRIPTION
 
     return choices.describe() | {"normalisation": DESCRIPTION if choices.normalise else "none"}

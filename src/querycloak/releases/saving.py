@@ -21,7 +21,7 @@ from querycloak.releases.card import CARD, Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
 from querycloak.releases.datasheet import DATASHEET, datasheet_of
 from querycloak.releases.folder import Unfinished, WrittenFile, reserve
-from querycloak.releases.last_look import LastLook
+from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
 
@@ -38,7 +38,7 @@ class Saved:
 
 
 def save(
-    release: Release, folder: str | os.PathLike[str] | Unfinished, format_name: str, last_look: LastLook | None
+    release: Release, folder: str | os.PathLike[str] | Unfinished, format_name: str, output_filter: OutputFilter | None
 ) -> Saved:
     """Write everything beside the target, bring it to the disk, rename it, and tell the ledger."""
     one_of("format", format_name, FORMATS)
@@ -48,9 +48,9 @@ def save(
         files = []
         for kind, table in release.tables.items():
             with unfinished.file(f"{kind}.{format_name}") as file:
-                written = _write_table(kind, table, FORMATS[format_name], file, last_look, dropped)
+                written = _write_table(kind, table, FORMATS[format_name], file, output_filter, dropped)
                 files.append(replace(written, described=described(kind, release.rows)))
-        contents = Contents(release, tuple(files), last_look, datetime.now(UTC).date())
+        contents = Contents(release, tuple(files), output_filter, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
         texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}
         for name, text in texts.items():
@@ -76,7 +76,12 @@ def unsaved_card(release: Release) -> dict[str, Any]:
 
 
 def _write_table(
-    kind: str, table: Table, form: ModuleType, file: WrittenFile, last_look: LastLook | None, dropped: Counter[str]
+    kind: str,
+    table: Table,
+    form: ModuleType,
+    file: WrittenFile,
+    output_filter: OutputFilter | None,
+    dropped: Counter[str],
 ) -> TableFile:
     schema = schema_of(kind, table.schema.names)
     rows = 0
@@ -85,8 +90,8 @@ def _write_table(
         nonlocal rows
         for batch in batches_of(table):
             kept = conformed(batch, schema)
-            if last_look is not None:
-                kept, found = last_look.apply(kept)
+            if output_filter is not None:
+                kept, found = output_filter.apply(kept)
                 dropped.update(found)
             rows += kept.num_rows
             yield kept

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from querycloak.errors import QuerycloakError
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 
 
 def reconcile(ledger: Ledger) -> int:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from querycloak.logs.instants import microseconds_of
+from querycloak.logs.reading.instants import microseconds_of
 from querycloak.logs.searchlog import SearchLog
-from querycloak.words.wordnet import wordnet
+from querycloak.text.wordnet import wordnet
 
 README = "AOL's own notes on its log, 2006"
 AFFINITY = "Carpineto and Romano 2015"

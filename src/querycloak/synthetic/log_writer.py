@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import ResourceError
-from querycloak.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
-from querycloak.logs.files import TRUTH_ENDING
+from querycloak.files.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
+from querycloak.files.private_file import put_new, sync_folder
+from querycloak.logs.reading.files import TRUTH_ENDING
 from querycloak.privacy.parameters import natural, path_of, refuse
-from querycloak.private_file import put_new, sync_folder
 from querycloak.synthetic.block import PEOPLE, Block, make_block
 from querycloak.synthetic.presets import Preset
 from querycloak.synthetic.row_encoding import Encoding

@@ -1,6 +1,6 @@
 """Words that people search with: those of the language, and invented names of people, places, brands and sites.
 
-WordNet's nouns come from `words/`; what stands here is what a noun taxonomy lacks. Names are invented by rule, from
+WordNet's nouns come from `text/`; what stands here is what a noun taxonomy lacks. Names are invented by rule, from
 a fixed stream: whoever bears one of them does so by chance.
 """
 

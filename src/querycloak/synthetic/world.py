@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from querycloak.synthetic import vocabulary
 from querycloak.synthetic.heavy_tails import Choice, Floats, Ints, below, falling, mixed, share_of
-from querycloak.words.wordnet import wordnet
+from querycloak.text.wordnet import wordnet
 
 # Topics are subtrees of WordNet: label, sense, and how many people care (weights, ours).
 TOPICS: tuple[tuple[str, int, float], ...] = (

@@ -15,8 +15,8 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.mechanism import Pair
-from querycloak.audits.method_mechanism import MethodMechanism
+from querycloak.audits.guarantees.mechanism import Pair
+from querycloak.audits.guarantees.method_mechanism import MethodMechanism
 from querycloak.audits.user_rows import ClickRows, log_text
 from querycloak.engines import Engine
 from querycloak.errors import InputError
@@ -25,13 +25,13 @@ from querycloak.methods.clicks.method import KEY, TABLE, Clicks
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.plans import FixedPlans
-from querycloak.methods.keys.weighted_selection import Weighing
+from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Counted, Drawn
 from querycloak.methods.noiseless import Past, Step
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, Scout
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound
+from querycloak.privacy.sampling.randomness import Randomness
 
 MOST_ROWS = 8
 
@@ -129,28 +129,28 @@ class ColumnsOfTheFirstRow(MethodMechanism):
 @contextmanager
 def scouts_skip_empty_buckets() -> Iterator[None]:
     """Buckets that somebody holds and to which nobody gives weight draw no noise."""
-    whole = Weighing.loads
+    whole = WeightedSelection.loads
 
-    def loads(self: Weighing, weighed: ir.Table) -> pa.Table:
+    def loads(self: WeightedSelection, weighed: ir.Table) -> pa.Table:
         found = whole(self, weighed)
         return found.filter(pc.greater(found["n"], 0))
 
-    with mock.patch.object(Weighing, "loads", loads):
+    with mock.patch.object(WeightedSelection, "loads", loads):
         yield
 
 
 @contextmanager
 def parts_count_for_every_key() -> Iterator[None]:
     """A scout of parts weighs a user's part once for every key that has it, so that all of them add up on one part."""
-    whole = Weighing.looked_at
+    whole = WeightedSelection.looked_at
 
-    def looked_at(self: Weighing, scout: Scout, weighed: ir.Table) -> ir.Table:
+    def looked_at(self: WeightedSelection, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         if scout.parts is None:
             return whole(self, scout, weighed)
         rows = self._pieces.mutate(known=weighted_selection._long(FULL_INTEREST))
         return weighted_selection._weighed(rows)
 
-    with mock.patch.object(Weighing, "looked_at", looked_at):
+    with mock.patch.object(WeightedSelection, "looked_at", looked_at):
         yield
 
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from querycloak.audits import method_audit
-from querycloak.audits.mechanism import Outcomes
-from querycloak.audits.method_audit import audit_method
-from querycloak.audits.neighbour_logs import KINDS, NeighbourLogs
-from querycloak.audits.sampling_test import ceiling, epsilon_low, level
+from querycloak.audits.guarantees import method_audit
+from querycloak.audits.guarantees.mechanism import Outcomes
+from querycloak.audits.guarantees.method_audit import audit_method
+from querycloak.audits.guarantees.neighbour_logs import KINDS, NeighbourLogs
+from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, level
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import Clicks
@@ -26,7 +26,7 @@ from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
-from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.sampling.noise import Laplace
 from tests.commands import in_process
 from tests.conftest import FIXTURES
 from tests.unit.audits.broken_mechanisms import with_another_plan

@@ -12,24 +12,24 @@ from fractions import Fraction
 
 import pytest
 
-from querycloak.audits.exact_test import ExactFinding, ExactTester
-from querycloak.audits.fresh_processes import fresh_processes
-from querycloak.audits.mechanism import Pair
-from querycloak.audits.method_mechanism import EXIT_CODE, MethodMechanism
-from querycloak.audits.neighbour_logs import NeighbourLogs
-from querycloak.audits.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
-from querycloak.audits.sampling_test import SamplingFinding, SamplingTester
+from querycloak.audits.guarantees.exact_test import ExactFinding, ExactTester
+from querycloak.audits.guarantees.fresh_processes import fresh_processes
+from querycloak.audits.guarantees.mechanism import Pair
+from querycloak.audits.guarantees.method_mechanism import EXIT_CODE, MethodMechanism
+from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
+from querycloak.audits.guarantees.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
+from querycloak.audits.guarantees.sampling_test import SamplingFinding, SamplingTester
 from querycloak.methods.clicks.method import TABLE, Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.calibration.calibration import calibrate
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.prices.calibration import calibrate
-from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.weighted import GRID
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.conftest import FIXTURES
 from tests.unit.audits import broken_mechanisms as broken
 

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Attack, Finding
-from querycloak.audits.attacked import NO_OWNERS, Attacked
-from querycloak.audits.forced_out import NEVER, ForcedOut, Rule, rule_of
-from querycloak.audits.inference import NOT_TIED, Inference
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.attacked import NO_OWNERS, Target
+from querycloak.audits.attacks.forced_out import NEVER, ForcedOut, Rule, rule_of
+from querycloak.audits.attacks.inference import NOT_TIED, Inference
+from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
+from querycloak.audits.attacks.reconstruction import Reconstruction
+from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import original
 from querycloak.audits.owners import owners_under_seed
-from querycloak.audits.planted_secrets import NO_TRUTH, PlantedSecrets
-from querycloak.audits.reconstruction import Reconstruction
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.methods.affinity.method import Affinity
@@ -29,7 +29,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.unit.audits.toy_logs import counted, knowing, named_rows
 
 # Half of them ask about a disease; everybody has a query of their own.
@@ -38,15 +38,15 @@ OTHERS = {f"v{i}": [f"another thing {i}", *["asthma"][: i % 2]] for i in range(2
 
 
 @pytest.fixture
-def knowledge(duckdb_engine: Engine, tmp_path: Path) -> Knowledge:
+def knowledge(duckdb_engine: Engine, tmp_path: Path) -> AuditData:
     return knowing(duckdb_engine, tmp_path, ILL, OTHERS)
 
 
-def found(attack: Attack, release: Attacked, knowledge: Knowledge) -> dict[str | None, Finding]:
+def found(attack: Attack, release: Target, knowledge: AuditData) -> dict[str | None, Finding]:
     return {each.setting: each for each in attack.run(release, knowledge)}
 
 
-def test_a_name_that_fits_tells_the_topic(knowledge: Knowledge) -> None:
+def test_a_name_that_fits_tells_the_topic(knowledge: AuditData) -> None:
     rows = found(Inference(), original(knowledge), knowledge)
     assert (rows["m=1 disease"].main, rows["m=1 disease"].control) == (1, 0.5)
     assert (rows["m=1 disease"].risk, rows["m=1 disease"].targets) == (1, 40)
@@ -59,11 +59,11 @@ def test_a_name_that_fits_tells_the_topic(knowledge: Knowledge) -> None:
     )
 
 
-def test_sequences_tell_the_topic(knowledge: Knowledge) -> None:
+def test_sequences_tell_the_topic(knowledge: AuditData) -> None:
     """Whoever asks thing 1 goes on to asthma, whoever asks thing 2 to maps: half of the known are told, rightly."""
     sessions = [[f"my own thing {i}", "asthma" if i % 2 else "maps"] for i in range(20)]
     table = pa.table({"queries": sessions, "count": pa.array([10] * 20, pa.int64())})
-    rows = found(Inference(), Attacked(name="sessions", tables={"sessions": table}), knowledge)
+    rows = found(Inference(), Target(name="sessions", tables={"sessions": table}), knowledge)
     assert rows["m=1 disease"].main == 0.75
     pairs = pa.table(
         {
@@ -72,9 +72,9 @@ def test_sequences_tell_the_topic(knowledge: Knowledge) -> None:
             "count": pa.array([10] * 20, pa.int64()),
         }
     )
-    rows = found(Inference(), Attacked(name="transitions", tables={"transitions": pairs}), knowledge)
+    rows = found(Inference(), Target(name="transitions", tables={"transitions": pairs}), knowledge)
     assert rows["m=1 disease"].main == 0.75
-    assert Inference().why_not(counted({"a": 1}), knowledge) == NOT_TIED
+    assert Inference().unsupported_reason(counted({"a": 1}), knowledge) == NOT_TIED
 
 
 def truth_of(folder: Path, rows: list[tuple[str, str, str]]) -> Path:
@@ -102,11 +102,11 @@ def test_secrets_by_kind(duckdb_engine: Engine, tmp_path: Path) -> None:
     assert (rows["all kinds"].main, rows["all kinds"].targets) == (1 / 3, 3)
     assert found(PlantedSecrets(), original(knowledge), knowledge)["all kinds"].main == 1
     lists = pa.table({"queries": [["x", "4000 1"]], "count": pa.array([3], pa.int64())})
-    assert found(PlantedSecrets(), Attacked(name="s", tables={"sessions": lists}), knowledge)["card"].main == 1
+    assert found(PlantedSecrets(), Target(name="s", tables={"sessions": lists}), knowledge)["card"].main == 1
 
 
-def test_secrets_need_the_truth(knowledge: Knowledge, duckdb_engine: Engine, tmp_path: Path) -> None:
-    assert PlantedSecrets().why_not(counted({}), knowledge) == NO_TRUTH
+def test_secrets_need_the_truth(knowledge: AuditData, duckdb_engine: Engine, tmp_path: Path) -> None:
+    assert PlantedSecrets().unsupported_reason(counted({}), knowledge) == NO_TRUTH
     with pytest.raises(InputError, match=r"has no sensitive\.parquet"):
         knowing(duckdb_engine, tmp_path, ILL, OTHERS, truth=tmp_path)
     (tmp_path / "sensitive.parquet").write_bytes(b"nothing")
@@ -115,7 +115,7 @@ def test_secrets_need_the_truth(knowledge: Knowledge, duckdb_engine: Engine, tmp
         list(PlantedSecrets().run(counted({}), broken))
 
 
-def test_reconstruction(knowledge: Knowledge) -> None:
+def test_reconstruction(knowledge: AuditData) -> None:
     rows = found(Reconstruction(), original(knowledge), knowledge)
     assert rows["any row"].main == 1
     # Everybody's rows say malaria: nobody asked that.
@@ -126,7 +126,7 @@ def test_reconstruction(knowledge: Knowledge) -> None:
     ill = {user: queries for user, queries in ILL.items() if "asthma" in queries}
     half = found(Reconstruction(), named_rows({key: ["asthma", "asthma", "malaria"] for key in ill}), knowledge)
     assert (half["any row"].main, half["most frequent"].main) == (1 / 2, 1)
-    assert Reconstruction().why_not(named_rows(ILL, owned=False), knowledge) == NO_OWNERS
+    assert Reconstruction().unsupported_reason(named_rows(ILL, owned=False), knowledge) == NO_OWNERS
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_reconstruction(knowledge: Knowledge) -> None:
     ],
     ids=lambda method: method.name,
 )
-def test_a_seed_tells_whose_rows_are_whose(knowledge: Knowledge, method: Method) -> None:
+def test_a_seed_tells_whose_rows_are_whose(knowledge: AuditData, method: Method) -> None:
     release = method.release(knowledge.train, randomness=Randomness(7))
     owners = owners_under_seed(release, knowledge.train, 7)
     assert owners is not None
@@ -165,11 +165,11 @@ RULES: list[tuple[str, dict[str, Any], Rule]] = [
 
 @pytest.mark.parametrize(("method", "parameters", "rule"), RULES)
 def test_how_many_accounts(method: str, parameters: dict[str, Any], rule: Rule) -> None:
-    assert rule_of(Attacked(name="r", tables={}, method=method, parameters=parameters)) == rule
+    assert rule_of(Target(name="r", tables={}, method=method, parameters=parameters)) == rule
 
 
 def test_accounts_in_the_papers_variant_count_several_times() -> None:
-    paper = Attacked(name="r", tables={}, method="clicks", variant="paper", parameters={"threshold": 20, "per_user": 4})
+    paper = Target(name="r", tables={}, method="clicks", variant="paper", parameters={"threshold": 20, "per_user": 4})
     assert rule_of(paper) == Rule(6, 1)
 
 
@@ -185,8 +185,8 @@ def test_accounts_in_the_papers_variant_count_several_times() -> None:
     ],
     ids=lambda method: method.name,
 )
-def test_formulas_hold_when_tried(knowledge: Knowledge, method: Method) -> None:
-    release = Attacked.of(method.release(knowledge.train), "release")
+def test_formulas_hold_when_tried(knowledge: AuditData, method: Method) -> None:
+    release = Target.of(method.release(knowledge.train), "release")
     rule = rule_of(release)
     assert rule is not None
     rows = found(ForcedOut(), release, knowledge)
@@ -203,13 +203,13 @@ def test_formulas_hold_when_tried(knowledge: Knowledge, method: Method) -> None:
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_what_nobody_can_force_out(knowledge: Knowledge, name: str) -> None:
-    assert ForcedOut().why_not(Attacked(name="r", tables={}, method=name), knowledge) == NEVER[name]
+def test_what_nobody_can_force_out(knowledge: AuditData, name: str) -> None:
+    assert ForcedOut().unsupported_reason(Target(name="r", tables={}, method=name), knowledge) == NEVER[name]
 
 
-def test_anybodys_method(knowledge: Knowledge) -> None:
-    assert "does not say how many users" in (ForcedOut().why_not(counted({}), knowledge) or "")
-    own = Attacked(name="r", tables={}, method="mine", parameters={"threshold": 4})
+def test_anybodys_method(knowledge: AuditData) -> None:
+    assert "does not say how many users" in (ForcedOut().unsupported_reason(counted({}), knowledge) or "")
+    own = Target(name="r", tables={}, method="mine", parameters={"threshold": 4})
     rows = found(ForcedOut(), own, knowledge)
     assert rows["5 accounts, 1 text"].main is None
     assert "by formula" in (rows["5 accounts, 1 text"].why or "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from querycloak.audits.failure_channels import ODD_USERS, Channel, failure_channels
+from querycloak.audits.guarantees.failure_channels import ODD_USERS, Channel, failure_channels
 from tests.commands import in_process
 
 Command = Callable[[Path, Path], Sequence[str]]

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.folder_leaks import NAMES, FolderLeaks
-from querycloak.audits.knowledge import Knowledge
-from querycloak.audits.leaks import Leak
+from querycloak.audits.attacked import Target
+from querycloak.audits.attacks.folder_leaks import NAMES, FolderLeaks
+from querycloak.audits.attacks.leaks import Leak
+from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
@@ -127,10 +127,10 @@ def test_released_queries_are_no_leak_in_names(log: SearchLog, folder: Path) -> 
 
 
 def test_a_leak_is_an_alarm_that_does_not_quote_it(duckdb_engine: Engine, tmp_path: Path) -> None:
-    knowledge: Knowledge = knowing(duckdb_engine, tmp_path, TRAIN, {"9": ["weather"]})
+    knowledge: AuditData = knowing(duckdb_engine, tmp_path, TRAIN, {"9": ["weather"]})
     KAnonymity(min_users=5, keys="clicks").release(knowledge.train).save(tmp_path / "release")
     (tmp_path / "release" / "notes.txt").write_text(SECRET)
-    rows = {each.setting: each for each in FolderLeaks().run(Attacked.in_folder(tmp_path / "release"), knowledge)}
+    rows = {each.setting: each for each in FolderLeaks().run(Target.in_folder(tmp_path / "release"), knowledge)}
     assert rows["queries"].alarm == "leaks: release holds queries of the log in notes.txt"
     assert rows["queries"].main == pytest.approx(1 / 7)
     assert (rows["users"].main, rows["users"].alarm, rows["users"].why) == (0, None, None)

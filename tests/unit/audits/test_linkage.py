@@ -12,11 +12,11 @@ import scipy.sparse as sp
 
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacked import MADE_UP, NO_OWNERS
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.attacks.period_linkage import NO_PERIOD, PeriodLinkage, _ranks
+from querycloak.audits.attacks.record_linkage import RecordLinkage, _precision
+from querycloak.audits.attacks.record_pairs import Records, alike, different_users, features, same_user
+from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import original, pseudonyms
-from querycloak.audits.period_linkage import NO_PERIOD, PeriodLinkage, _ranks
-from querycloak.audits.record_linkage import RecordLinkage, _precision
-from querycloak.audits.record_pairs import Records, alike, different_users, features, same_user
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from tests.unit.audits.toy_logs import a_log, counted, knowing, named_rows
@@ -84,7 +84,7 @@ def test_precision_by_hand() -> None:
     assert found.value == pytest.approx(0.05 / (0.05 + 0.225))
 
 
-def linked(knowledge: Knowledge, release: object) -> dict[str | None, Finding]:
+def linked(knowledge: AuditData, release: object) -> dict[str | None, Finding]:
     return {each.setting: each for each in RecordLinkage().run(release, knowledge)}  # type: ignore[arg-type]
 
 
@@ -109,12 +109,15 @@ def test_records_that_are_all_alike_cannot_be_linked(duckdb_engine: Engine, tmp_
 def test_what_records_it_needs(duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     knowledge = knowing(duckdb_engine, tmp_path, {"1": ["a"]}, OTHERS)
     attack = RecordLinkage()
-    assert attack.why_not(counted({"a": 1}), knowledge) == "its tables hold counts, and no records that could be linked"
-    assert attack.why_not(named_rows(OWN, rows="made-up"), knowledge) == MADE_UP
+    assert (
+        attack.unsupported_reason(counted({"a": 1}), knowledge)
+        == "its tables hold counts, and no records that could be linked"
+    )
+    assert attack.unsupported_reason(named_rows(OWN, rows="made-up"), knowledge) == MADE_UP
     (few,) = attack.run(named_rows({"1": ["a", "b"]}), knowledge)
     assert "fewer than 100 names" in (few.why or "")
-    monkeypatch.setattr("querycloak.audits.record_linkage.find_spec", lambda name: None)
-    assert "install 'querycloak[audit]'" in (attack.why_not(named_rows(OWN), knowledge) or "")
+    monkeypatch.setattr("querycloak.audits.attacks.record_linkage.find_spec", lambda name: None)
+    assert "install 'querycloak[audit]'" in (attack.unsupported_reason(named_rows(OWN), knowledge) or "")
 
 
 def test_ranks_are_those_of_the_slow_way() -> None:
@@ -148,9 +151,9 @@ def test_people_are_found_again_by_what_they_ask(duckdb_engine: Engine, tmp_path
 
 def test_what_periods_it_needs(duckdb_engine: Engine, tmp_path: Path) -> None:
     attack = PeriodLinkage()
-    assert attack.why_not(named_rows(OWN), knowing(duckdb_engine, tmp_path, OWN, OTHERS)) == NO_PERIOD
+    assert attack.unsupported_reason(named_rows(OWN), knowing(duckdb_engine, tmp_path, OWN, OTHERS)) == NO_PERIOD
     strangers = a_log(duckdb_engine, tmp_path, "other", {"nobody": ["a"]})
     knowledge = knowing(duckdb_engine, tmp_path, OWN, OTHERS, other_period=strangers)
-    assert attack.why_not(named_rows(OWN, owned=False), knowledge) == NO_OWNERS
+    assert attack.unsupported_reason(named_rows(OWN, owned=False), knowledge) == NO_OWNERS
     with pytest.raises(InputError, match="the other period shares no user with TRAIN"):
         list(attack.run(named_rows(OWN), knowledge))

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from querycloak.audits.attack import Finding
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.knowledge import Knowledge
-from querycloak.audits.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
+from querycloak.audits.attacked import Target
+from querycloak.audits.attacks.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
+from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows
 
 PEOPLE, KEYS = 3_000, 40
@@ -28,11 +28,11 @@ def asked(first: int, people: int) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def knowledge(duckdb_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Knowledge:
+def knowledge(duckdb_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> AuditData:
     return knowing(duckdb_engine, tmp_path_factory.mktemp("logs"), asked(0, PEOPLE), asked(PEOPLE, PEOPLE))
 
 
-def found(knowledge: Knowledge, release: Attacked) -> dict[str | None, Finding]:
+def found(knowledge: AuditData, release: Target) -> dict[str | None, Finding]:
     return {each.setting: each for each in Membership().run(release, knowledge)}
 
 
@@ -41,7 +41,7 @@ def true_counts() -> dict[str, int]:
     return {query: everything.count(query) for query in sorted(set(everything))}
 
 
-def test_counts_without_noise_tell_everybody(knowledge: Knowledge) -> None:
+def test_counts_without_noise_tell_everybody(knowledge: AuditData) -> None:
     rows = found(knowledge, counted(true_counts()))
     assert rows["area under the curve"].main == 1
     assert rows["FPR 0.01"].main == 1
@@ -56,7 +56,7 @@ def test_counts_without_noise_tell_everybody(knowledge: Knowledge) -> None:
     assert "FPR 0.01, most by what is proven" not in unpromised
 
 
-def test_rows_under_names_tell_everybody(knowledge: Knowledge) -> None:
+def test_rows_under_names_tell_everybody(knowledge: AuditData) -> None:
     assert found(knowledge, named_rows(asked(0, PEOPLE)))["area under the curve"].main == 1
 
 
@@ -83,27 +83,27 @@ def test_rows_that_are_left_out_hide_nobody_in_the_others(
     ],
     ids=lambda method: f"{method.name}-{method.parameters()['selection']}",
 )
-def test_promises_are_kept(knowledge: Knowledge, method: Clicks | Sessions) -> None:
-    release = Attacked.of(method.release(knowledge.train), "release")
+def test_promises_are_kept(knowledge: AuditData, method: Clicks | Sessions) -> None:
+    release = Target.of(method.release(knowledge.train), "release")
     rows = found(knowledge, release)
     assert not [each.alarm for each in rows.values() if each.alarm]
     assert 0.4 < (rows["area under the curve"].main or 0) < 0.9  # one draw of noise for each of forty keys
 
 
-def test_the_attack_comes_close_to_what_is_allowed(knowledge: Knowledge) -> None:
+def test_the_attack_comes_close_to_what_is_allowed(knowledge: AuditData) -> None:
     """One key of each user, Laplace noise: no test can have a larger area than 1 - 1 / (1 + e), .731, on average."""
     method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
-    tries = [found(knowledge, Attacked.of(method.release(knowledge.train), "release")) for _ in range(8)]
+    tries = [found(knowledge, Target.of(method.release(knowledge.train), "release")) for _ in range(8)]
     area = np.mean([rows["area under the curve"].main or 0 for rows in tries])
     assert 0.62 < area < 0.80  # forty draws of noise, eight times
 
 
-def test_bounds_are_told_by_the_counts_that_obey_them(knowledge: Knowledge) -> None:
+def test_bounds_are_told_by_the_counts_that_obey_them(knowledge: AuditData) -> None:
     """Counts of each user's first key alone: with the card's bound they are exact, so everybody is found."""
     first = [queries[0] for queries in asked(0, PEOPLE).values()]
     counts = {query: first.count(query) for query in sorted(set(first))}
     told = counted(counts)
-    bounded = Attacked(**{**vars(told), "parameters": {"queries_per_user": 1}})
+    bounded = Target(**{**vars(told), "parameters": {"queries_per_user": 1}})
     assert found(knowledge, bounded)["area under the curve"].main == 1
     assert (found(knowledge, told)["area under the curve"].main or 1) < 0.9
 
@@ -144,26 +144,26 @@ def test_people_without_a_published_key_are_no_draws() -> None:
     assert found.var() == pytest.approx(share * (1 - share) / draws, rel=0.15)
 
 
-def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: Knowledge, tmp_path: Path) -> None:
+def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: AuditData, tmp_path: Path) -> None:
     attack = Membership()
     replaced = Guarantee(
         kind="pure-dp", unit="user", neighbours="replace-query", epsilon=1.0, because="exponential mechanism"
     )
-    assert attack.why_not(counted({}, replaced), knowledge) == NOT_HIDDEN
-    assert attack.why_not(named_rows({}, rows="generalised"), knowledge) == OTHER_TEXTS
+    assert attack.unsupported_reason(counted({}, replaced), knowledge) == NOT_HIDDEN
+    assert attack.unsupported_reason(named_rows({}, rows="generalised"), knowledge) == OTHER_TEXTS
     few = knowing(duckdb_engine, tmp_path, {"1": ["a"]}, {"2": ["a"], "3": ["b"]})
-    assert "fewer than four people" in (attack.why_not(counted({"a": 1}), few) or "")
+    assert "fewer than four people" in (attack.unsupported_reason(counted({"a": 1}), few) or "")
 
 
-def test_an_empty_release_tells_nothing(knowledge: Knowledge) -> None:
+def test_an_empty_release_tells_nothing(knowledge: AuditData) -> None:
     rows = found(knowledge, counted({}, FALSE_PROMISE))
     assert (rows["area under the curve"].main or 0) == pytest.approx(0.5, abs=0.05)
     assert not [each for each in rows.values() if each.alarm]
 
 
-def test_several_releases_are_judged_together(knowledge: Knowledge) -> None:
+def test_several_releases_are_judged_together(knowledge: AuditData) -> None:
     method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
-    releases = [Attacked.of(method.release(knowledge.train), f"release-{number}") for number in range(3)]
+    releases = [Target.of(method.release(knowledge.train), f"release-{number}") for number in range(3)]
     attack = Membership()
     alone = [{each.setting: each for each in attack.run(release, knowledge)} for release in releases]
     together = {each.setting: each for each in attack.run_on_several(releases, knowledge)}

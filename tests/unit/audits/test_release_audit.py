@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.attacks import ATTACKS, attacks_named
+from querycloak.audits.attack_registry import ATTACKS, attacks_named
+from querycloak.audits.attacked import Target
 from querycloak.audits.release_audit import COLUMNS, ReleaseAudit, audit_release
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError, ResourceError
@@ -225,11 +225,11 @@ def test_the_page_that_adds_an_attack(
 def test_attacks_take_a_release_with_owners(place: Path, duckdb_engine: Engine) -> None:
     """What compare passes along: whose row is whose, in memory."""
     from querycloak.audits.owners import owners_under_seed
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
     train = qc.read(place / "train.parquet", engine=duckdb_engine)
     made = qc.Affinity(min_users=5).release(train, randomness=Randomness(3))
-    release = Attacked.of(made, "affinity", owners=owners_under_seed(made, train, 3))
+    release = Target.of(made, "affinity", owners=owners_under_seed(made, train, 3))
     found = audited(place, duckdb_engine, [release], attacks=["singling-out", "reconstruction"], baselines=False)
     assert all(row["main"] is not None for row in found.rows if row["setting"] == "m=1 first right")
     assert {row["setting"]: row["main"] for row in found.rows}["any row"] == 1

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacked import MADE_UP, NO_NAMES, NO_OWNERS
+from querycloak.audits.attacks.singling_out import SinglingOut
 from querycloak.audits.holders import Holders
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import k_anonymity, original, pseudonyms
-from querycloak.audits.singling_out import SinglingOut
 from querycloak.engines import Engine
 from tests.unit.audits.toy_logs import counted, knowing, named_rows
 
@@ -24,15 +24,15 @@ TEST = {"8": ["a", "b"], "9": ["d", "x"]}
 
 
 @pytest.fixture
-def knowledge(duckdb_engine: Engine, tmp_path: Path) -> Knowledge:
+def knowledge(duckdb_engine: Engine, tmp_path: Path) -> AuditData:
     return knowing(duckdb_engine, tmp_path, TRAIN, TEST)
 
 
-def found(knowledge: Knowledge, release: object) -> dict[str | None, Finding]:
+def found(knowledge: AuditData, release: object) -> dict[str | None, Finding]:
     return {each.setting: each for each in SinglingOut().run(release, knowledge)}  # type: ignore[arg-type]
 
 
-def test_who_fits_by_hand(knowledge: Knowledge) -> None:
+def test_who_fits_by_hand(knowledge: AuditData) -> None:
     rows = found(knowledge, named_rows(TRAIN))
     # First query: a, a, a, d: only user 4 is alone. Of the controls a fits three, d one.
     assert (rows["m=1 first"].main, rows["m=1 first"].control) == (1 / 4, 1 / 2)
@@ -46,7 +46,7 @@ def test_who_fits_by_hand(knowledge: Knowledge) -> None:
     assert rows["m=3 first"].why == "no target fits this setting"
 
 
-def test_the_right_one_where_somebody_knows(knowledge: Knowledge) -> None:
+def test_the_right_one_where_somebody_knows(knowledge: AuditData) -> None:
     right = found(knowledge, named_rows(TRAIN))["m=2 first right"]
     assert (right.main, right.control, right.baseline) == (1 / 2, 1 / 4, 1 / 4)
     nobody_knows = found(knowledge, named_rows(TRAIN, owned=False))["m=2 first right"]
@@ -57,7 +57,7 @@ def test_the_right_one_where_somebody_knows(knowledge: Knowledge) -> None:
     assert found(knowledge, named_rows(mixed))["m=2 first right"].main == 0
 
 
-def test_the_log_itself_and_what_stands_beside(knowledge: Knowledge) -> None:
+def test_the_log_itself_and_what_stands_beside(knowledge: AuditData) -> None:
     for made in (original(knowledge), pseudonyms(knowledge)):
         rows = found(knowledge, made)
         assert (rows["m=2 first"].main, rows["m=2 first"].control) == (1 / 2, 0)
@@ -66,16 +66,16 @@ def test_the_log_itself_and_what_stands_beside(knowledge: Knowledge) -> None:
     assert found(knowledge, k_anonymity(knowledge))["m=1 first"].main == 0  # nothing has five users
 
 
-def test_an_empty_release_singles_out_nobody(knowledge: Knowledge) -> None:
+def test_an_empty_release_singles_out_nobody(knowledge: AuditData) -> None:
     empty = found(knowledge, named_rows({}))
     assert {each.main for each in empty.values() if each.main is not None} == {0.0}
 
 
-def test_what_it_cannot_be_run_on(knowledge: Knowledge) -> None:
+def test_what_it_cannot_be_run_on(knowledge: AuditData) -> None:
     attack = SinglingOut()
-    assert attack.why_not(counted({"a": 3}), knowledge) == NO_NAMES
-    assert attack.why_not(named_rows(TRAIN, rows="made-up"), knowledge) == MADE_UP
-    assert attack.why_not(named_rows(TRAIN), knowledge) is None
+    assert attack.unsupported_reason(counted({"a": 3}), knowledge) == NO_NAMES
+    assert attack.unsupported_reason(named_rows(TRAIN, rows="made-up"), knowledge) == MADE_UP
+    assert attack.unsupported_reason(named_rows(TRAIN), knowledge) is None
 
 
 NAMES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5)), max_size=40)

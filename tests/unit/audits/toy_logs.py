@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.audits.attacked import Attacked
-from querycloak.audits.knowledge import Knowledge
+from querycloak.audits.attacked import Target
+from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -45,11 +45,11 @@ def a_log(engine: Engine, folder: Path, name: str, asked: Asked) -> SearchLog:
     return read(write_log(folder / f"{name}.parquet", asked), engine=engine)
 
 
-def knowing(engine: Engine, folder: Path, train: Asked, control: Asked, **more: object) -> Knowledge:
-    return Knowledge(a_log(engine, folder, "train", train), a_log(engine, folder, "test", control), **more)  # type: ignore[arg-type]
+def knowing(engine: Engine, folder: Path, train: Asked, control: Asked, **more: object) -> AuditData:
+    return AuditData(a_log(engine, folder, "train", train), a_log(engine, folder, "test", control), **more)  # type: ignore[arg-type]
 
 
-def named_rows(asked: Asked, name: str = "release", *, owned: bool = True, rows: str = "asked") -> Attacked:
+def named_rows(asked: Asked, name: str = "release", *, owned: bool = True, rows: str = "asked") -> Target:
     """Rows under names, each its owner's own name with a p before it."""
     pairs = [(f"p{user}", query) for user, queries in asked.items() for query in queries]
     log = pa.table(
@@ -58,12 +58,12 @@ def named_rows(asked: Asked, name: str = "release", *, owned: bool = True, rows:
     owners = pa.table(
         {"name": pa.array([f"p{user}" for user in asked], pa.string()), "user": pa.array(list(asked), pa.string())}
     )
-    return Attacked(name=name, tables={"log": log}, rows=rows, owners=owners if owned else None)
+    return Target(name=name, tables={"log": log}, rows=rows, owners=owners if owned else None)
 
 
-def counted(counts: Mapping[str, int], proven: Guarantee | None = FALSE_PROMISE, name: str = "counts") -> Attacked:
+def counted(counts: Mapping[str, int], proven: Guarantee | None = FALSE_PROMISE, name: str = "counts") -> Target:
     """A table of queries with counts."""
     table = pa.table(
         {"query": pa.array(list(counts), pa.string()), "count": pa.array(list(counts.values()), pa.int64())}
     )
-    return Attacked(name=name, tables={"queries": table}, method="anybody's", proven=proven)
+    return Target(name=name, tables={"queries": table}, method="anybody's", proven=proven)

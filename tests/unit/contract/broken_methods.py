@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from querycloak import fault
+from querycloak.files import fault
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.calibration.reach import Range
+from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.prices.reach import Range
-from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness
 
 if TYPE_CHECKING:
     from querycloak.releases.tables import Table
@@ -136,8 +136,8 @@ class IsUnsorted(Sound):
 
 
 class SpeaksOfOtherTables(Sound):
-    def reach(self) -> Mapping[str, TableReach]:
-        return {"clicks": TableReach.of_rule("users", Range(2, 2))}
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        return {"clicks": TableAccuracy.of_rule("users", Range(2, 2))}
 
 
 class ChangesItsCard(Sound):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from querycloak.cli.error_line import error_line
 from querycloak.errors import ParameterError, TooManyBadLines
-from querycloak.logs.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
-from querycloak.logs.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
-from querycloak.present.error_line import error_line
+from querycloak.logs.reading.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
+from querycloak.logs.reading.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
 
 CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**12))
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.logs.choices import KeepUrl
-from querycloak.logs.urls import shortened
-from tests.unit.words.columns import spans_of, texts_of
+from querycloak.logs.reading.urls import shortened
+from tests.unit.text.columns import spans_of, texts_of
 
 LETTERS = "abcXYZ019.-~%é"
 HOST = st.text("abcxyz019.-", min_size=1, max_size=8) | st.just("[2001:db8::1]")

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
-from querycloak.logs import blocks
-from querycloak.logs.blocks import Block, Part, parts_of, read_blocks
-from querycloak.logs.fields import split
-from querycloak.logs.files import LogFile
-from tests.unit.words.columns import texts_of
+from querycloak.logs.reading import blocks
+from querycloak.logs.reading.blocks import Block, Part, parts_of, read_blocks
+from querycloak.logs.reading.fields import split
+from querycloak.logs.reading.files import LogFile
+from tests.unit.text.columns import texts_of
 
 MARK = b"\xef\xbb\xbf"
 COMMA = ord(",")

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.logs.encodings import UTF8_OR_GB18030, checked_encoding, to_utf8
-from querycloak.words.spans import Spans
-from tests.unit.words.columns import spans_of, texts_of
+from querycloak.logs.reading.encodings import UTF8_OR_GB18030, checked_encoding, to_utf8
+from querycloak.text.spans import Spans
+from tests.unit.text.columns import spans_of, texts_of
 
 ENCODINGS = ["utf-8", "gb18030", "big5", "shift_jis", "euc_kr", "latin-1", "cp1252", "ascii"]
 SAMPLE = "aé€ñЯж中文あア가힣"

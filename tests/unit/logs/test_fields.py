@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.blocks import Block
-from querycloak.logs.fields import Fields, first_words, integers, split, split_lines, without_brackets
-from tests.unit.words.columns import spans_of, texts_of
+from querycloak.logs.reading.blocks import Block
+from querycloak.logs.reading.fields import Fields, first_words, integers, split, split_lines, without_brackets
+from tests.unit.text.columns import spans_of, texts_of
 
 SEPARATOR = st.sampled_from(",;|\t")
 WIDTH = st.integers(1, 4)

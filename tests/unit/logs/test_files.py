@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
-from querycloak.logs.files import ByteStream, LogFile, find_files
+from querycloak.logs.reading.files import ByteStream, LogFile, find_files
 
 NOBODY = 65534
 NAME = "u4417-anna"

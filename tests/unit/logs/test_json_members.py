@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querycloak.logs.encodings import to_utf8
 from querycloak.logs.formats.json_lines import parse_object
 from querycloak.logs.formats.json_members import Wanted
 from querycloak.logs.formats.table import JsonColumns
 from querycloak.logs.formats.ubi_documents import documents_of, read_documents
-from querycloak.words.spans import Spans
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.text.spans import Spans
 
 FUZZED = 10_000
 CLICKS = ("click", "7")

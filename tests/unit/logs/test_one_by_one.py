@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from querycloak.logs.checks import KEPT
+from querycloak.logs.reading.checks import KEPT
 from querycloak.logs.searchlog import prepare
 
 # Some names begin as compressed or binary files do: as the first row's, they are the first bytes of a file.

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
-from querycloak.locked_folder import UNFINISHED
+from querycloak.evaluation.split_folder import SPLIT, WrittenSplit
+from querycloak.files.locked_folder import UNFINISHED
 from querycloak.logs.split import Split, moment_before
-from querycloak.utility.split_folder import SPLIT, WrittenSplit
 from tests.evaluated import Asked, open_rows, some_rows, write_rows
 
 START = datetime(2006, 3, 1)

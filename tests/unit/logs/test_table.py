@@ -17,7 +17,7 @@ from querycloak.logs.formats.table import (
     resolve,
     resolve_each,
 )
-from querycloak.logs.schema import COLUMNS, REQUIRED
+from querycloak.logs.reading.schema import COLUMNS, REQUIRED
 
 OURS = st.sets(st.sampled_from(COLUMNS)).map(lambda some: sorted(some | set(REQUIRED)))
 THEIRS = st.text("abcXYZ019_.- =", min_size=1, max_size=6).map(str.strip).filter(bool)

@@ -16,9 +16,17 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.logs.time_formats import time_parser
-from querycloak.logs.times import TimeParser, compact, day_first, in_range, iso_or_epoch, month_first, time_of_day
-from tests.unit.words.columns import spans_of
+from querycloak.logs.reading.time_formats import time_parser
+from querycloak.logs.reading.times import (
+    TimeParser,
+    compact,
+    day_first,
+    in_range,
+    iso_or_epoch,
+    month_first,
+    time_of_day,
+)
+from tests.unit.text.columns import spans_of
 
 EPOCH = datetime(1970, 1, 1)
 EARLIEST, LATEST = datetime(1900, 1, 1), datetime(2200, 1, 1)

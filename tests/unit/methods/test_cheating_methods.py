@@ -24,11 +24,11 @@ from querycloak.methods import method as base
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.sealed import sealed_names
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import NobodyPays
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness, secret_key
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.payment import NobodyPays
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness, secret_key
 from querycloak.releases.release import Release
 from tests.logs import ROWS, aol, write
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 import querycloak as qc
-from querycloak.audits.method_audit import audit_method
+from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.counted_clicks import counted_clicks
-from querycloak.privacy.chance.exact import stated
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.count_bounds import Times
-from querycloak.privacy.prices.gaussian import squared_loss
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.weighted import GRID, WeightedPlan
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.gaussian import squared_loss
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
+from querycloak.privacy.sampling.exact import stated
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import Asked, open_rows
 
 BUDGET: dict[str, Any] = {"epsilon": 8, "delta": 1e-3, "count_of": "clicks"}

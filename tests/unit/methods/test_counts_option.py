@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import querycloak as qc
-from querycloak.audits.method_audit import audit_method
+from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.auto_bound import AutoBound
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.weighted import WeightedPlan
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import Asked, open_rows, some_rows, write_rows
 from tests.unit.privacy.privacy_oracles import surprising
 

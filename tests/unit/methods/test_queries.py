@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import querycloak as qc
-from querycloak.audits.method_audit import audit_method
+from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
+from querycloak.evaluation.evaluation import evaluate
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.keys.thresholded import KeyCounts
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.utility.evaluation import evaluate
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import Asked, open_rows, some_rows, write_rows
 
 BUDGET: dict[str, Any] = {"epsilon": 4, "delta": 1e-3}

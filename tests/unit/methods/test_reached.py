@@ -14,12 +14,12 @@ import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.accuracy_target import AccuracyTarget, _epsilon
 from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.method import Method
-from querycloak.methods.wishes import Wish, _epsilon
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.reach import LIKELY, Range
-from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.calibration.reach import LIKELY, Range
+from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 from tests.logs import Row, aol, write
 
@@ -68,7 +68,7 @@ def test_every_table_says_what_its_counts_are_worth(name: str, log: SearchLog, t
     assert set(before) == set(release.tables) == set(release.reach)
     assert set(method.routes()) <= set(before)
     for table, reach in release.reach.items():
-        assert reach == TableReach.from_json(reach.to_json())
+        assert reach == TableAccuracy.from_json(reach.to_json())
         # What is known after the draw is one of what was possible before.
         for field in ("margin95", "users50", "users95"):
             now, then = getattr(reach, field), getattr(before[table], field)
@@ -135,20 +135,22 @@ def test_other_objectives_have_no_margin() -> None:
     assert (paper.margin95, paper.users50, paper.spurious) == (None, None, None)
 
 
-WISHES: list[tuple[type[Method], dict[str, Any], Wish]] = [
-    (qc.Clicks, {"delta": 1e-6}, Wish(200)),
-    (qc.Clicks, {"delta": 1e-6, "selection": "laplace"}, Wish(20)),
-    (qc.Clicks, {"delta": 1e-6, "selection": "gaussian"}, Wish(50, 10)),
-    (qc.Clicks, {"delta": 1e-6, "per_user": 8}, Wish(100, 20)),
-    (qc.Clicks, {"delta": 1e-6, "variant": "paper"}, Wish(50)),
-    (qc.Sessions, {"delta": 1e-7, "two_draws": True}, Wish(60)),
-    (qc.Optimal, {"delta": 1e-6}, Wish(50)),
-    (qc.QueryPool, {}, Wish(30, 5)),
+WISHES: list[tuple[type[Method], dict[str, Any], AccuracyTarget]] = [
+    (qc.Clicks, {"delta": 1e-6}, AccuracyTarget(200)),
+    (qc.Clicks, {"delta": 1e-6, "selection": "laplace"}, AccuracyTarget(20)),
+    (qc.Clicks, {"delta": 1e-6, "selection": "gaussian"}, AccuracyTarget(50, 10)),
+    (qc.Clicks, {"delta": 1e-6, "per_user": 8}, AccuracyTarget(100, 20)),
+    (qc.Clicks, {"delta": 1e-6, "variant": "paper"}, AccuracyTarget(50)),
+    (qc.Sessions, {"delta": 1e-7, "two_draws": True}, AccuracyTarget(60)),
+    (qc.Optimal, {"delta": 1e-6}, AccuracyTarget(50)),
+    (qc.QueryPool, {}, AccuracyTarget(30, 5)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "options", "wish"), WISHES)
-def test_the_smallest_epsilon_that_meets_a_wish(kind: type[Method], options: dict[str, Any], wish: Wish) -> None:
+def test_the_smallest_epsilon_that_meets_a_wish(
+    kind: type[Method], options: dict[str, Any], wish: AccuracyTarget
+) -> None:
     if wish.error is None:
         method = kind.for_users(wish.users, **options)
     else:

@@ -1,8 +1,8 @@
 """One more user moves no round by more than is stated, whatever the scouts found: all outcomes for a few parts.
 
-The rounds are those of a release (`Weighing`); what a scout is supposed to have found and what came out is made up
-here, the same for both logs (privacy/prices/selection.md, claims 2, 4 and 5). Many small logs go through the engine at
-once: their texts begin with their numbers, and so do buckets.
+The rounds are those of a release (`WeightedSelection`); the outcomes of preselection are made up
+here, the same for both logs (privacy/calibration/selection.md, claims 2, 4 and 5). Many small logs go through the
+engine at once: their texts begin with their numbers, and so do buckets.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys
-from querycloak.methods.keys.weighted_selection import Weighing, _long, _weighed
+from querycloak.methods.keys.weighted_selection import WeightedSelection, _long, _weighed
 from querycloak.methods.runs import RUN
-from querycloak.privacy.chance.noise import Gaussian
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.selection import plan_tables
-from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan
+from querycloak.privacy.calibration.selection import plan_tables
+from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound, WeightedPlan
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
 
 KEYS = {"clicks": ("query", "url"), "sessions": ("queries",)}
 BOUND = 5
@@ -66,7 +66,7 @@ class Outcomes:
             for run in ([runs[place]] if runs else range(RUNS))
         }
 
-    def known(self, loads: pa.Table, scout: Scout) -> pa.Table:
+    def known(self, loads: pa.Table, scout: PreselectionRound) -> pa.Table:
         """What the scout leaves of each bucket in each run."""
         buckets = loads["bucket"].to_pylist()
         runs = loads[RUN].to_pylist() if RUN in loads.column_names else None
@@ -76,7 +76,7 @@ class Outcomes:
         found = {RUN: [run for run, _ in left], "bucket": [bucket for _, bucket in left], "known": interests}
         return pa.table(found, pa.schema({RUN: pa.int64(), "bucket": pa.string(), "known": pa.int64()}))
 
-    def _passed(self, run: int, bucket: str, scout: Scout) -> bool:
+    def _passed(self, run: int, bucket: str, scout: PreselectionRound) -> bool:
         """Of each log's first parts every subset passes in some run."""
         if scout.parts is not None:
             before = sum(each.startswith(bucket[:DIGITS]) for each in self.places)
@@ -90,12 +90,12 @@ def chance(*what: object) -> float:
     return int.from_bytes(hashlib.blake2b(repr(what).encode(), digest_size=4).digest()) / 2**32
 
 
-def supposed(outcomes: Outcomes, kind: type[Weighing]) -> type[Weighing]:
-    """Weighing of this kind, but that scouts find, and that comes out, what is supposed."""
+def supposed(outcomes: Outcomes, kind: type[WeightedSelection]) -> type[WeightedSelection]:
+    """WeightedSelection of this kind, but that scouts find, and that comes out, what is supposed."""
 
     class Supposed(kind):  # type: ignore[valid-type, misc]
         def _scouted(
-            self, weighed: ir.Table, scout: Scout, randomness: Randomness, runs: int | None = None
+            self, weighed: ir.Table, scout: PreselectionRound, randomness: Randomness, runs: int | None = None
         ) -> tuple[pa.Table, int]:
             loads = self.loads(weighed)
             known = outcomes.known(loads, scout)
@@ -158,7 +158,7 @@ def plan_of(table: str) -> WeightedPlan:
 
 
 def with_and_without(
-    engine: Engine, table: str, logs: Logs, kind: type[Weighing] = Weighing
+    engine: Engine, table: str, logs: Logs, kind: type[WeightedSelection] = WeightedSelection
 ) -> tuple[Outcomes, Outcomes]:
     """What every round weighed with the added users and without them, where scouts found the same."""
     having = Outcomes()
@@ -240,10 +240,10 @@ def test_no_user_moves_a_round_of_sequences_further(duckdb_engine: Engine, logs:
     check(duckdb_engine, "sessions", [*SOME_SEQUENCES, *logs])
 
 
-class OncePerKey(Weighing):
+class OncePerKey(WeightedSelection):
     """A part counts for every key that has it."""
 
-    def looked_at(self, scout: Scout, weighed: ir.Table) -> ir.Table:
+    def looked_at(self, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         if scout.parts is None:
             return weighed
         return _weighed(self._pieces.mutate(known=_long(FULL_INTEREST)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.experiments.comparison_summary import Summary, summary_of
-from querycloak.experiments.comparison_views import JUDGED
+from querycloak.comparison.comparison_summary import Summary, summary_of
+from querycloak.comparison.comparison_views import JUDGED
 from querycloak.pages.budget_curves import curves
 from querycloak.pages.comparison_pictures import attacks_told, missing_in_tradeoff, tradeoff
 from querycloak.pages.comparison_words import choices, for_one_person, headline, said

@@ -17,7 +17,7 @@ from querycloak.methods.registry import METHODS
 from querycloak.pages.about_file import About
 from querycloak.pages.hazards import DUTY, MET, NOT_MET, hazards_of
 from querycloak.pages.registry_entry import yaml_text
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 from tests.evaluated import Asked, write_rows
 

@@ -4,8 +4,8 @@ import math
 
 from hypothesis import strategies as st
 
-from querycloak.privacy.chance.noise import Gaussian, Laplace
-from querycloak.privacy.composing.draws import Anything, Draw, GaussianRounds, Histogram, PublicCounts
+from querycloak.privacy.accounting.draws import Anything, Draw, GaussianRounds, Histogram, PublicCounts
+from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
 BUDGETS = [(8.0, 2.25e-7), (1.0, 1e-6), (3.0, math.exp(-10)), (0.2, 1e-5), (30.0, 1e-9)]
 

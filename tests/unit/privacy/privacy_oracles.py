@@ -7,7 +7,7 @@ from functools import lru_cache, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.privacy.chance.noise import Laplace, Noise
+from querycloak.privacy.sampling.noise import Laplace, Noise
 
 Array = NDArray[np.float64]
 TRUNCATION = 1e-11

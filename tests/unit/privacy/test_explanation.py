@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.privacy.chance.exact import stated
-from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.explanation import belief_after, caught_at_most, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.histogram_plan import price
+from querycloak.privacy.sampling.exact import stated
+from querycloak.privacy.sampling.noise import Laplace
 
 
 def guarantee(epsilon: float, delta: float = 1e-7, unit: str = "user", kind: str = "approximate-dp") -> Guarantee:

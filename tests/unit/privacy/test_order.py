@@ -14,12 +14,12 @@ import pytest
 
 from querycloak.errors import OrderError, QuerycloakError
 from querycloak.privacy import order
-from querycloak.privacy.books.campaigns import Campaign, Spending
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.chance.exact import Chance
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import Randomness, secret_key
 from querycloak.privacy.guarantee import user_guarantee
+from querycloak.privacy.ledger.campaigns import Campaign, Spending
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.exact import Chance
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import Randomness, secret_key
 
 Step = Callable[[], AbstractContextManager[None]]
 PROMISE = user_guarantee(1.0, None, "a test")

@@ -1,7 +1,7 @@
 """Runs releases in child processes and kills them: `python -m tests.unit.releases.crashing PLAN`, a JSON list.
 
-Each job has a folder of its own (`root`) and dies at a fault point (`fault`) or after a time (`seconds`). The children
-are forked from one process that has imported everything, so that a hundred of them take seconds.
+Each job has a folder of its own (`root`) and dies at a fault point (`files/fault.py`) or after a time (`seconds`). The
+children are forked from one process that has imported everything, so that a hundred of them take seconds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from querycloak import fault
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import Bill, payment_of
+from querycloak.files import fault
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.payment import Bill, payment_of
 from querycloak.releases.folder import check_target
 from tests.unit.releases.making import PROVEN, a_release
 

@@ -16,11 +16,11 @@ import pytest
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.books.payment import Accounting
-from querycloak.privacy.prices.reach import Range
-from querycloak.privacy.prices.table_reach import TableReach
-from querycloak.releases.last_look import LastLook
+from querycloak.privacy.calibration.reach import Range
+from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.ledger.payment import Accounting
 from querycloak.releases.loading import load, load_card
+from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release, describe_log
 from tests.unit.releases.making import CLAIMED, LOG, PROVEN, SAMPLING, SYNTACTIC, TABLES, a_release
 
@@ -164,13 +164,13 @@ def test_limits_are_promised_only_by_what_they_hold_for(tmp_path: Path) -> None:
 
 def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     a_release().save(tmp_path / "built-in")
-    a_release().save(tmp_path / "own", last_look=LastLook(words=("zebra", "yak"), expressions=("qu+x",)))
-    a_release().save(tmp_path / "none", last_look=None)
+    a_release().save(tmp_path / "own", output_filter=OutputFilter(words=("zebra", "yak"), expressions=("qu+x",)))
+    a_release().save(tmp_path / "none", output_filter=None)
     patterns = ["payment card numbers", "US social-security numbers", "e-mail addresses", "telephone numbers"]
     said = {"applied": True, "patterns": patterns}
-    assert card(tmp_path / "built-in")["last_look"] == said | {"owners_list": False}
-    assert card(tmp_path / "own")["last_look"] == said | {"owners_list": True}
-    assert card(tmp_path / "none")["last_look"] == {"applied": False}
+    assert card(tmp_path / "built-in")["output_filter"] == said | {"owners_list": False}
+    assert card(tmp_path / "own")["output_filter"] == said | {"owners_list": True}
+    assert card(tmp_path / "none")["output_filter"] == {"applied": False}
     assert "telephone numbers and a list of the owner's were dropped" in readme(tmp_path / "own")
     assert "No last look was taken" in readme(tmp_path / "none")
     content = "".join(path.read_text() for path in (tmp_path / "own").iterdir() if path.suffix != ".parquet")
@@ -245,7 +245,7 @@ def test_the_datasheet_names_the_size_of_the_population(tmp_path: Path) -> None:
 
 
 def test_rows_without_counts_are_told_what_they_are_worth(tmp_path: Path) -> None:
-    reach = TableReach("there is no count", None, Range(8, 8), Range(9, 9), 0.0)
+    reach = TableAccuracy("there is no count", None, Range(8, 8), Range(9, 9), 0.0)
     queries = TABLES["queries"].drop_columns(["count"])
     a_release(counts="none", tables={"queries": queries}, reach={"queries": reach}).save(tmp_path / "out")
     text = readme(tmp_path / "out")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from querycloak.privacy.books.ledger import Ledger
+from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.releases.loading import load
 from querycloak.releases.unfinished import reconcile
 from tests.unit.releases.making import a_release

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from querycloak.errors import EngineError, InputError, ParameterError, ResourceError
-from querycloak.locked_folder import UNFINISHED, remove_stale
-from querycloak.privacy.books.ledger import Ledger
-from querycloak.privacy.books.payment import Accounting, Bill, payment_of
-from querycloak.private_file import sync_folder
+from querycloak.files.locked_folder import UNFINISHED, remove_stale
+from querycloak.files.private_file import sync_folder
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.payment import Accounting, Bill, payment_of
 from querycloak.releases import folder as folder_module
 from querycloak.releases.folder import Unfinished, check_target
 from querycloak.releases.loading import load

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from querycloak.errors import EngineError, ParameterError
 from querycloak.releases import parquet, tables, tsv
 from querycloak.releases.folder import WrittenFile
-from querycloak.releases.last_look import LastLook
 from querycloak.releases.loading import load
+from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.tables import KINDS, Stream, conformed, regrouped, schema_of
 from tests.unit.releases.making import LOG, QUERIES, SESSIONS, TABLES, a_release
 
@@ -209,8 +209,8 @@ def dropped_by_the_last_look() -> pa.Table:
     [hidden_in_a_slice, hidden_in_a_filter, hidden_in_a_dictionary, hidden_in_metadata, dropped_by_the_last_look],
 )
 def test_no_byte_that_was_not_released(tmp_path: Path, make: Any, format_name: str) -> None:
-    look = LastLook(words=(SECRET,))
-    a_release(tables={"queries": make()}).save(tmp_path / "out", format_name, last_look=look)
+    look = OutputFilter(words=(SECRET,))
+    a_release(tables={"queries": make()}).save(tmp_path / "out", format_name, output_filter=look)
     content = all_bytes(tmp_path)
     assert SECRET.encode() not in content
     assert b"gertrude" not in content

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError, ResourceError
-from querycloak.locked_folder import UNFINISHED
+from querycloak.files.locked_folder import UNFINISHED
 from querycloak.releases import patterns
 from querycloak.synthetic import block
 from querycloak.synthetic import log_writer as writing
@@ -31,7 +31,7 @@ from querycloak.synthetic.heavy_tails import Choice, falling
 from querycloak.synthetic.planted import KINDS
 from querycloak.synthetic.texts import slipped
 from querycloak.synthetic.world import TOPICS, world
-from querycloak.words.wordnet import wordnet
+from querycloak.text.wordnet import wordnet
 from tests.commands import in_process
 
 USERS = 2_600  # more than one block

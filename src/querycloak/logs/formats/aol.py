@@ -6,7 +6,7 @@ Quotes are plain characters. A search without a click has two empty fields at it
 from __future__ import annotations
 
 from querycloak.logs.formats.delimited import Layout
-from querycloak.logs.times import iso_or_epoch
+from querycloak.logs.reading.times import iso_or_epoch
 
 HEADER = ("AnonID", "Query", "QueryTime", "ItemRank", "ClickURL")
 LAYOUT = Layout(

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
-from querycloak.logs.checks import LONGEST_FIELD, Candidates, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import to_utf8
-from querycloak.logs.fields import Fields, first_words, integers, split, split_lines, without_brackets
-from querycloak.logs.files import LogFile
 from querycloak.logs.formats.marked_rows import (
     any_longer,
     contents_of,
@@ -23,10 +18,15 @@ from querycloak.logs.formats.marked_rows import (
     where_judged,
 )
 from querycloak.logs.formats.signs import mark_other_formats
-from querycloak.logs.schema import MARKED_ROWS
-from querycloak.logs.times import TimeParser, iso_or_epoch
-from querycloak.logs.urls import url_texts
-from querycloak.words.spans import Mask, Spans
+from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
+from querycloak.logs.reading.checks import LONGEST_FIELD, Candidates, mark
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.logs.reading.fields import Fields, first_words, integers, split, split_lines, without_brackets
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import MARKED_ROWS
+from querycloak.logs.reading.times import TimeParser, iso_or_epoch
+from querycloak.logs.reading.urls import url_texts
+from querycloak.text.spans import Mask, Spans
 
 
 @dataclass(frozen=True)

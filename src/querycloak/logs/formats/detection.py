@@ -16,10 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from querycloak.errors import InputError, ParameterError, UnknownFormat
-from querycloak.logs.blocks import Part, read_blocks
 from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import UTF8_OR_GB18030, checked_encoding
-from querycloak.logs.files import LogFile
 from querycloak.logs.formats import aol, excite, parquet_table, sogou, table
 from querycloak.logs.formats.delimited import DelimitedReader, Layout
 from querycloak.logs.formats.json_lines import JsonObject, objects_of, parse_object
@@ -37,8 +34,11 @@ from querycloak.logs.formats.signs import (
 )
 from querycloak.logs.formats.ubi import UbiReader
 from querycloak.logs.formats.ubi_documents import is_ubi
-from querycloak.logs.time_formats import time_parser
-from querycloak.logs.times import TimeParser
+from querycloak.logs.reading.blocks import Part, read_blocks
+from querycloak.logs.reading.encodings import UTF8_OR_GB18030, checked_encoding
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.time_formats import time_parser
+from querycloak.logs.reading.times import TimeParser
 from querycloak.privacy.parameters import one_of
 from querycloak.sentence import Parameter, Sentence
 

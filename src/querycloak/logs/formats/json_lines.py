@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from querycloak.logs.encodings import to_utf8
-from querycloak.words.spans import Mask, Spans
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.text.spans import Mask, Spans
 
 JsonObject = dict[str, Any]
 

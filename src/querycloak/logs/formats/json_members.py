@@ -38,9 +38,9 @@ from querycloak.logs.formats.json_values import (
     string_end,
     unescape,
 )
-from querycloak.logs.places import text_ends
-from querycloak.words.compiled import inlined, kernel, part
-from querycloak.words.spans import Bytes, Mask, Spans
+from querycloak.logs.reading.places import text_ends
+from querycloak.text.compiled import inlined, kernel, part
+from querycloak.text.spans import Bytes, Mask, Spans
 
 _DEEPEST = 64
 """Objects nested deeper are odd; `parse_object` goes as deep as 1,024, and takes what is deeper for no object."""

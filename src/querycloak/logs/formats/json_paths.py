@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.words.spans import Bytes
+from querycloak.text.spans import Bytes
 
 Path = str | tuple[str, ...]
 """A name or a dotted path; or several, of which the first that holds a text counts."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from querycloak.words.compiled import inlined, part
+from querycloak.text.compiled import inlined, part
 
 ABSENT, OTHER, TEXT, INTEGER, OBJECT = 0, 1, 2, 3, 4
 """What stands under a name: nothing, anything else (null, a fraction, a list), a text, a whole number, an object."""

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.logs.blocks import Block
-from querycloak.logs.checks import KEPT, LONGEST_FIELD, Candidates, Codes
 from querycloak.logs.choices import Choices
-from querycloak.logs.schema import MARKED_ROWS, MARKED_SEARCHES, ORIGIN
-from querycloak.words.normalisation import normalise
-from querycloak.words.spans import Mask, Spans, number_array
+from querycloak.logs.reading.blocks import Block
+from querycloak.logs.reading.checks import KEPT, LONGEST_FIELD, Candidates, Codes
+from querycloak.logs.reading.schema import MARKED_ROWS, MARKED_SEARCHES, ORIGIN
+from querycloak.text.normalisation import normalise
+from querycloak.text.spans import Mask, Spans, number_array
 
 LONGEST_CONTENT = 1 << 16
 

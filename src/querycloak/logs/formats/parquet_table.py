@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError, MissingColumn
-from querycloak.logs.blocks import Part
-from querycloak.logs.checks import LONGEST_FIELD, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import to_utf8
-from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import no_rows
 from querycloak.logs.formats.marked_rows import marked_batch
 from querycloak.logs.formats.table import RawColumns
-from querycloak.logs.schema import MARKED_ROWS
-from querycloak.logs.times import TimeParser, in_range, iso_or_epoch
-from querycloak.words.spans import Mask, Spans
+from querycloak.logs.reading.blocks import Part
+from querycloak.logs.reading.checks import LONGEST_FIELD, mark
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import MARKED_ROWS
+from querycloak.logs.reading.times import TimeParser, in_range, iso_or_epoch
+from querycloak.text.spans import Mask, Spans
 
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 32 << 20

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.checks import NOT_AN_OBJECT, OTHER_FORMAT, UNREADABLE_TIME, WRONG_FIELDS, Codes
 from querycloak.logs.formats.json_lines import JsonObject, member_in_any_case, parse_object
-from querycloak.logs.schema import REQUIRED
-from querycloak.words.spans import Mask, Spans
+from querycloak.logs.reading.checks import NOT_AN_OBJECT, OTHER_FORMAT, UNREADABLE_TIME, WRONG_FIELDS, Codes
+from querycloak.logs.reading.schema import REQUIRED
+from querycloak.text.spans import Mask, Spans
 
 SEPARATORS = (b"\t", b",", b";", b"|")
 AOL_HEADER = b"anonid\tquery\tquerytime\titemrank\tclickurl"

@@ -6,7 +6,7 @@ The log gives no date, so every time is on 1 January 1970.
 from __future__ import annotations
 
 from querycloak.logs.formats.delimited import Layout
-from querycloak.logs.times import time_of_day
+from querycloak.logs.reading.times import time_of_day
 
 LAYOUT = Layout(
     columns={"time": 0, "user": 1, "query": 2, "rank": 3, "url": 4},

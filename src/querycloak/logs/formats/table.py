@@ -11,12 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import MissingColumn, ParameterError
-from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
-from querycloak.logs.checks import WRONG_FIELDS, Candidates, mark
 from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import to_utf8
-from querycloak.logs.fields import integers
-from querycloak.logs.files import LogFile
 from querycloak.logs.formats.json_lines import (
     JsonObject,
     as_text,
@@ -38,12 +33,17 @@ from querycloak.logs.formats.marked_rows import (
 )
 from querycloak.logs.formats.signs import could_be_names, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi_documents import is_ubi
-from querycloak.logs.schema import COLUMNS, MARKED_ROWS, REQUIRED
-from querycloak.logs.times import TimeParser, iso_or_epoch
-from querycloak.logs.urls import url_texts
+from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
+from querycloak.logs.reading.checks import WRONG_FIELDS, Candidates, mark
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.logs.reading.fields import integers
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import COLUMNS, MARKED_ROWS, REQUIRED
+from querycloak.logs.reading.times import TimeParser, iso_or_epoch
+from querycloak.logs.reading.urls import url_texts
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Action, Sentence
-from querycloak.words.spans import Mask, Spans, with_others
+from querycloak.text.spans import Mask, Spans, with_others
 
 _BATCH_ROWS = 1 << 16
 

@@ -17,8 +17,12 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from querycloak.logs.blocks import LONGEST_RECORD, Block, Part, read_blocks
-from querycloak.logs.checks import (
+from querycloak.logs.choices import Choices
+from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
+from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
+from querycloak.logs.formats.ubi_documents import EVENT, QUERY, Documents, read_documents
+from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
+from querycloak.logs.reading.checks import (
     CLICK_OF_ANOTHER,
     CLICK_WITHOUT_QUERY,
     KEPT,
@@ -29,17 +33,13 @@ from querycloak.logs.checks import (
     Candidates,
     mark,
 )
-from querycloak.logs.choices import Choices
-from querycloak.logs.encodings import to_utf8
-from querycloak.logs.fields import integers
-from querycloak.logs.files import LogFile
-from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
-from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
-from querycloak.logs.formats.ubi_documents import EVENT, QUERY, Documents, read_documents
-from querycloak.logs.schema import COLUMNS
-from querycloak.logs.times import iso_or_epoch
-from querycloak.logs.urls import url_texts
-from querycloak.words.spans import Mask, Spans, number_array
+from querycloak.logs.reading.encodings import to_utf8
+from querycloak.logs.reading.fields import integers
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import COLUMNS
+from querycloak.logs.reading.times import iso_or_epoch
+from querycloak.logs.reading.urls import url_texts
+from querycloak.text.spans import Mask, Spans, number_array
 
 DOCUMENTS = pa.schema(
     [

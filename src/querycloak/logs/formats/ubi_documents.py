@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from querycloak.logs.formats.json_lines import JsonObject, as_text, member, parse_object, spans_of
 from querycloak.logs.formats.json_members import Members, Wanted
 from querycloak.logs.formats.json_values import ABSENT, OBJECT, TEXT
-from querycloak.words.spans import Mask, Spans, with_others
+from querycloak.text.spans import Mask, Spans, with_others
 
 QUERY, EVENT = 1, 2
 _NAMES = ("query_id", "client_id", "user_id", "user_query", "timestamp", "application")

@@ -34,9 +34,9 @@ from querycloak.methods.affinity.shared_concepts import (
     Post,
     Prefixes,
 )
-from querycloak.words.lexicon import Lexicon
-from querycloak.words.lists import Lists
-from querycloak.words.ngrams import WordCounts
+from querycloak.text.lexicon import Lexicon
+from querycloak.text.lists import Lists
+from querycloak.text.ngrams import WordCounts
 
 MOST_PEELED_HERE = 1 << 23
 """Neighbours and users together, some 40 bytes each; while more are open, executors peel."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.methods.affinity.graph import Graph
-from querycloak.words.compiled import kernel, part
+from querycloak.text.compiled import kernel, part
 
 Places = NDArray[np.int64]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.words.compiled import kernel, part
-from querycloak.words.lists import Lists
-from querycloak.words.sorting import sort_span
+from querycloak.text.compiled import kernel, part
+from querycloak.text.lists import Lists
+from querycloak.text.sorting import sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000

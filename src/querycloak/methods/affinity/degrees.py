@@ -16,7 +16,7 @@ from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import OnShare, build_graph, symmetric
 from querycloak.methods.affinity.ngram_concepts import Concepts, mine_concepts
 from querycloak.methods.uses import sorted_uses
-from querycloak.words.lists import Lists
+from querycloak.text.lists import Lists
 
 OnStep = Callable[[str, float], None]
 

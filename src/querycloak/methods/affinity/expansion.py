@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from querycloak.methods.affinity.ngram_concepts import Concepts
 from querycloak.methods.distinct_queries import gather
-from querycloak.words.compiled import kernel, part
-from querycloak.words.lexicon import find, grown, probe, spans_of
-from querycloak.words.lists import Lists
-from querycloak.words.sorted_sets import sorted_sets
-from querycloak.words.sorting import sort_span
-from querycloak.words.spans import Spans
+from querycloak.text.compiled import kernel, part
+from querycloak.text.lexicon import find, grown, probe, spans_of
+from querycloak.text.lists import Lists
+from querycloak.text.sorted_sets import sorted_sets
+from querycloak.text.sorting import sort_span
+from querycloak.text.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
 # A cosine of longer vectors might not fit 64 bits; such queries are not expanded (affinity.md, step 3).

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from querycloak.methods.method import Counted, Drawn, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import AGREED_ACCOUNTS, SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
-from querycloak.privacy.chance.exact import stated
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, of_kind, refuse, whole
+from querycloak.privacy.sampling.exact import stated
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.affinity.neighbourhood import Explained
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
 DEFAULT_CONCEPT_USERS = 0.0001
@@ -127,15 +127,15 @@ class Affinity(Method):
         """theta as the whole number that cosines are compared with."""
         return int(stated(self.theta) * _MILLION)
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """From one user, if enough users asked queries like it, to `min_users` users, if nobody did."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.prices.reach import Range
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.reach import Range
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
 
         users = Range(1, max(self.k, self.w))
         note = "A query of one user comes out if queries like it bring enough users together."
-        return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
+        return {"log": TableAccuracy(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Count degrees and filter."""

@@ -19,9 +19,9 @@ from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log, wo
 from querycloak.methods.affinity.expansion import UNSAFE
 from querycloak.methods.affinity.ngram_concepts import GRID
 from querycloak.methods.uses import uses_of
-from querycloak.words.ngrams import users_of_words
-from querycloak.words.normalisation import normalise
-from querycloak.words.spans import Spans
+from querycloak.text.ngrams import users_of_words
+from querycloak.text.normalisation import normalise
+from querycloak.text.spans import Spans
 
 if TYPE_CHECKING:
     from querycloak.methods.affinity.method import Affinity

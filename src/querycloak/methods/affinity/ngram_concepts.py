@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.privacy.chance.exact import stated
+from querycloak.privacy.sampling.exact import stated
 from querycloak.sentence import Sentence
-from querycloak.words.lexicon import Lexicon
-from querycloak.words.ngrams import LONGEST, PARTS, WordCounts, longer_grams, total_occurrences
-from querycloak.words.stop_words import STOP_WORDS
+from querycloak.text.lexicon import Lexicon
+from querycloak.text.ngrams import LONGEST, PARTS, WordCounts, longer_grams, total_occurrences
+from querycloak.text.stop_words import STOP_WORDS
 
 # Weights are whole numbers of 1/1024, so that every cosine is compared with theta in whole numbers.
 GRID = 1 << 10
@@ -32,7 +32,7 @@ Numbers = NDArray[np.int32]
 class Concepts:
     """The concepts of a log, and what else one must know of its words to expand queries.
 
-    `words` numbers the words that are frequent or that enough users have (`safe`); whether others are safe is told by
+    `text` numbers the words that are frequent or that enough users have (`safe`); whether others are safe is told by
     `unknown_is_safe`, for queries whose words have been looked at before. A pair is keyed by
     (first word * words + second), a triple by (place of its first pair * words + third); keys are sorted.
     """

@@ -20,10 +20,10 @@ from querycloak.methods.affinity.cosine import MILLION, Index, prefix_lengths
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Vertices
 from querycloak.methods.affinity.graph import Limits, Search
 from querycloak.methods.affinity.ngram_concepts import Concepts
-from querycloak.words.compiled import kernel
-from querycloak.words.lexicon import Lexicon
-from querycloak.words.lists import Lists, places
-from querycloak.words.spans import Spans
+from querycloak.text.compiled import kernel
+from querycloak.text.lexicon import Lexicon
+from querycloak.text.lists import Lists, places
+from querycloak.text.spans import Spans
 
 EXPANSIONS = pa.schema({"query": pa.string(), "vertex": pa.binary()})
 TALLY = pa.schema({"key": pa.int64(), "vertices": pa.int64()})

@@ -9,8 +9,8 @@ from querycloak.errors import ParameterError
 from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
+from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.parameters import natural, refuse
-from querycloak.privacy.prices.count_bounds import Times
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:

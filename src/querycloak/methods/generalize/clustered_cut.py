@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.methods.generalize.clusters import Tree, cut
 from querycloak.methods.generalize.phrases import UNMATCHED, matcher_of
-from querycloak.words.lexicon import Lexicon
-from querycloak.words.lists import Lists
-from querycloak.words.spans import Spans
-from querycloak.words.taxonomy import Taxonomy
-from querycloak.words.wordnet import wordnet
+from querycloak.text.lexicon import Lexicon
+from querycloak.text.lists import Lists
+from querycloak.text.spans import Spans
+from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.wordnet import wordnet
 
 MATCHES = pa.schema({"query": pa.string(), "concept": pa.int32()})
 

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.words.compiled import kernel
-from querycloak.words.lists import Lists
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.compiled import kernel
+from querycloak.text.lists import Lists
+from querycloak.text.taxonomy import Taxonomy
 
 Numbers = NDArray[np.int32]
 

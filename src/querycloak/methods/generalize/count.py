@@ -14,9 +14,9 @@ from querycloak.methods.distinct_queries import gather
 from querycloak.methods.generalize.clusters import Tree, cut
 from querycloak.methods.generalize.phrases import UNMATCHED, matcher_of
 from querycloak.methods.uses import sorted_uses
-from querycloak.words.lists import Lists
-from querycloak.words.sorted_sets import sorted_sets
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.lists import Lists
+from querycloak.text.sorted_sets import sorted_sets
+from querycloak.text.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True, eq=False)

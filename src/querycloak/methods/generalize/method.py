@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
 _UNPROTECTED = (
@@ -61,15 +61,15 @@ class Generalize(Method):
             "and are left out where only the root would be (generalize.md)",
         )
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself, about concepts."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.prices.reach import Range
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.reach import Range
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
 
         users = Range(self.k, self.k)
         note = "Users are those of a concept, or of anything below it that too few asked for."
-        return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
+        return {"log": TableAccuracy(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Match, count users of concepts, cut."""
@@ -85,7 +85,7 @@ class Generalize(Method):
         import pyarrow as pa
 
         from querycloak.methods.generalize.count import generalise
-        from querycloak.words.wordnet import wordnet
+        from querycloak.text.wordnet import wordnet
 
         log.progress("matching queries", 0.0)
         taxonomy = wordnet()

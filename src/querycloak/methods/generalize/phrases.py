@@ -10,11 +10,11 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.words.compiled import kernel
-from querycloak.words.lexicon import Lexicon, find, spans_of
-from querycloak.words.spans import Spans
-from querycloak.words.stop_words import STOP_WORDS
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.compiled import kernel
+from querycloak.text.lexicon import Lexicon, find, spans_of
+from querycloak.text.spans import Spans
+from querycloak.text.stop_words import STOP_WORDS
+from querycloak.text.taxonomy import Taxonomy
 
 UNMATCHED = -1
 LONGEST = 4
@@ -49,7 +49,7 @@ def matcher_of(taxonomy: Taxonomy) -> Matcher:
 
 
 def _forms(taxonomy: Taxonomy) -> Iterator[str]:
-    """The labels, and whatever loses an ending or is listed as irregular to become one (words/lemmas.py, backwards)."""
+    """The labels, and whatever loses an ending or is listed as irregular to become one (text/lemmas.py, backwards)."""
     yield from taxonomy.labels
     yield from taxonomy.exceptions
     for label in taxonomy.labels:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
 Keys = Literal["queries", "clicks", "log"]
@@ -95,21 +95,21 @@ class KAnonymity(Method):
             rule = f"{'pairs' if self.counted == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
         return f"{rule} (k_anonymity.md)"
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself: exact counts, from this many users on."""
         from querycloak.methods.counted_users import NO_COUNT, TABLES
-        from querycloak.privacy.prices.reach import Range
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.reach import Range
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
 
-        def exact(table: str, users: int, *notes: str) -> TableReach:
-            return TableReach.of_rule(f"{TABLES[table].holders}, all of them", Range(users, users), notes=notes)
+        def exact(table: str, users: int, *notes: str) -> TableAccuracy:
+            return TableAccuracy.of_rule(f"{TABLES[table].holders}, all of them", Range(users, users), notes=notes)
 
         if self.preset:
             note = f"A pair comes out only if its query does: from {DMA_QUERY_USERS} users of the query on."
             return {"queries": exact("queries", DMA_QUERY_USERS), "clicks": exact("clicks", DMA_PAIR_USERS, note)}
         if self.counted == "log":
             users = Range(self.k, self.k)
-            return {"log": TableReach(NO_COUNT, users50=users, users95=users, spurious=0.0)}
+            return {"log": TableAccuracy(NO_COUNT, users50=users, users95=users, spurious=0.0)}
         return {self.counted: exact(self.counted, self.k)}
 
     def count(self, log: SearchLog) -> Counted:

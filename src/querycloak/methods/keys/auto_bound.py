@@ -1,4 +1,4 @@
-"""`auto`: a small part of epsilon chooses selection and bound, the rest releases (proof: prices/bound_choice.md)."""
+"""`auto`: part of epsilon chooses selection and bound, the rest releases (proof: calibration/bound_choice.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from querycloak.errors import ParameterError
 from querycloak.methods.keys.plans import Selection
 from querycloak.methods.unprotected import with_any_bound
 from querycloak.privacy.budget import Budget, Given
-from querycloak.privacy.chance.exact import rounded_down, stated
+from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse, share
-from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.sampling.exact import rounded_down, stated
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.key_tables import TablesAtAnyBound
     from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.composing.draws import Draw
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -66,7 +66,7 @@ class Planned(Protocol):
         """What it guarantees alone."""
         ...
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """What its counts are worth."""
         ...
 
@@ -136,23 +136,23 @@ class AutoBound:
             self.given.delta,
             f"epsilon {choosing:g} chooses by the exponential mechanism how keys are selected and how many of a user "
             f"count, of these: {', '.join(str(choice) for choice, _ in self.payable)} "
-            "(privacy/prices/bound_choice.md); whichever it is, noise and threshold are solved "
+            "(privacy/calibration/bound_choice.md); whichever it is, noise and threshold are solved "
             f"for epsilon {left:g} and this delta, and the two add up",
             with_any_bound([_weakest(method) for method in self.candidates()]),
         )
 
     def draws(self) -> Sequence[Draw]:
         """The choice, and a release of which only its budget is known beforehand."""
-        from querycloak.privacy.composing.draws import Anything
+        from querycloak.privacy.accounting.draws import Anything
 
         return [Anything(self.budget[0]), Anything(self.budget[1], self.given.delta)]
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """How keys of each table come out, at every bound that may be chosen."""
         listed = [each.plans for each in self.candidates()]
         return {table: [plans[table].route() for plans in listed] for table in listed[0]}
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """What the counts of each table are worth, over all bounds that may be chosen."""
         from querycloak.methods.counted_users import at_some_bound
 

@@ -1,4 +1,4 @@
-"""Clicks of the keys that came out, bounded for each user (proof: privacy/prices/histogram.md, claim 9)."""
+"""Clicks of the keys that came out, bounded for each user (proof: privacy/calibration/histogram.md, claim 9)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.runs import run_of
-from querycloak.privacy.prices.count_bounds import Times
+from querycloak.privacy.calibration.count_bounds import Times
 
 
 def counted_clicks(engine: Engine, held: ir.Table, chosen: pa.Table, key: Sequence[str], most: Times) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Tables of keys, counted and waiting for the draw; the bound may be chosen in it (proof: prices/bound_choice.md)."""
+"""Tables of keys, counted, before the draw; the draw may choose the bound (proof: calibration/bound_choice.md)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, renumbered
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bound_choice import choose_plan, choose_plans, largest_score, qualities
-from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.calibration.bound_choice import choose_plan, choose_plans, largest_score, qualities
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
 
 Keys = Mapping[str, Sequence[str]]

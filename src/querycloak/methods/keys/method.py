@@ -11,17 +11,17 @@ from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.plans import Counts, FixedPlans
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
+from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.table_plan import TablePlan
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.composing.draws import Draw
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
     from querycloak.releases.tables import Table
 
 
@@ -73,11 +73,11 @@ class KeysMethod(Method):
         """What is drawn, so that several releases can be added up."""
         return self.planned.draws()
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Those of the plans; if the bound is chosen on the log, of all plans."""
         return self.planned.routes()
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
         return self.planned.reach()
 

@@ -23,11 +23,11 @@ from querycloak.methods.keys.plans import (
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import of_paper_variant
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.histogram_plan import price
+from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
+from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.parameters import checked_bound
-from querycloak.privacy.prices.count_bounds import Times
-from querycloak.privacy.prices.histogram_plan import price
-from querycloak.privacy.prices.selection import PER_USER, default_selection, plan_tables
-from querycloak.privacy.prices.table_plan import TablePlan
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:

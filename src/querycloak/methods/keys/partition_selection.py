@@ -14,14 +14,14 @@ from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_by_chance, release_keys
-from querycloak.methods.keys.weighted_selection import Weighing
+from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.noiseless import Past, Step, named
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.count_bounds import Times
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.table_plan import TablePlan
-from querycloak.privacy.prices.weighted import WeightedPlan
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.sampling.randomness import Randomness
 
 
 class CountedKeys(Protocol):
@@ -45,7 +45,7 @@ def count(
     kept: the engine keeps them already, so they can be looked at several times.
     """
     if isinstance(plan, WeightedPlan):
-        return Weighing.of(engine, contributions, key, plan, kept=kept)
+        return WeightedSelection.of(engine, contributions, key, plan, kept=kept)
     bounded = first_keys(contributions, key, plan.per_user)
     if isinstance(plan, KeysOnlyPlan):
         return _KeysOnly(KeyCounts.of(engine, bounded, key), plan)

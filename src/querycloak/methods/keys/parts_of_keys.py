@@ -1,7 +1,7 @@
 """The parts of keys, which a first scout looks at: the query of a clicked pair, the queries of a sequence.
 
 Whether a part is shared is easier to see than whether the key is: as many users have it, or more, and each has fewer of
-them (privacy/prices/selection.md, claim 5).
+them (privacy/calibration/selection.md, claim 5).
 """
 
 from __future__ import annotations

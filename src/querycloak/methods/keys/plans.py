@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.unprotected import with_thresholds
-from querycloak.privacy.budget import Given, Knobs
-from querycloak.privacy.chance.noise import Gaussian, Laplace, Noise
-from querycloak.privacy.composing.draws import Draw
+from querycloak.privacy.accounting.draws import Draw
+from querycloak.privacy.budget import ExplicitNoise, Given
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.paper_variant import paper_guarantees, paper_knobs
+from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.prices.histogram_plan import HistogramPlan
-from querycloak.privacy.prices.paper_variant import paper_guarantees, paper_knobs
-from querycloak.privacy.prices.table_plan import TablePlan
+from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.key_tables import KeyTables
     from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
 
 Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
 Priors = Literal["public"]
@@ -47,7 +47,7 @@ class FixedPlans:
         """Whether a user's records are bounded, as papers have it, rather than a user's keys."""
         return self.claimed is not None
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """How keys of each table come out."""
         from querycloak.methods.counted_users import paper_route
 
@@ -55,7 +55,7 @@ class FixedPlans:
             table: [paper_route(plan) if self.bounds_records else plan.route()] for table, plan in self.plans.items()
         }
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """What the counts of each table are worth."""
         from querycloak.methods.counted_users import of_paper_plan, of_plan
 
@@ -76,7 +76,7 @@ def one_plan(table: str, plan: TablePlan) -> FixedPlans:
 
 def check_counts(counts: Counts, given: Given, variant: str, *, two_draws: bool) -> None:
     """Refuse keys without counts if counts decide, or if nothing would be gained."""
-    if counts == "none" and (isinstance(given, Knobs) or variant == "paper" or two_draws):
+    if counts == "none" and (isinstance(given, ExplicitNoise) or variant == "paper" or two_draws):
         raise ParameterError(
             Sentence(
                 "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
@@ -94,7 +94,7 @@ def paper_plans(
     """
     noise, threshold = (
         (Laplace(given.noise), given.threshold)
-        if isinstance(given, Knobs)
+        if isinstance(given, ExplicitNoise)
         else paper_knobs(given.epsilon, given.delta, *room.values())
     )
     plans, claims, proofs = {}, [], []

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.runs import numbered
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.chance.randomness import IntArray, Randomness
-from querycloak.privacy.prices.histogram import release_groups
+from querycloak.privacy.calibration.histogram import release_groups
+from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 # From this many occurring keys per free one, free ones are listed rather than found by trying.
 _CROWDED = 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.choices import Choices
 
-# Of words/data/public_phrases.parquet, so that a guarantee need not read it.
+# Of text/data/public_phrases.parquet, so that a guarantee need not read it.
 BUILT_IN = "english words and word pairs (symspellpy 6.10.1)"
 BUILT_IN_SIZE = 325_176
 
@@ -81,9 +81,9 @@ def queries_of(pool: PublicList, choices: Choices) -> pa.Array:
     """The queries of a pool, sorted, each once, in the form that the log's queries have."""
     import pyarrow as pa
 
-    from querycloak.words.normalisation import normalise
-    from querycloak.words.public_phrases import public_phrases
-    from querycloak.words.spans import Spans
+    from querycloak.text.normalisation import normalise
+    from querycloak.text.public_phrases import public_phrases
+    from querycloak.text.spans import Spans
 
     if pool.path is None:
         return public_phrases()["phrase"].combine_chunks()
@@ -95,8 +95,8 @@ def urls_of(urls: PublicList, choices: Choices) -> pa.Array:
     """The urls of a list, sorted, each once, shortened as the log's are."""
     import pyarrow as pa
 
-    from querycloak.logs.urls import url_texts
-    from querycloak.words.spans import Spans
+    from querycloak.logs.reading.urls import url_texts
+    from querycloak.text.spans import Spans
 
     entries = Spans.of(pa.array(urls.lines("urls"), pa.string()))
     return _each_once(url_texts(entries, choices).strings())

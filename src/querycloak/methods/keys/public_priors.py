@@ -1,6 +1,6 @@
 """How likely a key is to be shared, from its text and public knowledge alone: length, digits, rare words.
 
-How a user's keys are ordered or weighed may depend on their text: it costs no budget (privacy/prices/selection.md).
+Order and weights of a user's keys may depend on their text at no cost (privacy/calibration/selection.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.engines import Engine
-from querycloak.words.public_phrases import public_phrases
+from querycloak.text.public_phrases import public_phrases
 
 MOST_POINTS = 8
 _WORD, _UNKNOWN_WORD, _DIGIT = 2, 1, 3

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from querycloak.engines import Engine
 from querycloak.methods.noiseless import named
 from querycloak.methods.runs import RUN, numbered, run_of
-from querycloak.privacy.chance.noise import Noise
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bisection import smallest_integer
-from querycloak.privacy.prices.histogram import GroupRelease, release, release_groups
-from querycloak.privacy.prices.key_chances import KeyChances
+from querycloak.privacy.calibration.bisection import smallest_integer
+from querycloak.privacy.calibration.histogram import GroupRelease, release, release_groups
+from querycloak.privacy.calibration.key_chances import KeyChances
+from querycloak.privacy.sampling.noise import Noise
+from querycloak.privacy.sampling.randomness import Randomness
 
 # Keys of a count that passes with at least this chance are fetched: a public rule, it does not change the law.
 _LIKELY = 2.0**-10

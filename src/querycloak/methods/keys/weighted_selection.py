@@ -2,7 +2,7 @@
 
 Every round is one grouping in the engine. Scouting rounds work on buckets of keys or of their parts (the first digits
 of a digest), so that no more than 2^24 of them come to this process, for any size of the log
-(privacy/prices/selection.md).
+(privacy/calibration/selection.md).
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
 from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
 from querycloak.methods.runs import numbered, run_of
-from querycloak.privacy.chance.noise import Gaussian
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, Scout, WeightedPlan, interest_of
-from querycloak.words.spans import Spans
+from querycloak.privacy.calibration.weighted import (
+    FULL_INTEREST,
+    GRID,
+    LEAST_INTEREST,
+    PreselectionRound,
+    WeightedPlan,
+    interest_of,
+)
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.text.spans import Spans
 
 BUCKET_DIGITS = 6
 _TEST_SECRET = "the same for all logs"
@@ -36,7 +43,7 @@ _TEST_SECRET = "the same for all logs"
 
 
 @dataclass(frozen=True)
-class Weighing:
+class WeightedSelection:
     """What users hold, in the engine: user, key, its place in time and, where a scout looks at keys, its bucket.
 
     pieces: each part of what they hold with its bucket, where a scout looks at parts; what that leaves gets buckets of
@@ -53,12 +60,12 @@ class Weighing:
     @classmethod
     def of(
         cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan, *, kept: bool = False
-    ) -> Weighing:
+    ) -> WeightedSelection:
         """Read the contributions, once; kept: the engine keeps them already."""
         held = first_of_kept(engine, contributions if kept else engine.stage(contributions), key, plan.per_user)
         return cls(engine, held, tuple(key), plan)
 
-    def bucketed(self, secret: str) -> Weighing:
+    def bucketed(self, secret: str) -> WeightedSelection:
         """The same with buckets for the first scout, by a digest that this secret keys: nobody can aim texts at one."""
         if not self.plan.scouts:
             return self
@@ -69,7 +76,7 @@ class Weighing:
         return replace(self, pieces=pieces, secret=secret)
 
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
-        """Scout, decide, count.
+        """PreselectionRound, decide, count.
 
         A release draws a secret of its own. Many runs share one, for both of two neighbours: what is proven holds for
         every secret, and runs that shared a drawn one would not be independent.
@@ -100,14 +107,14 @@ class Weighing:
             return _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
         return _weighed(self.held.inner_join(self.engine.upload(known), [*run_of(self.held), "bucket"]))
 
-    def looked_at(self, scout: Scout, weighed: ir.Table) -> ir.Table:
+    def looked_at(self, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         """What a scout weighs: keys, as they are weighed by now, or their parts, all alike (selection.md, claim 5)."""
         if scout.parts is None:
             return weighed
         parts = self._pieces.select("user", "bucket").distinct()
         return _weighed(parts.mutate(known=_long(FULL_INTEREST)))
 
-    def after(self, scout: Scout, known: pa.Table) -> tuple[Weighing, ir.Table]:
+    def after(self, scout: PreselectionRound, known: pa.Table) -> tuple[WeightedSelection, ir.Table]:
         """What is left after a scout, and how it is weighed then."""
         if scout.parts is None:
             return self, self.weighed(known)
@@ -137,7 +144,7 @@ class Weighing:
         return _by_bucket(self.engine.fetch(sums))
 
     def _scouted(
-        self, weighed: ir.Table, scout: Scout, randomness: Randomness, runs: int | None = None
+        self, weighed: ir.Table, scout: PreselectionRound, randomness: Randomness, runs: int | None = None
     ) -> tuple[pa.Table, int]:
         """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
         loads = self.loads(weighed)
@@ -199,7 +206,7 @@ class Weighing:
             return [*steps, Step("clicks", counts, *bounds, self.plan.counting)]
         return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
 
-    def _buckets(self, scout: Scout) -> list[str]:
+    def _buckets(self, scout: PreselectionRound) -> list[str]:
         """Every bucket that somebody holds, of keys or of parts."""
         rows = self.held if scout.parts is None else self._pieces
         buckets: list[str] = self.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()

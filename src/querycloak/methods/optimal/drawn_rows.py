@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.methods.optimal.paper.holdings import Holdings
-from querycloak.privacy.chance.randomness import IntArray, Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 
 def sample(holdings: Holdings, counts: IntArray, randomness: Randomness) -> tuple[IntArray, IntArray, IntArray]:

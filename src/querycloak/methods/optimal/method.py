@@ -15,9 +15,9 @@ from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, plan_synthe
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS, several_accounts, with_thresholds
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.chance.exact import exp_minus, rounded_up, stated
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, refuse, share
+from querycloak.privacy.sampling.exact import exp_minus, rounded_up, stated
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from querycloak.methods.optimal.paper.holdings import Holdings
     from querycloak.methods.optimal.paper.solver import Solution
     from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.privacy.composing.draws import Draw
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.sampling.randomness import Randomness
 
 WEIGHTS = ("size", "diversity", "frequent")
 PER_USER, LINKED_PER_USER = 256, 4
@@ -216,21 +216,21 @@ class Optimal(Method):
             "the number of users, it protects nobody (methods/optimal/optimal.md)",
         )
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Pairs must pass a threshold before users are made up; the paper variant has no threshold."""
         return {} if self.plan is None else {"log": [self.plan.pairs.route()]}
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """What the noise of pairs gives; nothing in the paper variant, where the log decides what comes out."""
         from querycloak.methods.counted_users import alone, cut_off
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
 
         if self.plan is None:
             note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
-            return {"log": TableReach("how often this user was drawn for the pair", notes=(note,))}
+            return {"log": TableAccuracy("how often this user was drawn for the pair", notes=(note,))}
         plan = self.plan
         own = plan.pairs.rows_of_one_user
-        found = TableReach.of_route(
+        found = TableAccuracy.of_route(
             self.routes()["log"][0],
             "1 in every row: a made-up user has the pair; the rows of a pair add up to the users who clicked it, each "
             f"counted for the first {plan.counted_per_user} released pairs only; plus {plan.count_noise.words}",

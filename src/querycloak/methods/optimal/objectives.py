@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 OBJECTIVES = ("size", "frequent", "diversity", "queries", "joint")
 FloatArray = NDArray[np.float64]

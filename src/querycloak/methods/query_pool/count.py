@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.instants import pause_before
+from querycloak.logs.reading.instants import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
@@ -24,7 +24,7 @@ from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.methods.query_pool.reached import of_pairs
 from querycloak.methods.query_pool.stand_ins import StandIns
 from querycloak.methods.runs import RUN, DrawnRuns, RepeatedDraw, numbered, tables_of_runs_alike
-from querycloak.privacy.chance.randomness import Randomness
+from querycloak.privacy.sampling.randomness import Randomness
 
 if TYPE_CHECKING:
     from querycloak.methods.query_pool.method import QueryPool

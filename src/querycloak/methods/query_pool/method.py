@@ -12,20 +12,20 @@ from querycloak.methods.keys.public_lists import PublicList
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS, several_accounts
-from querycloak.privacy.budget import Knobs, which_is_given
-from querycloak.privacy.chance.exact import float_up, rounded_up, stated
-from querycloak.privacy.chance.noise import Laplace
+from querycloak.privacy.budget import ExplicitNoise, which_is_given
+from querycloak.privacy.calibration.bisection import smallest_integer
+from querycloak.privacy.calibration.deltas import laplace_delta
+from querycloak.privacy.calibration.selection import parse_split
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, share, whole
-from querycloak.privacy.prices.bisection import smallest_integer
-from querycloak.privacy.prices.deltas import laplace_delta
-from querycloak.privacy.prices.selection import parse_split
+from querycloak.privacy.sampling.exact import float_up, rounded_up, stated
+from querycloak.privacy.sampling.noise import Laplace
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.prices.reach import Route
-    from querycloak.privacy.prices.table_reach import TableReach
+    from querycloak.privacy.calibration.reach import ReleaseProbability
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
 
 ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
@@ -93,7 +93,7 @@ class QueryPool(Method):
         self._settle_bounds()
         given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
         if given == "knobs" and self.noise is not None and self.threshold is not None:
-            self._set_knobs(Knobs(self.noise, self.threshold))
+            self._set_knobs(ExplicitNoise(self.noise, self.threshold))
         else:
             self._solve(number_above_zero("epsilon", self.epsilon, "give a number such as 1"))
         paper = self.variant == "paper"
@@ -142,7 +142,7 @@ class QueryPool(Method):
             bounds["transitions"] = queries - 1
         object.__setattr__(self, "bounds", bounds)
 
-    def _set_knobs(self, knobs: Knobs) -> None:
+    def _set_knobs(self, knobs: ExplicitNoise) -> None:
         if self.delta is not None or self.split is not None:
             raise ParameterError(
                 Sentence("{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out")
@@ -253,15 +253,18 @@ class QueryPool(Method):
         """What query_pool.md proves."""
         return self._guarantees[1]
 
-    def routes(self) -> Mapping[str, Sequence[Route]]:
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Queries, and clicks by a threshold; thresholds of other pairs depend on how many queries come out."""
-        from querycloak.privacy.prices.reach import Route, Stage
+        from querycloak.privacy.calibration.reach import ReleaseProbability, Stage
 
         most = self.bounds["queries"] if self.variant == "paper" else 1
         tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]
-        return {table: [Route((Stage(self.noises[table], self.thresholds[table]),), most=most)] for table in tables}
+        return {
+            table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),), most=most)]
+            for table in tables
+        }
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """What noise and thresholds give; for pairs of public keys, from the fewest to the most queries possible."""
         from querycloak.methods.query_pool.reached import of_paper_pool, of_pool
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from querycloak.methods.counted_users import alone, counted, counted_records, cut_off
 from querycloak.methods.query_pool.method import quiet_threshold
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.prices.reach import Range, Route, Stage, margin, rows_of_nobody, rows_of_one_user
-from querycloak.privacy.prices.table_reach import TableReach
+from querycloak.privacy.calibration.reach import (
+    Range,
+    ReleaseProbability,
+    Stage,
+    margin,
+    rows_of_nobody,
+    rows_of_one_user,
+)
+from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.sampling.noise import Laplace
 
 if TYPE_CHECKING:
     from querycloak.methods.query_pool.method import QueryPool
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 _LATER = "The threshold of a row depends on how many queries come out; the range of users covers all cases."
 
 
-def of_pool(method: QueryPool) -> dict[str, TableReach]:
+def of_pool(method: QueryPool) -> dict[str, TableAccuracy]:
     """Queries, clicks by threshold, and pairs of public keys for as few and as many released queries as can be."""
     pool = method.lists["pool"].size
     found = {"queries": _drawn(method, "queries", keys=pool, public=not method.off_pool)}
@@ -26,11 +33,11 @@ def of_pool(method: QueryPool) -> dict[str, TableReach]:
     few, many = of_pairs(method, 2), of_pairs(method, pool)
     for table in few:
         notes = [_LATER, *few[table].notes]
-        found[table] = TableReach.over((few[table], many[table]), few[table].counts, notes=notes)
+        found[table] = TableAccuracy.over((few[table], many[table]), few[table].counts, notes=notes)
     return found
 
 
-def of_pairs(method: QueryPool, queries: int) -> dict[str, TableReach]:
+def of_pairs(method: QueryPool, queries: int) -> dict[str, TableAccuracy]:
     """Transitions, and clicks on public urls, if this many queries came out."""
     keys = {"transitions": queries * (queries - 1)} if "transitions" in method.bounds else {}
     if "urls" in method.lists:
@@ -38,46 +45,46 @@ def of_pairs(method: QueryPool, queries: int) -> dict[str, TableReach]:
     return {table: _of_pairs(method, table, max(1, number)) for table, number in keys.items()}
 
 
-def _of_pairs(method: QueryPool, table: str, keys: int) -> TableReach:
+def _of_pairs(method: QueryPool, table: str, keys: int) -> TableAccuracy:
     noise, bound = method.noises[table], method.bounds[table]
     threshold = quiet_threshold(noise, keys)
-    return TableReach.of_route(
-        Route((Stage(noise, threshold),)),
+    return TableAccuracy.of_route(
+        ReleaseProbability((Stage(noise, threshold),)),
         counted(table, bound, noise.words),
         spurious=rows_of_nobody(noise, threshold, keys),
         notes=[cut_off(table, bound)],
     )
 
 
-def _drawn(method: QueryPool, table: str, *, keys: int, public: bool) -> TableReach:
+def _drawn(method: QueryPool, table: str, *, keys: int, public: bool) -> TableAccuracy:
     noise, threshold, bound = method.noises[table], method.thresholds[table], method.bounds[table]
     notes = [cut_off(table, bound)]
     if not public:
         notes.append(alone(rows_of_one_user(noise, threshold, bound)))
-    return TableReach.of_route(
-        Route((Stage(noise, threshold),)),
+    return TableAccuracy.of_route(
+        ReleaseProbability((Stage(noise, threshold),)),
         counted(table, bound, noise.words),
         spurious=rows_of_nobody(noise, threshold, keys),
         notes=notes,
     )
 
 
-def of_paper_pool(method: QueryPool) -> Mapping[str, TableReach]:
+def of_paper_pool(method: QueryPool) -> Mapping[str, TableAccuracy]:
     """Queries above a threshold; every click and transition of theirs that occurs, with noise."""
     noise, threshold = method.noises["queries"], method.thresholds["queries"]
     bound = method.bounds["queries"]
-    route = Route((Stage(noise, threshold),), most=bound)
+    route = ReleaseProbability((Stage(noise, threshold),), most=bound)
     told = counted_records("queries", bound, noise.words)
     spurious = rows_of_nobody(noise, threshold, method.lists["pool"].size)
-    found = {"queries": TableReach.of_route(route, told, spurious=spurious)}
+    found = {"queries": TableAccuracy.of_route(route, told, spurious=spurious)}
     for table in ("clicks", "transitions"):
         if table in method.bounds:
             found[table] = _of_all_that_occurs(method.noises[table], table, method.bounds[table])
     return found
 
 
-def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableReach:
+def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableAccuracy:
     one, off = Range(1, 1), margin(noise)
     told = counted_records(table, bound, noise.words)
     note = "What a single user did with a released query comes out; therefore this variant is not private."
-    return TableReach(told, Range(off, off), one, one, 0.0, (note,))
+    return TableAccuracy(told, Range(off, off), one, one, 0.0, (note,))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.methods.runs import RUN
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 _MARK = "\x1f"  # in no query of a log or of a pool
 _DIGITS = 9

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import refuse, whole
 from querycloak.sentence import Sentence
-from querycloak.words.taxonomy import Flags, Taxonomy
+from querycloak.text.taxonomy import Flags, Taxonomy
 
 Ints = NDArray[np.int32]
 DEPTH, USUAL = "depth", "usual"

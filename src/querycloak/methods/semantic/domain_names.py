@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.sentence import Sentence
-from querycloak.words.taxonomy import Taxonomy
-from querycloak.words.topics import FOUR, topics_of, widest_sense
+from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.topics import FOUR, topics_of, widest_sense
 
 ALL, TOPICS = "all", "topics"
 

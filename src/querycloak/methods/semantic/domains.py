@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.candidates import kept_concepts, representatives
 from querycloak.methods.semantic.domain_names import ALL, domain_labels, domain_numbers, domain_roots
-from querycloak.words.query_concepts import ConceptFinder, Mentions
-from querycloak.words.taxonomy import Taxonomy
-from querycloak.words.topics import OTHER
+from querycloak.text.query_concepts import ConceptFinder, Mentions
+from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.topics import OTHER
 
 Ints = NDArray[np.int32]
 

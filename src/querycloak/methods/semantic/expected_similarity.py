@@ -10,7 +10,7 @@ from querycloak.methods.semantic.candidates import own_uses
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.kinship import Floats, Ints
 from querycloak.methods.semantic.weights import similarity
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.taxonomy import Taxonomy
 
 __all__ = ["blind_similarity_of", "expected_similarities"]
 

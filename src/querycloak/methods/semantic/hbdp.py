@@ -13,14 +13,14 @@ from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
 from querycloak.methods.semantic.searches import Searches
-from querycloak.privacy.chance.noise import Laplace
-from querycloak.privacy.prices.histogram import release_groups
+from querycloak.privacy.calibration.histogram import release_groups
+from querycloak.privacy.sampling.noise import Laplace
 from querycloak.releases.tables import Stream
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
 _MOST_CELLS = 200_000_000
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.methods.semantic.kin_classes import Types, count_kin, find_members, find_spreads
-from querycloak.words.lists import Lists
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.lists import Lists
+from querycloak.text.taxonomy import Taxonomy
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.prices.table_reach import TableReach
-    from querycloak.words.taxonomy import Taxonomy
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.text.taxonomy import Taxonomy
 
 WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
@@ -316,17 +316,17 @@ class Semantic(Method):
     def read_taxonomy(self) -> Taxonomy:
         """WordNet's nouns, or the table that was named."""
         if self.taxonomy == WORDNET:
-            from querycloak.words.wordnet import wordnet
+            from querycloak.text.wordnet import wordnet
 
             return wordnet()
-        from querycloak.words.taxonomy_table import read_taxonomy
+        from querycloak.text.taxonomy_table import read_taxonomy
 
         return read_taxonomy(self.taxonomy)
 
     def check_inputs(self) -> None:
         """Refuse a taxonomy, a domain or topics that are not there; all of them are public, no log is needed."""
         from querycloak.methods.semantic.domain_names import ALL, check_domain
-        from querycloak.words.topics import topic_concepts
+        from querycloak.text.topics import topic_concepts
 
         if self.taxonomy == WORDNET and self.chosen.domain == ALL and self.topics is None:
             return
@@ -341,10 +341,10 @@ class Semantic(Method):
         kept = self.budget_per == "user" and self.criterion != "hbdp"
         return self.max_queries if kept else None
 
-    def reach(self) -> Mapping[str, TableReach]:
+    def reach(self) -> Mapping[str, TableAccuracy]:
         """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
 
         if self.criterion == "hbdp":
             return {"log": self._reach_of_histogram()}
@@ -357,14 +357,14 @@ class Semantic(Method):
                 f"What is drawn has a mean similarity of {drawn:.2f} to what was asked, where 1 is the same and a "
                 f"blind draw has {blind:.2f}: computed from WordNet, over all uses of concepts in its tagged text."
             )
-        return {"log": TableReach(NO_COUNT, notes=tuple(notes))}
+        return {"log": TableAccuracy(NO_COUNT, notes=tuple(notes))}
 
-    def _reach_of_histogram(self) -> TableReach:
+    def _reach_of_histogram(self) -> TableAccuracy:
         """Every concept of the domain is noised for every user: most rows are noise."""
-        from querycloak.privacy.chance.exact import stated
-        from querycloak.privacy.prices.calibration import laplace_noise
-        from querycloak.privacy.prices.reach import Range, margin
-        from querycloak.privacy.prices.table_reach import TableReach
+        from querycloak.privacy.calibration.calibration import laplace_noise
+        from querycloak.privacy.calibration.reach import Range, margin
+        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.sampling.exact import stated
 
         noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))
         told = (
@@ -372,7 +372,7 @@ class Semantic(Method):
         )
         nobody = "Every concept gets noise for every user: many rows are of concepts that the user never asked for."
         off = margin(noise)
-        return TableReach(told, Range(off, off), notes=(nobody,))
+        return TableAccuracy(told, Range(off, off), notes=(nobody,))
 
     def count(self, log: SearchLog) -> Counted:
         """Read the taxonomy, and count the searches."""

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
-from querycloak.words.forms import as_words
-from querycloak.words.lexicon import Lexicon, find
-from querycloak.words.query_concepts import Mentions
-from querycloak.words.spans import Spans, string_array
-from querycloak.words.stop_words import STOP_WORDS
+from querycloak.text.forms import as_words
+from querycloak.text.lexicon import Lexicon, find
+from querycloak.text.query_concepts import Mentions
+from querycloak.text.spans import Spans, string_array
+from querycloak.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.replacement import Replacement
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
 
 def rebuilt_queries(replacement: Replacement, searches: Searches, randomness: Randomness) -> Stream:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.text.taxonomy import Taxonomy
 
 __all__ = ["Certified", "best_choice", "certified_for", "digest_of", "similarity_of"]
 

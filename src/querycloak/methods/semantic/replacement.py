@@ -18,12 +18,12 @@ from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.shares import MOST_LOSS, share_of
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
-from querycloak.words.topics import topic_concepts, topics_of
+from querycloak.text.topics import topic_concepts, topics_of
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic
-    from querycloak.privacy.chance.randomness import Randomness
-    from querycloak.words.taxonomy import Taxonomy
+    from querycloak.privacy.sampling.randomness import Randomness
+    from querycloak.text.taxonomy import Taxonomy
 
 Ints = NDArray[np.int32]
 Weights = SemanticWeights | EqualityWeights
@@ -245,7 +245,7 @@ def rounded_scale(bound: int, epsilon: float) -> float:
     """The least float scale at which a change of `bound` costs no more than epsilon."""
     from fractions import Fraction
 
-    from querycloak.privacy.chance.exact import stated
+    from querycloak.privacy.sampling.exact import stated
 
     scale = bound / epsilon
     while Fraction(scale) * stated(epsilon) < bound:

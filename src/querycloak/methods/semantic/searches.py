@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
-from querycloak.logs.instants import microseconds_of
+from querycloak.logs.reading.instants import microseconds_of
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
 from querycloak.methods.runs import DrawnRuns, RepeatedDraw, in_memory, numbered
-from querycloak.privacy.books.payment import CountedByUser
+from querycloak.privacy.ledger.payment import CountedByUser
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.semantic.replacement import Replacement
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
 Ints = NDArray[np.int32]
 _COPY = ":"

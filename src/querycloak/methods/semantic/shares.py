@@ -17,8 +17,8 @@ def share_of(epsilon: float, delta: float | None, draws: int) -> float:
     equal = math.nextafter(epsilon / draws, 0.0)
     if delta is None or draws == 1 or equal >= MOST_LOSS:
         return min(equal, MOST_LOSS)
-    from querycloak.privacy.composing.privacy_loss import Losses
-    from querycloak.privacy.prices.bisection import bisected
+    from querycloak.privacy.accounting.privacy_loss import Losses
+    from querycloak.privacy.calibration.bisection import bisected
 
     def exceeds(share: float) -> bool:
         return (Losses.of_guarantee(share, 0.0) * draws).delta_at(epsilon) > delta

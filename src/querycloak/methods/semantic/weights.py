@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from querycloak.errors import EngineError
 from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
 from querycloak.methods.semantic.public_figures import Certified
-from querycloak.privacy.chance.randomness import Randomness
-from querycloak.privacy.prices.bisection import bisected
-from querycloak.words.taxonomy import Taxonomy
+from querycloak.privacy.calibration.bisection import bisected
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.text.taxonomy import Taxonomy
 
 Weights = NDArray[np.int64]
 # Sums of floats err by far less than this share of a value.

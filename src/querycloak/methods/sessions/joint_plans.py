@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from querycloak.methods.keys.plans import FixedPlans, Selection, noise_of, paper_plans
 from querycloak.methods.unprotected import of_paper_variant, with_thresholds
-from querycloak.privacy.budget import Budget, Given, Knobs
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given
+from querycloak.privacy.calibration.calibration import LAWS, calibrate
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
 from querycloak.privacy.guarantee import Guarantee, compose
-from querycloak.privacy.prices.calibration import LAWS, calibrate
-from querycloak.privacy.prices.histogram_plan import HistogramPlan, price
-from querycloak.privacy.prices.key_chances import KeysOnlyPlan
-from querycloak.privacy.prices.selection import parse_split, plan_tables, plan_without_counts
 
 Room = Mapping[str, int]
 """How many keys one user may add to, by table."""
 
 
-def plans_of_knobs(given: Knobs, room: Room, law: Selection, *, two_draws: bool) -> FixedPlans:
+def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> FixedPlans:
     """The same noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
     return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=noise if two_draws else None), room)

@@ -22,9 +22,9 @@ from querycloak.methods.sessions.session_bounds import (
     checked_bounds,
     sensitivity,
 )
-from querycloak.privacy.budget import Budget, Given, Knobs, budget_or_knobs
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
+from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse
-from querycloak.privacy.prices.selection import PER_USER, default_selection
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Sessions(KeysMethod):
             return "laplace"  # bounds of each candidate are its own
         if self.variant == "paper":
             return "paper"
-        if isinstance(given, Knobs):
+        if isinstance(given, ExplicitNoise):
             return self.selection or "laplace"
         return self.selection or self._default_selection(given)
 
@@ -166,7 +166,7 @@ class Sessions(KeysMethod):
         if self.variant == "paper":
             self._check_paper()
             return plans_of_paper(given, room)
-        if isinstance(given, Knobs):
+        if isinstance(given, ExplicitNoise):
             if self.split is not None:
                 raise ParameterError(
                     Sentence("{split} is for a budget: {noise} and {threshold} hold for all tables alike; leave it out")

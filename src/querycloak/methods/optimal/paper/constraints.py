@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from querycloak.methods.optimal.objectives import Objective
 from querycloak.methods.optimal.paper.holdings import Holdings
-from querycloak.privacy.chance.exact import exp_minus, stated
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.exact import exp_minus, stated
+from querycloak.privacy.sampling.randomness import IntArray
 
 UNIT = 1 << 40
 """Logarithms are counted in units of 2^-40."""

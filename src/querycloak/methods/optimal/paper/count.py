@@ -13,7 +13,7 @@ from querycloak.methods.optimal.paper.solver import Solution
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.optimal.method import Optimal
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True)

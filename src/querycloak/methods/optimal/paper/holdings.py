@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError
 from querycloak.methods.clicked import clicks_of
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:

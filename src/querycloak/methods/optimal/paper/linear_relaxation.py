@@ -8,7 +8,7 @@ import numpy as np
 
 from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.methods.optimal.paper.constraints import Packing
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 TOLERANCE = 1e-4
 SECONDS = 100.0

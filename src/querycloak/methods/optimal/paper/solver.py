@@ -13,7 +13,7 @@ from querycloak.methods.optimal.paper.constraints import Limit, Packing, packing
 from querycloak.methods.optimal.paper.holdings import Holdings
 from querycloak.methods.optimal.paper.linear_relaxation import Relaxation, relax
 from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 _NEARLY_WHOLE = 1e-4
 _ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 200_000, 3_000_000

@@ -13,7 +13,7 @@ from numba import njit
 from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.methods.optimal.paper.constraints import Packing
 from querycloak.methods.optimal.search_seed import below
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 NO_TOTAL = 1 << 62
 _TRIES, _MOST_OUT = 24, 3

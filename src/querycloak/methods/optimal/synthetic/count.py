@@ -19,7 +19,7 @@ from querycloak.methods.runs import DrawnRuns, RepeatedDraw, numbered
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.optimal.method import Optimal
-    from querycloak.privacy.chance.randomness import Randomness
+    from querycloak.privacy.sampling.randomness import Randomness
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from querycloak.methods.optimal.objectives import FloatArray, Objective
-from querycloak.privacy.chance.randomness import IntArray
+from querycloak.privacy.sampling.randomness import IntArray
 
 
 @dataclass(frozen=True, eq=False)

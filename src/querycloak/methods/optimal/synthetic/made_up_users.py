@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from querycloak.methods.optimal.search_seed import below
 from querycloak.methods.optimal.synthetic.degree_sequences import Degrees
 from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
-from querycloak.privacy.chance.randomness import IntArray, Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _ROUNDS_PER_LINK = 300
 _MOST_ROUNDS = 30_000_000

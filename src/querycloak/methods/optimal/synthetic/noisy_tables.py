@@ -17,13 +17,13 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
-from querycloak.methods.keys.weighted_selection import Weighing
+from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.noiseless import Past, Step
 from querycloak.methods.optimal.paper.holdings import KEY
 from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
 from querycloak.methods.runs import RUN, runs_alike
-from querycloak.privacy.chance.randomness import IntArray, Randomness
-from querycloak.privacy.prices.histogram import noisy_counts
+from querycloak.privacy.calibration.histogram import noisy_counts
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 LINK = ("first", "second")
 
@@ -55,7 +55,11 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
     """Pairs first; the other two tables look only at pairs that came out."""
-    pairs = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True).release(randomness).table.combine_chunks()
+    pairs = (
+        WeightedSelection.of(engine, contributions, KEY, budget.pairs, kept=True)
+        .release(randomness)
+        .table.combine_chunks()
+    )
     return _with_links_and_sizes(engine, contributions, [pairs], budget, randomness)[0]
 
 
@@ -63,7 +67,7 @@ def draw_tables_of_runs(
     engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness, runs: int
 ) -> list[NoisyTables]:
     """The tables of several independent runs; those in which the same pairs come out in one order are drawn at once."""
-    weighing = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True)
+    weighing = WeightedSelection.of(engine, contributions, KEY, budget.pairs, kept=True)
     drawn = weighing.release(randomness, runs).table.combine_chunks()
     bounds = np.searchsorted(drawn[RUN].to_numpy(), np.arange(runs + 1))
     released = drawn.drop_columns([RUN])
@@ -128,7 +132,7 @@ def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
 
 def steps_of(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, past: Past) -> list[Step]:
     """What the three tables add noise to, given which pairs are supposed to have come out (private)."""
-    weighed = Weighing.of(engine, contributions, KEY, budget.pairs, kept=True).steps(past)
+    weighed = WeightedSelection.of(engine, contributions, KEY, budget.pairs, kept=True).steps(past)
     steps = [replace(step, name=f"pairs: {step.name}") for step in weighed]
     released = engine.fetch(contributions.select(*KEY).distinct()).sort_by([(name, "ascending") for name in KEY])
     names = ["\t".join(key.values()) for key in released.to_pylist()]

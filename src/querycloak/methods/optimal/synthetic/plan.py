@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from querycloak.errors import EngineError, ParameterError
+from querycloak.privacy.accounting.draws import Draw, GaussianRounds, Histogram, PublicCounts
+from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.chance.exact import four_digits_up
-from querycloak.privacy.chance.noise import LARGEST_NOISE, Gaussian
-from querycloak.privacy.composing.draws import Draw, GaussianRounds, Histogram, PublicCounts
-from querycloak.privacy.composing.privacy_loss import Losses
-from querycloak.privacy.prices.bisection import bisected, smallest_integer
-from querycloak.privacy.prices.deltas import any_passes
-from querycloak.privacy.prices.gaussian import largest_loss
-from querycloak.privacy.prices.hockey_stick import tail_bounds
-from querycloak.privacy.prices.weighted import ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.privacy.calibration.bisection import bisected, smallest_integer
+from querycloak.privacy.calibration.deltas import any_passes
+from querycloak.privacy.calibration.gaussian import largest_loss
+from querycloak.privacy.calibration.hockey_stick import tail_bounds
+from querycloak.privacy.calibration.weighted import ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.privacy.sampling.exact import four_digits_up
+from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
 
 PAIRS, LINKS, SIZES = 0.85, 0.13, 0.02
 """Shares of the privacy loss, chosen on the synthetic standard log; sizes are few and large and need the least."""

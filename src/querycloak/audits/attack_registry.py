@@ -1,0 +1,42 @@
+"""The attacks by name, in the order in which they are shown; an attack's module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from querycloak.audits.attack import Attack
+from querycloak.errors import ParameterError
+
+
+class Entry(NamedTuple):
+    """Where an attack lives."""
+
+    module: str
+    class_name: str
+
+
+ATTACKS: dict[str, Entry] = {
+    "singling-out": Entry("querycloak.audits.attacks.singling_out", "SinglingOut"),
+    "linkage-records": Entry("querycloak.audits.attacks.record_linkage", "RecordLinkage"),
+    "linkage-periods": Entry("querycloak.audits.attacks.period_linkage", "PeriodLinkage"),
+    "inference": Entry("querycloak.audits.attacks.inference", "Inference"),
+    "membership": Entry("querycloak.audits.attacks.membership", "Membership"),
+    "secrets": Entry("querycloak.audits.attacks.planted_secrets", "PlantedSecrets"),
+    "forced-out": Entry("querycloak.audits.attacks.forced_out", "ForcedOut"),
+    "reconstruction": Entry("querycloak.audits.attacks.reconstruction", "Reconstruction"),
+    "leaks": Entry("querycloak.audits.attacks.folder_leaks", "FolderLeaks"),
+}
+# What some attacks cannot do without, by the names of the audit's parameters.
+NEEDS = {"linkage-periods": "other_period", "secrets": "truth"}
+# Those that learn need scikit-learn, an extra.
+LEARNING = ("linkage-records",)
+
+
+def attacks_named(names: Sequence[str] | None = None) -> list[Attack]:
+    """The attacks of these names, all if none is given."""
+    unknown = [name for name in names or () if name not in ATTACKS]
+    if unknown:
+        raise ParameterError(f"there is no attack {unknown[0]!r}; there are {', '.join(ATTACKS)}")
+    return [getattr(import_module(ATTACKS[name].module), ATTACKS[name].class_name)() for name in names or ATTACKS]

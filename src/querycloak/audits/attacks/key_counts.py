@@ -1,0 +1,177 @@
+"""Published counts beside the true ones: what each person adds to them, as the method bounds it.
+
+The attacker of differential privacy knows everybody else's rows and the method: all but the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.audits.attacked import Target
+from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.logs.searchlog import SearchLog
+from querycloak.logs.sequences import first_sessions, once_per_sequence, session_queries, subsequences
+from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
+
+Floats = NDArray[np.float64]
+KEYS = {"queries": ("query",), "clicks": ("query", "url"), "sessions": ("queries",)}
+_GAP_MINUTES, _LONGEST_SESSION = 30.0, 3
+_BETWEEN = "\x1f"
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Who adds 1 to which count: person i of a sample, key k."""
+
+    person: Numbers
+    key: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class KeyCounts:
+    """Counts as published, as they are without noise, and what the people who are attacked add or would add."""
+
+    published: Floats
+    true: Floats
+    members: Contributions
+    controls: Contributions
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many keys of a user count: the first of all, then the first of those released; None for no bound."""
+
+    of_all: int | None = None
+    of_released: int | None = None
+
+
+def key_counts(release: Target, knowledge: AuditData) -> Iterator[KeyCounts]:
+    """For each table of counts; rows under names are counted, each name once for a query."""
+    for kind in KEYS:
+        if kind in release.tables and "count" in release.columns[kind]:
+            yield _of_table(release, knowledge, kind, _table(release, kind))
+    if "log" in release.tables and not set(KEYS) & set(release.tables):
+        if "count" in release.columns["log"]:
+            rows = pa.Table.from_batches(release.batches("log", ["query", "url", "count"]))
+            summed = rows.filter(pc.is_valid(rows["url"])).group_by(["query", "url"]).aggregate([("count", "sum")])
+            yield _of_table(release, knowledge, "clicks", summed.rename_columns(["query", "url", "count"]))
+        else:
+            yield _of_names(release, knowledge)
+
+
+def _of_names(release: Target, knowledge: AuditData) -> KeyCounts:
+    """Names per query, of the queries that the people attacked asked."""
+    published = np.diff(knowledge.holders_in(release).starts)
+    # What is left out has no count; taken for a count of 0, it would look like noise in all others.
+    out = np.flatnonzero(published > 0)
+    place = np.full(len(published), -1)
+    place[out] = np.arange(len(out))
+    sides = []
+    for people in (knowledge.members, knowledge.controls):
+        told = place[people.query] >= 0
+        sides.append(Contributions(people.person[told], place[people.query[told]]))
+    return KeyCounts(published[out].astype(np.float64), knowledge.text_users[out].astype(np.float64), *sides)
+
+
+def _table(release: Target, kind: str) -> pa.Table:
+    columns = [*KEYS[kind], "count"]
+    return pa.Table.from_batches(
+        release.batches(kind, columns), pa.schema([release.tables[kind].schema.field(name) for name in columns])
+    )
+
+
+def _of_table(release: Target, knowledge: AuditData, kind: str, table: pa.Table) -> KeyCounts:
+    if kind == "sessions":
+        table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
+    published = table["count"].to_numpy().astype(np.float64)
+    keys = table.select(list(KEYS[kind])).append_column("k", pa.array(np.arange(table.num_rows)))
+    candidates = [_candidate(release, knowledge, kind, keys, bounds) for bounds in _bounds(release, kind)]
+    # Which bound the counts obey shows in how well they fit.
+    bounds, true = min(candidates, key=lambda each: float(np.var(published - each[1])) if len(published) else 0.0)
+    members, controls = (
+        _sampled(release, log, kind, keys, bounds, users)
+        for log, users in ((knowledge.train, knowledge.member_sample), (knowledge.control, knowledge.control_sample))
+    )
+    return KeyCounts(published, true, members, controls)
+
+
+def _candidate(
+    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: Bounds
+) -> tuple[Bounds, Floats]:
+    log = knowledge.train
+    added = _added(release, log, log.rows, kind, keys, bounds)
+    counted = log.engine.fetch(added.group_by("k").agg(n=added.count()))
+    true = np.zeros(keys.num_rows)
+    true[counted["k"].to_numpy()] = counted["n"].to_numpy()
+    return bounds, true
+
+
+def _sampled(
+    release: Target, log: SearchLog, kind: str, keys: pa.Table, bounds: Bounds, users: pa.Array
+) -> Contributions:
+    # Bounds are each person's own: nobody else's rows are needed.
+    rows = log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
+    added = log.engine.fetch(_added(release, log, rows, kind, keys, bounds))
+    person = pc.index_in(added["user"], users).to_numpy().astype(np.int64)
+    return Contributions(person, added["k"].to_numpy().astype(np.int64))
+
+
+def _added(release: Target, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: Bounds) -> ir.Table:
+    """user and k: every 1 that these rows add to a published count."""
+    key = KEYS[kind]
+    clicked = rows.filter(rows.url.notnull())
+    if release.variant == "paper" and kind == "clicks" and bounds.of_all:
+        held = first_records(clicked, bounds.of_all)
+    else:
+        held = (
+            _sequences(release, rows)
+            if kind == "sessions"
+            else once_per_key(clicked if kind == "clicks" else rows.select("user", "time", "query"), key)
+        )
+        held = held if bounds.of_all is None else first_keys(held, key, bounds.of_all)
+    told = held.inner_join(log.engine.upload(keys), list(key))
+    if bounds.of_released is not None:
+        told = first_keys(told, key, bounds.of_released)
+    return told.select("user", "k")
+
+
+def _sequences(release: Target, rows: ir.Table) -> ir.Table:
+    parameters = release.parameters
+    most = int(parameters.get("queries_per_session", _LONGEST_SESSION))
+    sessions = session_queries(rows, float(parameters.get("gap_minutes", _GAP_MINUTES)), most)
+    counted = parameters.get("sessions_per_user")
+    bounded = sessions if not isinstance(counted, int) else first_sessions(sessions, counted)
+    return once_per_sequence(subsequences(bounded, most, escape=False))
+
+
+def _joined(lists: pa.Array) -> pa.Array:
+    """Lists as `logs.sequences` writes them: one text each, its length first."""
+    lengths = pc.binary_join_element_wise(pc.cast(pc.list_value_length(lists), pa.string()), "", "")
+    return pc.binary_join_element_wise(lengths, pc.binary_join(lists, _BETWEEN), "")
+
+
+def _bounds(release: Target, kind: str) -> list[Bounds]:
+    """The bounds that the card names, and none: a card may be anybody's."""
+    told: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
+    names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
+        kind, ("clicks_per_user", "per_user")
+    )
+    of_all = next((told[name] for name in names if isinstance(told.get(name), int)), None)
+    of_released = told.get("counted_per_user")
+    found = [Bounds()]
+    if of_all is not None or isinstance(of_released, int):
+        found.append(Bounds(of_all, of_released if isinstance(of_released, int) else None))
+    return found
+
+
+def _own(parameters: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    own = parameters.get(kind)
+    return own if isinstance(own, Mapping) else {}

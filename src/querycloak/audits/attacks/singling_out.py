@@ -1,0 +1,46 @@
+"""Singling out: somebody knows a few queries of a person; does exactly one name in the release fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import ClassVar
+
+from querycloak.audits.attack import Finding
+from querycloak.audits.attacked import NO_OWNERS, Target
+from querycloak.audits.knowledge import WAYS, AuditData
+from querycloak.audits.risk import Share
+
+MOST_KNOWN = 5
+
+
+class SinglingOut:
+    """Exactly one name holds all m known queries; `released`: all of those that the release holds at all.
+
+    `right` asks in addition that the name is that person's.
+    """
+
+    name: ClassVar[str] = "singling-out"
+
+    def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
+        """It takes rows under names."""
+        return release.without_names()
+
+    def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
+        """One to five known queries, known at random, from the first on, or the rarest first."""
+        holders = knowledge.holders_in(release)
+        own = knowledge.name_numbers(release, knowledge.members.users, holders.names)
+        guess = 1 / len(knowledge.train_users)
+        for way, known, released_only in product(WAYS, range(1, MOST_KNOWN + 1), (False, True)):
+            setting = f"m={known} {way}{' released' * released_only}"
+            who, queries = knowledge.known(way, known, members=True)
+            in_log = holders.fitting(queries, released_only=released_only)
+            outside = holders.fitting(knowledge.known(way, known, members=False)[1], released_only=released_only)
+            alone = in_log.number == 1
+            control = Share.of(int((outside.number == 1).sum()), len(outside.number))
+            yield Finding.of(setting, Share.of(int(alone.sum()), len(who)), control, 0.0)
+            if own is None:
+                yield Finding.missing(NO_OWNERS, f"{setting} right")
+            else:
+                right = Share.of(int((alone & (in_log.name == own[who])).sum()), len(who))
+                yield Finding.of(f"{setting} right", right, Share.exactly(guess), guess)

@@ -1,0 +1,211 @@
+"""Events by which two laws can be told apart: one number beyond a point, or all numbers together by their likelihoods.
+
+Which event is best is learnt from runs. Other runs judge it, so learning cannot bias the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.audits.guarantees.mechanism import Floats, Ints, Outcomes
+
+__all__ = ["Candidate", "Event", "Features", "candidates"]
+
+Happened = NDArray[np.bool_]
+ROWS, SUM = "number of rows", "sum of all counts"
+_MOST_NAMES = 64
+_MOST_POINTS = 60
+_MOST_SCORES = 200
+_SMOOTHING = 2.0
+_MISSING = 0
+
+
+class Event(Protocol):
+    """A set of outcomes."""
+
+    def happened(self, numbers: Floats) -> Happened:
+        """In which runs it happened; a row of numbers for each run, NaN where one is missing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An event, and how often it happened in runs of the one law and of the other."""
+
+    event: Event
+    likely: float
+    unlikely: float
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A number is published and reaches a point."""
+
+    place: int
+    name: str
+    point: float
+    only_published: bool = False
+
+    def happened(self, numbers: Floats) -> Happened:
+        """Where it reaches it."""
+        return np.asarray(numbers[:, self.place] >= self.point)
+
+    def __str__(self) -> str:
+        return f"{self.name!r} comes out" if self.only_published else f"{self.name!r} is at least {self.point:g}"
+
+
+@dataclass(frozen=True)
+class Below:
+    """A number is not published, or stays below a point."""
+
+    place: int
+    name: str
+    point: float
+    only_published: bool = False
+
+    def happened(self, numbers: Floats) -> Happened:
+        """Where it does not reach it."""
+        return np.asarray(~(numbers[:, self.place] >= self.point))
+
+    def __str__(self) -> str:
+        stays = "does not come out" if self.only_published else f"is below {self.point:g}, or does not come out"
+        return f"{self.name!r} {stays}"
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Numbers as if they were independent: for each what it speaks for the one law, added up."""
+
+    edges: tuple[Floats, ...]
+    weights: tuple[Floats, ...]
+    point: float = -np.inf
+
+    @classmethod
+    def learnt(cls, likely: Floats, unlikely: Floats) -> Score:
+        """Log-likelihood ratios of every number, by bins, where a missing one is a bin of its own."""
+        edges, weights = [], []
+        for one, other in zip(likely.T, unlikely.T, strict=True):
+            edge = _points(np.concatenate([one, other]))
+            counts = [np.bincount(_bins(side, edge), minlength=len(edge) + 2) + _SMOOTHING for side in (one, other)]
+            edges.append(edge)
+            weights.append(np.log(counts[0] / counts[1]))
+        return cls(tuple(edges), tuple(weights))
+
+    def scores(self, numbers: Floats) -> Floats:
+        """What speaks for the one law, in each run."""
+        total = np.zeros(len(numbers))
+        for place, (edge, weight) in enumerate(zip(self.edges, self.weights, strict=True)):
+            total += weight[_bins(numbers[:, place], edge)]
+        return total
+
+    def happened(self, numbers: Floats) -> Happened:
+        """Where enough does."""
+        return np.asarray(self.scores(numbers[:, : len(self.edges)]) >= self.point)
+
+    def __str__(self) -> str:
+        return f"all {len(self.edges)} numbers together: log-likelihood ratio of at least {self.point:.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The numbers of both laws, a row for each run: those that are single, then how many there are, and their sum."""
+
+    names: tuple[str, ...]
+    likely: Floats
+    unlikely: Floats
+    choosing: int
+    """How many runs, from the first, choose an event; the others judge it."""
+
+    @classmethod
+    def of(cls, likely: Outcomes, unlikely: Outcomes, choosing: int) -> Features:
+        """Of all names, or of those that differ most in the runs that choose."""
+        names = _telling(likely, unlikely, choosing)
+        return cls(names, _dense(likely, names), _dense(unlikely, names), choosing)
+
+    def judging(self) -> tuple[Floats, Floats]:
+        """The runs that judge."""
+        return self.likely[self.choosing :], self.unlikely[self.choosing :]
+
+
+def candidates(features: Features) -> list[Candidate]:
+    """Events to choose from, with how often they happened in the runs that choose."""
+    likely, unlikely = features.likely[: features.choosing], features.unlikely[: features.choosing]
+    found = [
+        candidate
+        for place, name in enumerate((*features.names, ROWS, SUM))
+        for candidate in _of_one_number(place, name, likely[:, place], unlikely[:, place])
+    ]
+    single = len(features.names)
+    if single > 1:
+        found += _of_all_numbers(likely[:, :single], unlikely[:, :single])
+    return found
+
+
+def _of_one_number(place: int, name: str, likely: Floats, unlikely: Floats) -> Iterator[Candidate]:
+    points = _points(np.concatenate([likely, unlikely]))
+    published = [np.sort(side[~np.isnan(side)]) for side in (likely, unlikely)]
+    for rank, point in enumerate(points):
+        rates = [(len(side) - np.searchsorted(side, point)) / len(likely) for side in published]
+        yield Candidate(AtLeast(place, name, float(point), rank == 0), *rates)
+        yield Candidate(Below(place, name, float(point), rank == 0), 1 - rates[0], 1 - rates[1])
+
+
+def _of_all_numbers(likely: Floats, unlikely: Floats) -> Iterator[Candidate]:
+    half = len(likely) // 2
+    learnt = Score.learnt(likely[:half], unlikely[:half])
+    scores = [np.sort(learnt.scores(side[half:])) for side in (likely, unlikely)]
+    pooled = np.unique(np.concatenate(scores))
+    for point in _spread(pooled, _MOST_SCORES):
+        rates = [(len(side) - np.searchsorted(side, point)) / max(len(side), 1) for side in scores]
+        yield Candidate(Score(learnt.edges, learnt.weights, float(point)), *rates)
+
+
+def _points(numbers: Floats) -> Floats:
+    """Values at which to part numbers: all of them, or some that have equally many numbers between them."""
+    values = np.unique(numbers[~np.isnan(numbers)])
+    if len(values) <= _MOST_POINTS:
+        return values
+    return np.unique(_spread(np.sort(numbers[~np.isnan(numbers)]), _MOST_POINTS))
+
+
+def _spread(ordered: Floats, most: int) -> Floats:
+    """Some of them, evenly spread in their order."""
+    return ordered[np.linspace(0, len(ordered) - 1, min(most, len(ordered))).astype(np.int64)]
+
+
+def _bins(numbers: Floats, edges: Floats) -> Ints:
+    inside = np.searchsorted(edges, numbers, side="right") + 1
+    return np.where(np.isnan(numbers), _MISSING, inside)
+
+
+def _telling(likely: Outcomes, unlikely: Outcomes, choosing: int) -> tuple[str, ...]:
+    names = list(dict.fromkeys([*likely.names, *unlikely.names]))
+    if len(names) <= _MOST_NAMES:
+        return tuple(names)
+    place = {name: number for number, name in enumerate(names)}
+    counts, sums = np.zeros((2, len(names))), np.zeros((2, len(names)))
+    for side, each in enumerate((likely, unlikely)):
+        mine = each.run < choosing
+        where = np.array([place[name] for name in each.names], np.int64)[each.name[mine]]
+        counts[side] = np.bincount(where, minlength=len(names))
+        sums[side] = np.bincount(where, weights=each.value[mine], minlength=len(names))
+    difference = (counts[0] - counts[1]) ** 2 / (counts.sum(axis=0) + 1)
+    difference += (sums[0] - sums[1]) ** 2 / (np.abs(sums).sum(axis=0) + 1)
+    return tuple(names[number] for number in np.argsort(-difference, kind="stable")[:_MOST_NAMES])
+
+
+def _dense(outcomes: Outcomes, names: tuple[str, ...]) -> Floats:
+    place = {name: number for number, name in enumerate(names)}
+    columns = np.array([place.get(name, -1) for name in outcomes.names], np.int64)
+    numbers = np.full((outcomes.runs, len(names) + 2), np.nan)
+    column = columns[outcomes.name]
+    kept = column >= 0
+    numbers[outcomes.run[kept], column[kept]] = outcomes.value[kept]
+    numbers[:, -2] = np.bincount(outcomes.run, minlength=outcomes.runs)
+    numbers[:, -1] = np.bincount(outcomes.run, weights=outcomes.value, minlength=outcomes.runs)
+    return numbers

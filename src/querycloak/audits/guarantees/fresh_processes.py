@@ -1,0 +1,136 @@
+"""Two processes must not draw the same noise: otherwise a second run could show the noise of the first.
+
+`python -m querycloak.audits.guarantees.fresh_processes` is one of them: it reads a method and a log from stdin and
+prints one digest of the release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from querycloak.audits.guarantees.exact_test import ExactFinding
+from querycloak.audits.user_rows import SessionRows, log_text, plans_of, user_rows
+from querycloak.errors import EngineError
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
+from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.query_pool.method import QueryPool
+from querycloak.methods.semantic.method import Semantic
+from querycloak.privacy.sampling.noise import Noise
+
+__all__ = ["FRESH_PROCESSES", "digest_of_a_release", "fresh_processes"]
+
+FRESH_PROCESSES = "fresh processes"
+"""What this instrument is called."""
+
+_SURE = 14.0
+"""Two honest processes agree with a chance of at most e^-14."""
+_MOST_KEYS = 400
+_SEARCHES = 60
+_REACH = 40
+
+
+def fresh_processes(method: Method) -> list[ExactFinding]:
+    """Whether two processes release the same; nothing if the method's noise is too small to tell."""
+    log = _telling_log(method)
+    if log is None:
+        return []
+    given = json.dumps({"method": _spelled(method), "log": log})
+    told = [_digest(given) for _ in range(2)]
+    equal = int(told[0] == told[1])
+    statement = "two fresh processes released " + ("the very same" if equal else "different numbers")
+    return [ExactFinding(FRESH_PROCESSES, "one log", bool(equal), statement, "release", "equal outputs", equal, 0)]
+
+
+def _telling_log(method: Method) -> str | None:
+    """A log that no two releases of are alike."""
+    if isinstance(method, Semantic):
+        return log_text(f"u{user}\tweather\t2006-03-01 00:00:00\t\t" for user in range(_SEARCHES))
+    if isinstance(method, KeysMethod) and method.counts == "none":
+        return _keys_in_the_balance(method)
+    keys = math.ceil(_SURE / -math.log(max(map(_collision, _noises(method)), default=0.5)))
+    if keys > _MOST_KEYS:
+        return None
+    users = user_rows(method)
+    names, number = [f"shared {place}" for place in range(keys)], 2 * users.enough + 8
+    return log_text(row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name]))
+
+
+def _keys_in_the_balance(method: KeysMethod) -> str | None:
+    """Where no counts come out: keys that do so about every second time, whichever plan is chosen."""
+    users = user_rows(method)
+    if isinstance(users, SessionRows):
+        return None  # whose sessions hold several keys, so that chances are not those of one
+    rows: list[str] = []
+    for place, plan in enumerate(plans_of(method)):
+        route = plan.route()
+        chances = {number: route.comes_out(number * route.most) for number in range(1, 2 * plan.enough_users + 1)}
+        number, chance = min(chances.items(), key=lambda each: abs(each[1] - 0.5))
+        keys = math.ceil(_SURE / -math.log(min(chance**2 + (1 - chance) ** 2, 1 - 1e-12)))
+        if keys > _MOST_KEYS:
+            return None
+        names = [f"even {place} {key}" for key in range(keys)]
+        rows += [row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name])]
+    return log_text(rows)
+
+
+def _noises(method: Method) -> list[Noise]:
+    """The noise of published counts; of all plans that may be chosen. Nothing where it is not known."""
+    if isinstance(method, QueryPool):
+        return [method.noises["queries"]]
+    if isinstance(method, Optimal):
+        return [] if method.plan is None else [method.plan.count_noise]
+    if not isinstance(method, KeysMethod):
+        return []
+    return [plan.route().fresh or plan.noise for plan in plans_of(method)]
+
+
+def _collision(noise: Noise) -> float:
+    """The chance that two draws are equal."""
+    reach = math.ceil(_REACH * noise.size)
+    return min(1 - 1e-12, sum(noise.pmf(z).up() ** 2 for z in range(-min(reach, 400), min(reach, 400) + 1)))
+
+
+def _spelled(method: Method) -> dict[str, Any]:
+    """A method as another process can make it: its class and what was given."""
+    kind = type(method)
+    options = {each.name: vars(method)[each.name] for each in fields(method) if each.init}
+    return {"module": kind.__module__, "name": kind.__qualname__, "options": options}
+
+
+def _digest(given: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-m", "querycloak.audits.guarantees.fresh_processes"]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode or not done.stdout:
+        raise EngineError("a process that was to release a made-up log failed; this is a bug in querycloak")
+    return done.stdout
+
+
+def digest_of_a_release(given: str) -> str:
+    """The digest of what the method given releases of the log given."""
+    from querycloak.audits.guarantees.method_mechanism import MethodMechanism
+    from querycloak.methods.runs import in_memory
+
+    spelled = json.loads(given)
+    kind = vars(import_module(spelled["method"]["module"]))[spelled["method"]["name"]]
+    method = kind(**spelled["method"]["options"])
+    digest = hashlib.sha256()
+    with MethodMechanism(method) as mechanism:
+        release = method.release(mechanism.opened(spelled["log"]))
+        for name, table in sorted(release.tables.items()):
+            columns = [column for column in in_memory(table).column_names if column != "user"]
+            digest.update(f"{name} {in_memory(table).select(columns).to_pylist()}".encode())
+    return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest_of_a_release(sys.stdin.read()))

@@ -1,0 +1,192 @@
+"""`audit method`: what runs on neighbouring logs prove about a guarantee, beside what is claimed and proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from querycloak.audits.guarantees.exact_test import ExactFinding, ExactTester
+from querycloak.audits.guarantees.fresh_processes import fresh_processes
+from querycloak.audits.guarantees.mechanism import Outcomes, Pair
+from querycloak.audits.guarantees.method_mechanism import EXIT_CODE, MethodMechanism
+from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
+from querycloak.audits.guarantees.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
+from querycloak.audits.guarantees.sampling_test import ERROR, SamplingFinding, SamplingTester
+from querycloak.errors import ParameterError
+from querycloak.methods.keys.auto_bound import AutoBound
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural, of_kind
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.sentence import Action, Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
+
+__all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
+
+DEFAULT_RUNS = 20_000
+OnStep = Callable[[str, float], None]
+Powers = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, repr=False)
+class MethodAudit(ShownInNotebooks):
+    """What both instruments found."""
+
+    method: Method
+    tester: SamplingTester
+    sampled: Sequence[SamplingFinding]
+    """Against what is proven or, if that is no differential privacy, against what is claimed."""
+    against_claim: Sequence[SamplingFinding]
+    """Against what is claimed."""
+    exact: Sequence[ExactFinding]
+    powers: Powers
+    """How likely standard faults would have been shown."""
+
+    def __repr__(self) -> str:
+        verdict = "holds" if self.holds else "REFUTED"
+        return f"<MethodAudit {self.method.name}: epsilon {self.measured.per_account:.3g} shown, {verdict}>"
+
+    @property
+    def measured(self) -> SamplingFinding:
+        """The pair that shows most."""
+        return max(self.sampled, key=lambda finding: (finding.refuted, finding.per_account))
+
+    @property
+    def delta(self) -> float:
+        """The delta at which epsilon is measured: the one stated for one user.
+
+        A pair of several accounts is judged at the delta of their group. Were epsilon for one user smaller than
+        `per_account` at this delta, the group's own epsilon and delta would be smaller, too, than what the pair shows.
+        """
+        return _stated(self.method).numbers[1]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no test refutes what is proven."""
+        if not self.method.proven().covers_release:
+            return True
+        return not any(finding.refuted for finding in (*self.sampled, *self.exact))
+
+    @property
+    def refutes_claim(self) -> bool:
+        """Whether a test refutes what is claimed."""
+        claimed = self.method.claimed()
+        if claimed is None or not claimed.covers_release:
+            return False
+        exact = () if self.method.proven().covers_release else self.exact
+        return any(finding.refuted for finding in (*self.against_claim, *exact))
+
+    def to_json(self) -> dict[str, Any]:
+        """As `audit method --json` shows it."""
+        worst, claimed = self.measured, self.method.claimed()
+        return {
+            "method": self.method.name,
+            "claimed": claimed and claimed.to_json(),
+            "proven": self.method.proven().to_json(),
+            "measured": {
+                "epsilon": worst.per_account,
+                "delta": self.delta,
+                "runs": worst.runs,
+                "confidence": 1 - ERROR,
+                "ceiling": self.tester.ceiling,
+                "neighbours": worst.neighbours,
+                "event": worst.event,
+            },
+            "pairs": [finding.to_json() for finding in self.sampled],
+            "exact": [finding.to_json() for finding in self.exact],
+        }
+
+
+def audit_method(
+    method: Method,
+    *,
+    runs: int = DEFAULT_RUNS,
+    seed: int | None = None,
+    neighbours: Sequence[str] | None = None,
+    on_step: OnStep | None = None,
+) -> MethodAudit:
+    """Test a method's guarantee on neighbouring logs, by sampling and by what noise is added to.
+
+    runs: how often each log is drawn; half of them choose an event, half judge it. seed: repeatable draws.
+    neighbours: kinds of neighbouring logs, all that fit if not given.
+    """
+    of_kind("method", method, Method, "a method", "such as querycloak.Clicks(epsilon=1, delta=1e-6)")
+    natural("runs", runs, "say how often to draw from each log, such as 20,000")
+    stated = _stated(method)
+    pairs = NeighbourLogs(method, neighbours).pairs()
+    tester = SamplingTester(max(runs, 2), len(pairs))
+    claimed = method.claimed()
+    sampled: list[SamplingFinding] = []
+    against_claim: list[SamplingFinding] = []
+    exact: list[ExactFinding] = []
+    with MethodMechanism(method, Randomness(seed)) as mechanism:
+        for number, pair in enumerate(pairs):
+            _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
+            having, without = (mechanism.outcomes(data, tester.runs) for data in (pair.having, pair.without))
+            _check_not_broken(mechanism, having, without)
+            sampled.append(tester.judge(having, without, pair, stated))
+            if claimed is not None and claimed.covers_release:
+                against_claim.append(tester.judge(having, without, pair, claimed))
+            exact += _exact(mechanism, pair, stated)
+    _tell(on_step, "two processes", 1.0)
+    exact += fresh_processes(method)
+    return MethodAudit(method, tester, sampled, against_claim, exact, _powers(method, tester, stated))
+
+
+def _check_not_broken(mechanism: MethodMechanism, having: Outcomes, without: Outcomes) -> None:
+    """An error that nobody foresaw tells two logs apart if one of them causes it; if both do, nothing is tested."""
+    if mechanism.failure is not None and all((side.column(EXIT_CODE) == 1).all() for side in (having, without)):
+        raise mechanism.failure
+
+
+_ATTACK = Action(
+    "querycloak.audit_release(TRAIN, [RELEASE], control=TEST)",
+    ("querycloak", "audit", "release", "TRAIN", "RELEASE", "--control", "TEST"),
+)
+
+
+def _stated(method: Method) -> Guarantee:
+    """What is tested: what is proven, or what is claimed where that is no differential privacy."""
+    proven, claimed = method.proven(), method.claimed()
+    if proven.covers_release:
+        return proven
+    if claimed is not None and claimed.covers_release:
+        return claimed
+    raise ParameterError(
+        Sentence(
+            "{name} neither claims nor proves differential privacy, so that there is no epsilon to test; attack what "
+            "it releases instead: {attack}",
+            name=method.name,
+            attack=_ATTACK,
+        )
+    )
+
+
+def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Sequence[ExactFinding]:
+    try:
+        for data in (pair.having, pair.without):
+            mechanism.counted(data)
+    except Exception:  # a log that cannot be counted is an outcome, which sampling sees
+        return []
+    return ExactTester().test(mechanism, pair, stated)
+
+
+def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers:
+    if not isinstance(method, KeysMethod) or isinstance(method.planned, AutoBound):
+        return ()
+    plan = next(iter(method.plans.values()))
+    if isinstance(plan, KeysOnlyPlan):
+        return ()  # there is neither noise nor a threshold
+    shared = NeighbourLogs(method).shared_keys
+    return (
+        ("noise halved", power_if_noise_is_halved(plan, shared, tester, stated)),
+        ("threshold off by one", power_if_threshold_is_off_by_one(plan, plan.per_user, tester, stated)),
+    )
+
+
+def _tell(on_step: OnStep | None, what: str, share: float) -> None:
+    if on_step is not None:
+        on_step(what, share)

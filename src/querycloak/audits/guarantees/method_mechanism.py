@@ -1,0 +1,130 @@
+"""A method of ours as a mechanism: a log is written, read, bounded and counted once, then drawn from many times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from querycloak.audits.guarantees.mechanism import Outcomes
+from querycloak.engines import Engine, connect
+from querycloak.engines.private_folder import PrivateFolder
+from querycloak.errors import QuerycloakError
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.method import Counted, Method
+from querycloak.methods.noiseless import Noiseless, Past, Step
+from querycloak.methods.runs import DrawnRuns, draw_runs
+from querycloak.privacy import order
+from querycloak.privacy.sampling.randomness import Randomness
+
+EXIT_CODE = "exit code"
+_ROWS_AT_ONCE = 2_000_000
+_LEAST_RUNS_AT_ONCE = 50
+
+
+class MethodMechanism:
+    """A method, tested on logs; a log is the content of a file in AOL's format.
+
+    Use it in a `with` block, or `close()` it: its engine has a private folder. `failure` is the last error that ended
+    a run.
+    """
+
+    def __init__(self, method: Method, randomness: Randomness | None = None) -> None:
+        self.method, self._randomness = method, randomness or Randomness()
+        self._folder, self._engine = PrivateFolder(), connect("duckdb")
+        self._counted: dict[str, Counted] = {}
+        self.failure: Exception | None = None
+        self._logs = 0
+
+    def __enter__(self) -> MethodMechanism:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine and remove the logs."""
+        self._engine.close()
+        self._folder.remove()
+
+    def outcomes(self, data: str, runs: int) -> Outcomes:
+        """What comes out of many draws: counts by table and key, what the draw chose, and the exit code."""
+        try:
+            counted = self.counted(data)
+        except Exception as error:  # whatever ends a release is seen from outside
+            self.failure = error
+            return _exit_codes(runs, error)
+        at_once = max(_LEAST_RUNS_AT_ONCE, _ROWS_AT_ONCE // max(1, data.count("\n")))
+        lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
+        try:
+            return Outcomes.one_after_another([self._drawn(counted, lot) for lot in lots])
+        except Exception as error:
+            self.failure = error
+        # Which of the runs failed is not known, so each is drawn by itself.
+        return Outcomes.one_after_another([self._drawn_or_failed(counted) for _ in range(runs)])
+
+    def _drawn(self, counted: Counted, runs: int) -> Outcomes:
+        with order.drawing():
+            return _outcomes(draw_runs(counted, self._randomness, runs))
+
+    def _drawn_or_failed(self, counted: Counted) -> Outcomes:
+        try:
+            return self._drawn(counted, 1)
+        except Exception as error:
+            return _exit_codes(1, error)
+
+    def steps(self, data: str, past: Past) -> Sequence[Step]:
+        """What the method adds noise to; none if it cannot say."""
+        counted = self.counted(data)
+        return counted.steps(past) if isinstance(counted, Noiseless) else []
+
+    def counted(self, data: str) -> Counted:
+        """The log, read and counted as for a release; the last few are kept."""
+        if data not in self._counted:
+            while len(self._counted) > 1:
+                del self._counted[next(iter(self._counted))]
+            log = self.opened(data)
+            with order.counting():
+                counted = self.method.count(log)
+                log.checked(guaranteed=self.method.proven().kind != "syntactic")
+            self._counted[data] = counted
+        return self._counted[data]
+
+    def opened(self, data: str) -> SearchLog:
+        """The log, on an engine that stays."""
+        self._logs += 1
+        path = Path(self._folder.path) / f"log-{self._logs}.tsv"
+        path.write_text(data, encoding="utf-8", errors="surrogateescape")
+        return self.reading(path, self._engine)
+
+    def reading(self, path: Path, engine: Engine) -> SearchLog:
+        """How a log is read."""
+        return read(path, log_format="aol", engine=engine)
+
+
+def _exit_codes(runs: int, error: Exception) -> Outcomes:
+    """What is seen of runs that end with an error; one that nobody foresaw ends with 1."""
+    code = error.exit_code if isinstance(error, QuerycloakError) else 1
+    return Outcomes.of_numbers(**{EXIT_CODE: np.full(runs, code)})
+
+
+def _outcomes(drawn: DrawnRuns) -> Outcomes:
+    parts = [Outcomes.of_table(drawn.number, _without_names(table), kind) for kind, table in drawn.tables.items()]
+    parts.append(Outcomes.of_numbers(**{EXIT_CODE: np.zeros(drawn.number)}))
+    for name in sorted({name for told in drawn.parameters for name in told}):
+        told = np.array([_number(answer.get(name)) for answer in drawn.parameters])
+        if drawn.answer.size and len(np.unique(told[~np.isnan(told)])) > 1:
+            parts.append(Outcomes.of_numbers(**{f"parameter {name}": told[drawn.answer]}))
+    return Outcomes.side_by_side(parts)
+
+
+def _without_names(table: pa.Table) -> pa.Table:
+    """Names of users are made at random and say nothing; rows of one text are counted instead."""
+    dropped = [name for name in ("user",) if name in table.column_names]
+    return table.drop_columns(dropped)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else np.nan

@@ -1,0 +1,181 @@
+"""Neighbouring logs that a method might fail on: one log with a user, or with that user's queries, and one without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from querycloak.audits.guarantees.mechanism import Pair
+from querycloak.audits.guarantees.replaced_queries import replaced_queries
+from querycloak.audits.user_rows import ClickRows, log_text, user_rows
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.method import Method
+from querycloak.methods.semantic.method import Semantic
+from querycloak.privacy.parameters import refuse
+
+__all__ = ["KINDS", "NeighbourLogs"]
+
+Pairs = Iterator[Pair[str]]
+NEW = "new"
+_MARGIN = 3
+_MOST_SHARED = 16
+_FEW_SHARED = 2
+_LIFTED = 10
+_RARE = 5
+_MOST_OWN = 4
+_ENOUGH_ROWS = 120
+
+
+@dataclass(frozen=True)
+class NeighbourLogs:
+    """Pairs of neighbouring logs for a method: those of all kinds, or of the kinds named."""
+
+    method: Method
+    kinds: Sequence[str] | None = None
+
+    def pairs(self) -> list[Pair[str]]:
+        """The pairs, kind after kind."""
+        makers = self._makers()
+        wanted = list(makers) if self.kinds is None else list(self.kinds)
+        for kind in wanted:
+            if kind not in makers:
+                refuse("neighbours", f"among {', '.join(makers)} for this method", kind, "or leave it out for all")
+        return [pair for kind in wanted for pair in makers[kind]()]
+
+    def _makers(self) -> dict[str, Callable[[], Pairs]]:
+        if isinstance(self.method, Semantic):
+            return {"replaced": lambda: replaced_queries(self.method)}
+        users = user_rows(self.method)
+        return {
+            "own": lambda: _own(users),
+            "one-key": lambda: _one_key(users),
+            "one-query": lambda: _one_query(users),
+            "threshold": lambda: _threshold(users),
+            "shared": lambda: _shared(users, self.shared_keys),
+            "lift": lambda: _lift(users),
+            "repeats": lambda: _repeats(users),
+            "odd-rows": lambda: _odd_rows(users),
+            "accounts": lambda: _accounts(users),
+        }
+
+    @property
+    def shared_keys(self) -> int:
+        """How many keys the user of the kind `shared` has: few where every run counts all users anew."""
+        return min(user_rows(self.method).bound, _MOST_SHARED if self._one_draw else _FEW_SHARED)
+
+    @property
+    def _one_draw(self) -> bool:
+        """Whether each user adds 1 to a key, whatever other keys that user has."""
+        return isinstance(self.method, KeysMethod) and self.method.parameters().get("selection") in (
+            "laplace",
+            "gaussian",
+        )
+
+
+KINDS = (
+    "own",
+    "one-key",
+    "one-query",
+    "threshold",
+    "shared",
+    "lift",
+    "repeats",
+    "odd-rows",
+    "accounts",
+    "replaced",
+)
+
+
+def _crowd(users: ClickRows, key: str, number: int, name: str = "u") -> list[str]:
+    """This number of users, who hold a key and no other."""
+    return [row for user in range(number) for row in users.rows(f"{name}{user}", [key])]
+
+
+def _base(users: ClickRows) -> list[str]:
+    """Something that comes out whoever is there."""
+    return _crowd(users, "common", users.enough + _MARGIN)
+
+
+def _pair(name: str, others: Iterable[str], added: Iterable[str], accounts: int = 1) -> Pair[str]:
+    """The user's rows come first: where a reader looks at the beginning of a log, it looks at them."""
+    rows = list(others)
+    return Pair(name, log_text(rows), log_text([*added, *rows]), accounts)
+
+
+def _keys(name: str, number: int) -> list[str]:
+    return [f"{name} {place}" for place in range(number)]
+
+
+def _own(users: ClickRows) -> Pairs:
+    """A user with 1 to l keys that nobody else has."""
+    steps = max(1, math.ceil((users.bound - 1) ** (1 / 3))) if users.bound > _MOST_OWN else 1
+    numbers = range(1, users.bound + 1) if steps == 1 else [1, steps, steps**2, users.bound]
+    for number in sorted(set(numbers)):
+        yield _pair(f"own: a user with {number} of their own", _base(users), users.rows(NEW, _keys("own", number)))
+    more = users.rows(NEW, _keys("own", 2 * users.bound + 1))
+    yield _pair("own: a user with more than count", _base(users), more)
+
+
+def _one_key(users: ClickRows) -> Pairs:
+    """A user who says one thing again and again."""
+    often = 2 * users.bound + _MARGIN
+    for key, who in (("own 0", "their own"), ("common", "a shared one")):
+        added = [row for _ in range(often) for row in users.rows(NEW, [key])]
+        later = [users.row(NEW, key, 7 * 3600 + place) for place in range(often)]
+        yield _pair(f"one-key: all on {who}", _base(users), [*added, *later])
+
+
+def _one_query(users: ClickRows) -> Pairs:
+    """A user all of whose keys have one query: where scouts look at parts of keys, all of a weight may fall on it."""
+    for key, who in (("own 0", "their own"), ("common", "a shared one")):
+        added = users.of_one_query(NEW, key, users.bound)
+        yield _pair(f"one-query: {users.bound} with {who}", _base(users), added)
+
+
+def _threshold(users: ClickRows) -> Pairs:
+    """Keys one below, at, and one above what is enough."""
+    around = {f"around {step}": max(1, users.enough + step) for step in (-1, 0, 1)}
+    others = [row for key, number in around.items() for row in _crowd(users, key, number, f"{key[-1]}-{number}-")]
+    for key, number in around.items():
+        yield _pair(f"threshold: a key that {number} others hold", others, users.rows(NEW, [key]))
+
+
+def _shared(users: ClickRows, number: int) -> Pairs:
+    """A user all of whose keys many others hold."""
+    keys = _keys("shared", number)
+    crowd = math.ceil(users.enough * math.sqrt(number)) + 4 * _MARGIN
+    others = [row for user in range(crowd) for row in users.rows(f"u{user}", keys)]
+    yield _pair(f"shared: a user with {number} that others hold", others, users.rows(NEW, keys))
+
+
+def _lift(users: ClickRows) -> Pairs:
+    """A user who lifts rare queries over a filter, so that other users' first ones change (query_pool.md)."""
+    rare = _keys("rare", _LIFTED)
+    others = [row for key in rare for user in range(_RARE - 1) for row in users.rows(f"{key} {user}", [key, "common"])]
+    others += _crowd(users, "common", _RARE)
+    yield _pair("lift: a user who makes rare queries frequent", others, users.rows(NEW, rare))
+
+
+def _repeats(users: ClickRows) -> Pairs:
+    """A user whose session goes back and forth, twice."""
+    texts = ["own 0", "common", "own 0", "common", "own 1", "own 0"]
+    session = [users.row(NEW, key, day * 86400 + 20 * place) for day in range(2) for place, key in enumerate(texts * 2)]
+    yield _pair("repeats: a session that goes back and forth", _base(users), session)
+
+
+def _odd_rows(users: ClickRows) -> Pairs:
+    """A user some of whose rows no reader can use; so few that the log is not refused."""
+    good = users.rows(NEW, ["own 0"])
+    odd = [f"{NEW}\tonly two", f"{NEW}\tno time\tyesterday\t\t", f"{NEW}\t{'x' * 70_000}\t2006-03-01 00:00:00\t\t"]
+    odd += [f"{NEW}\t \t2006-03-01 00:00:00\t\t", f'{NEW}\t"\u202eodd\x01\t2006-03-01 00:00:00\t\t']
+    filling = max(0, _ENOUGH_ROWS - users.enough)
+    others = [*_base(users), *_crowd(users, "filling", filling, "f")]
+    yield _pair("odd-rows: a user with unreadable rows, first of all", others, [*odd, *good])
+
+
+def _accounts(users: ClickRows) -> Pairs:
+    """Two accounts of one person that do the same."""
+    keys = _keys("own", min(users.bound, _MARGIN))
+    added = [row for account in range(2) for row in users.rows(f"{NEW} {account}", keys)]
+    yield _pair("accounts: two that do the same", _base(users), added, accounts=2)

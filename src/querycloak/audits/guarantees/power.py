@@ -1,0 +1,76 @@
+"""How likely sampling would show a fault if there were one: the power of a test, from the plan alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.special import betaincinv
+from scipy.stats import binom, norm
+
+from querycloak.audits.guarantees.sampling_test import SamplingTester, level
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.reach import Stage
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.sampling.noise import Laplace
+
+__all__ = ["power", "power_if_noise_is_halved", "power_if_threshold_is_off_by_one"]
+
+_TAIL = 1e-9
+_POINTS = 81
+_BISECTIONS = 24
+
+
+def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float, delta: float) -> float:
+    """The chance that an event of these probabilities shows more than epsilon."""
+    judged, alpha = tester.judged, level(tester.pairs)
+    others = np.arange(binom.ppf(_TAIL, judged, unlikely), binom.isf(_TAIL, judged, unlikely) + 1)
+    up = np.where(others < judged, betaincinv(others + 1, np.maximum(judged - others, 1e-9), 1 - alpha), 1.0)
+    needed = delta + math.exp(min(epsilon, 700.0)) * up
+    # The least number of times that the event must happen, found by halving: its lower bound grows with it.
+    low, high = np.zeros(len(others)), np.full(len(others), judged + 1.0)
+    for _ in range(_BISECTIONS):
+        middle = np.floor((low + high) / 2)
+        enough = betaincinv(np.maximum(middle, 1e-9), np.maximum(judged - middle + 1, 1e-9), alpha) > needed
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return float((binom.pmf(others, judged, unlikely) * binom.sf(high - 1, judged, likely)).sum())
+
+
+def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTester, stated: Guarantee) -> float:
+    """The same for a plan whose published counts had half their noise, and a user with this number of shared keys."""
+    epsilon, delta = stated.numbers
+    if isinstance(plan, WeightedPlan) and plan.counting is not None:
+        events = _gaussian_events(math.sqrt(min(shared, plan.counted_per_user)) * 2 / plan.counting.sigma)
+    elif isinstance(plan, HistogramPlan) and isinstance(plan.noise, Laplace):
+        events = _laplace_events(plan.noise.scale / 2, shared)
+    elif isinstance(plan, HistogramPlan):
+        events = _gaussian_events(math.sqrt(shared) * 2 / plan.noise.size)
+    else:
+        return 0.0
+    return max(power(p, q, tester, epsilon, delta) for p, q in events)
+
+
+def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: SamplingTester, stated: Guarantee) -> float:
+    """The same for keys that came out at the threshold already, and a user with this number of own keys."""
+    epsilon, delta = stated.numbers
+    if not isinstance(plan, HistogramPlan):
+        return 0.0
+    passes = Stage(plan.noise, plan.threshold - 1, plan.coin).passes(1)
+    return power(-math.expm1(own * math.log1p(-passes)), 0.0, tester, epsilon, delta)
+
+
+def _laplace_events(scale: float, keys: int) -> Iterable[tuple[float, float]]:
+    """At least a number of the keys is above the middle between their two centres: all that their losses tell."""
+    up = 1 / (1 + math.exp(-1 / scale))
+    return [
+        (float(binom.sf(least - 1, keys, up)), float(binom.sf(least - 1, keys, 1 - up))) for least in range(1, keys + 1)
+    ]
+
+
+def _gaussian_events(distance: float) -> Iterable[tuple[float, float]]:
+    """The sum of all counts reaches a point; distance is how far the two centres are apart, in deviations."""
+    points = np.linspace(-1, distance + 3, _POINTS)
+    return [(float(norm.sf(point - distance)), float(norm.sf(point))) for point in points]

@@ -1,0 +1,117 @@
+"""`querycloak audit release`: what attackers gain from releases, as tables of 80 columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from querycloak.audits.attacked import Target
+from querycloak.audits.release_audit import ReleaseAudit, audit_release, check_attacks
+from querycloak.errors import CheckFailed
+from querycloak.evaluation.evaluation_file import check_evaluation_file, write_evaluation
+from querycloak.privacy.parameters import refuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from querycloak.cli.options import Reading
+
+PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for publication."
+_WIDTH, _NAME, _FEW = 80, 13, 5
+_HEAD = f"{'':{_NAME}} {'main':>5} {'control':>7} {'baseline':>8} {'risk':>5} {'95 %':>15} setting"
+_LEGEND = (
+    "main: how often the attack succeeds on people in the log; control: on people who are not in it; baseline: "
+    "without the release; risk: (main - control) / (1 - control). ! means that the attack is no better than without "
+    "the release, so it shows nothing. If an attack has many settings, the one with the largest risk is shown; --json "
+    "and --out have all of them. FPR: the share of people outside the log who are named wrongly. What is proven is "
+    "for that share; control is the share that was reached."
+)
+
+
+def audited(
+    train: str,
+    releases: Sequence[Path],
+    control: str | None,
+    reading: Reading,
+    *,
+    truth: Path | None,
+    other_period: str | None,
+    attacks: Sequence[str] | None,
+    out: Path | None,
+    quiet: bool,
+) -> ReleaseAudit:
+    """Read the logs as the options say, attack, and write the file that was asked for, if any."""
+    if control is None:
+        refuse("control", "a log of other users", None, "the other side of a split, test.parquet")
+    check_attacks(attacks, truth=truth, other_period=other_period)
+    target = None if out is None else check_evaluation_file(out)
+    attacked = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    beside, other = reading.prepared([control]), None if other_period is None else reading.prepared([other_period])
+    with reading.open([train], quiet=quiet, out=out) as ours:
+        theirs = beside.on(ours.engine, max_bad=reading.max_bad)
+        earlier = None if other is None else other.on(ours.engine, max_bad=reading.max_bad)
+        found = audit_release(
+            ours, attacked, control=theirs, truth=truth, other_period=earlier, attacks=attacks, on_step=ours.progress
+        )
+    if target is not None:
+        write_evaluation(found.table(), found.to_json(), target)
+    return found
+
+
+def show_audit(found: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
+    """Print the rows, or tables of what matters most in them; whatever must not happen ends it with a failed check."""
+    if as_json:
+        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    elif not quiet:
+        lines = [PRIVATE]
+        for attack in dict.fromkeys(row["attack"] for row in found.rows):
+            lines += _attack_lines(attack, [row for row in found.rows if row["attack"] == attack])
+        sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
+    if found.alarms:
+        raise CheckFailed("; ".join(found.alarms))
+
+
+def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield from ("", attack)
+    if any(row["main"] is not None for row in rows):
+        yield _HEAD
+    reasons: dict[str, list[str]] = {}
+    for release in dict.fromkeys(row["release"] for row in rows):
+        told = [row for row in rows if row["release"] == release and row["main"] is not None]
+        measured = [row for row in told if row["risk"] is not None]
+        shown = told if len(measured) <= _FEW else [max(measured, key=lambda each: each["risk"])]
+        for number, row in enumerate(shown):
+            yield from _lines(row, "" if number else release)
+        if not told:
+            reasons.setdefault(next(row["why"] for row in rows if row["release"] == release), []).append(release)
+    for why, releases in reasons.items():
+        yield from textwrap.wrap(f"  {', '.join(releases)}: {why}", _WIDTH, subsequent_indent="    ")
+
+
+def _lines(row: dict[str, Any], name: str) -> Iterator[str]:
+    """A row in one line; a long name stands above it, a long setting below."""
+    if len(name) > _NAME:
+        yield from textwrap.wrap(name, _WIDTH)
+        name = ""
+    line, setting = f"{name:{_NAME}} {_number(row['main']):>5}", row["setting"] or ""
+    if row["risk"] is not None:
+        invalid = "!" if row["why"] else " "
+        interval = f"[{_number(row['low'])}, {_number(row['high'])}]"
+        line += f" {_number(row['control']):>7} {_number(row['baseline']):>8} {_number(row['risk']):>5}"
+        line += f"{invalid}{interval:>15}"
+    if len(line) + 1 + len(setting) <= _WIDTH:
+        yield f"{line} {setting}".rstrip()
+    else:
+        yield line
+        yield from textwrap.wrap(setting, _WIDTH, initial_indent=" " * (_NAME + 3), subsequent_indent=" " * (_NAME + 3))
+
+
+def _number(value: float | None) -> str:
+    """Four digits, without the 0 that all shares begin with."""
+    if value is None:
+        return "-"
+    return "1" if value == 1 else f"{value:.4f}".removeprefix("0")

@@ -1,0 +1,102 @@
+"""The command line: options in, one stage's work, results and exit codes out.
+
+Exit codes: 0 done, 1 our own bug, 2 bad input or parameters, 3 budget refused, 4 a check failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from querycloak.cli import book_commands, folder_commands, log_commands, method_commands, method_options, study_commands
+from querycloak.cli.running import run_and_exit
+
+ORDER = (
+    "demo", "synth", "inspect", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit", "compare",
+    "report", "reproduce", "tune", "ledger",
+)  # fmt: skip
+
+
+class InOrder(TyperGroup):
+    """Commands in the order in which somebody with a log needs them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every command; one that nobody has given a place comes last."""
+        known = super().list_commands(ctx)
+        return sorted(known, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
+app = typer.Typer(
+    name="querycloak",
+    cls=InOrder,
+    help="Release a search log that people can use, with a privacy guarantee that holds.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+audits = typer.Typer(help="Test what is promised, and attack what was released.", no_args_is_help=True)
+ledgers = typer.Typer(help="Budgets, and what has been spent on whom.", no_args_is_help=True)
+app.add_typer(audits, name="audit")
+app.add_typer(ledgers, name="ledger")
+
+Declared = tuple[typer.Typer, str, Callable[..., None]]
+FOR_METHODS: tuple[Declared, ...] = (
+    (app, "guarantee", method_commands.guarantee),
+    (app, "release", method_commands.release),
+    (app, "tune", method_commands.tune),
+    (audits, "method", method_commands.audit_guarantee),
+)
+PLAIN: tuple[Declared, ...] = (
+    (app, "inspect", log_commands.inspect_log),
+    (app, "split", log_commands.split),
+    (app, "synth", log_commands.synth),
+    (app, "describe", folder_commands.describe_release),
+    (app, "verify", folder_commands.verify),
+    (app, "evaluate", folder_commands.evaluate),
+    (app, "report", folder_commands.report),
+    (audits, "release", folder_commands.audit_releases),
+    (app, "compare", study_commands.compare),
+    (app, "demo", study_commands.demo),
+    (app, "reproduce", study_commands.reproduce),
+    (ledgers, "set", book_commands.ledger_set),
+    (ledgers, "show", book_commands.ledger_show),
+    (ledgers, "verify", book_commands.ledger_verify),
+)
+
+for home, name, command in FOR_METHODS:
+    group = typer.Typer(
+        cls=method_options.methods_group(command),
+        help=command.__doc__,
+        no_args_is_help=True,
+        subcommand_metavar="METHOD [OPTIONS]",
+    )
+    home.add_typer(group, name=name)
+
+for home, name, command in PLAIN:
+    home.command(name)(command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from querycloak.releases.versions import versions
+
+        typer.echo(f"querycloak {versions()['querycloak']}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and end with its exit code."""
+    run_and_exit(lambda: app(standalone_mode=False))

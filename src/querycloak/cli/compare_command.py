@@ -1,0 +1,173 @@
+"""`querycloak compare`: every method on one log, and where the page is."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from querycloak.cli.running import say, was_interrupted
+from querycloak.cli.terminal import console, step_progress
+from querycloak.comparison.comparison import Comparison
+from querycloak.comparison.comparison_folder import PAGE, check_folder
+from querycloak.comparison.comparison_plan import DELTA, EPSILONS, PlannedRelease
+from querycloak.comparison.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.comparison.comparison_views import TASK_VIEWS
+from querycloak.errors import CheckFailed, ParameterError
+from querycloak.logs.reading.files import TRUTH_ENDING
+from querycloak.pages.comparison_page import compare_opened, planned
+from querycloak.pages.shown_text import NOTHING, shown_share
+from querycloak.privacy.parameters import refusal
+from querycloak.privacy.sampling.exact import shown_up
+from querycloak.sentence import Sentence
+
+if TYPE_CHECKING:
+    from querycloak.cli.options import Reading
+
+WIDTH = 80
+PRIVATE = "PRIVATE OUTPUT: true figures of the log, and experiments. Not for publication."
+
+
+def plan_of(epsilon: str | None, delta: float | None, releases: Path | None) -> list[PlannedRelease]:
+    """What to release, from what was typed."""
+    if releases is not None and (epsilon is not None or delta is not None):
+        raise ParameterError(Sentence("{releases} says what each budget is: leave {epsilon} and {delta} out"))
+    return planned(_numbers(epsilon), DELTA if delta is None else delta, releases)
+
+
+def _numbers(text: str | None) -> Sequence[float]:
+    if text is None:
+        return EPSILONS
+    try:
+        return [float(piece) for piece in text.split(",")]
+    except ValueError:
+        pass
+    raise refusal("epsilon", "one number or several, with commas", text, "such as 1,8")
+
+
+def compared(
+    logs: list[str], out: Path, plan: list[PlannedRelease], reading: Reading, truth: Path | None, *, quiet: bool
+) -> Comparison:
+    """Read the log as the options say, and compare; what is wrong with the folder is said before that."""
+    from querycloak.cli.options import check_apart
+    from querycloak.engines import connect
+
+    check_apart(out, logs)
+    check_folder(out)
+    prepared = reading.prepared(logs)
+    known = truth if truth is not None else _truth_beside(logs)
+    try:
+        with step_progress("comparing", quiet=quiet) as on_step:
+            running = connect(reading.engine, threads=reading.threads, memory=reading.memory)
+            try:
+                log = prepared.on(running, max_bad=reading.max_bad)
+                return compare_opened(log, out, plan, truth=known, on_step=on_step, interrupted=was_interrupted)
+            finally:
+                running.close()
+    except KeyboardInterrupt:
+        say(f"the comparison goes on where it was if you start it again with --out {shlex.quote(str(out))}")
+        raise
+
+
+def _truth_beside(logs: Sequence[str]) -> Path | None:
+    """The truth about a synthetic log, if it lies beside it."""
+    beside = [Path(f"{log}{TRUTH_ENDING}") for log in logs]
+    return beside[0] if len(beside) == 1 and beside[0].is_dir() else None
+
+
+def show_comparison(found: Comparison, *, as_json: bool, quiet: bool) -> None:
+    """Print a short table and the page's place; what could not be made ends it with a failed check."""
+    summary = summary_of(found)
+    if as_json:
+        json.dump(_document(summary), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    elif not quiet:
+        console().print(PRIVATE)
+        console().print()
+        console().print(short_table(summary))
+        console().print(f"\n{legend(summary)}\n\nThe page: {found.folder / PAGE}", markup=False, soft_wrap=True)
+    raise_failures(found)
+
+
+def raise_failures(found: Comparison) -> None:
+    """End with a failed check if a release could not be made, or shows what must not be."""
+    failed = list(found.failures)
+    problems = [f"{', '.join(failed)} could not be made; the page and the tables say why"] if failed else []
+    if problems or found.alarms:
+        raise CheckFailed("; ".join([*problems, *found.alarms]))
+
+
+def _document(summary: Summary) -> dict[str, Any]:
+    found = summary.comparison
+    return {
+        "private": True,
+        "page": str(found.folder / PAGE),
+        "task": summary.main_task,
+        "releases": [_figures(each, summary) for each in summary.releases],
+        "alarms": found.alarms,
+    }
+
+
+def _figures(release: ReleaseSummary, summary: Summary) -> dict[str, Any]:
+    kept, worst = release.tasks.get(summary.main_task), release.worst
+    return {
+        "name": release.name,
+        "proven": release.facts.get("proven"),
+        "kept": kept and kept.share,
+        "risk": worst and worst.shown,
+        "attack": worst and worst.attack,
+        "failed": release.facts["failed"],
+    }
+
+
+def short_table(summary: Summary) -> object:
+    """A line for each release: rows, what is kept, the largest risk, what is proven."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "proven"):
+        table.add_column(heading, justify="left" if heading in ("attack", "proven") else "right")
+    for each in (summary.beside[0], *summary.releases):
+        table.add_row(*_line(each, summary))
+    return table
+
+
+def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
+    if release.promise == "failed":
+        return [release.name, *[NOTHING] * 4, "not made"]
+    worst = release.worst
+    rows = f"{sum(each['rows'] for each in release.tables.values()):,}" if release.facts else ""
+    kept = release.tasks[summary.main_task].share if summary.main_task in release.tasks else None
+    risk = None if worst is None else worst.shown
+    attack = worst.attack if worst is not None and risk else ""
+    return [release.name, rows, shown_share(kept), shown_share(risk), attack, _proven(release)]
+
+
+def _proven(release: ReleaseSummary) -> str:
+    if not release.facts:
+        return ""
+    proven = release.facts["proven"]
+    if proven["kind"] == "syntactic":
+        return "nothing" if proven["k"] is None else f"a rule, k = {proven['k']}"
+    numbers = (
+        f"({shown_up(proven['epsilon'])}, {shown_up(proven['delta'])})"
+        if proven["delta"]
+        else shown_up(proven["epsilon"])
+    )
+    return f"{numbers}, one step" if proven["kind"] == "sampling-only" else numbers
+
+
+def legend(summary: Summary) -> str:
+    """What the columns are."""
+    view = TASK_VIEWS[summary.main_task]
+    words = (
+        f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives. risk: the most "
+        "that an attack gains on people in the log beyond what it gains on people who are not in it. "
+        f"{NOTHING}: the release cannot do it."
+    )
+    return textwrap.fill(words, WIDTH)

@@ -1,0 +1,116 @@
+"""`querycloak demo`: the main job, for somebody who sees it for the first time."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from querycloak.cli.compare_command import WIDTH, legend, raise_failures, short_table
+from querycloak.cli.running import was_interrupted
+from querycloak.cli.synth_command import making_progress
+from querycloak.cli.terminal import console, step_progress
+from querycloak.comparison.comparison import Comparison
+from querycloak.comparison.comparison_folder import PAGE
+from querycloak.comparison.comparison_summary import ReleaseSummary, Summary, summary_of
+from querycloak.comparison.demo import LOG, PUBLISHED, USERS, clear_demo, demo_plan
+from querycloak.engines import PrivateFolder
+from querycloak.logs.reading.files import TRUTH_ENDING
+from querycloak.logs.searchlog import read
+from querycloak.pages.comparison_page import compare_opened
+from querycloak.pages.shown_text import shown_text
+from querycloak.synthetic.log_writer import synthesize
+
+_BEFORE = """\
+A search log of {users:,} invented people. Some of them typed secrets: their own
+name, a card number, a rare disease. Every method releases the searches of nine
+tenths of the people. The searches of the others show what each release is good
+for, and attacks are tried on them too, for comparison.
+"""
+
+
+def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
+    """Make a log, compare every method on it, and show what comes out."""
+    target, number = out or Path("demo-out"), USERS if users is None else users
+    clear_demo(target)
+    if not quiet:
+        console().print(_BEFORE.format(users=number))
+    found = _compared(target, number, quiet=quiet)
+    if not quiet:
+        summary = summary_of(found)
+        console().print(short_table(summary))
+        console().print(f"\n{legend(summary)}\n", markup=False, soft_wrap=True)
+        for line in (*_rows(summary), *_secret(summary), *_next(target)):
+            console().print(line, markup=False, soft_wrap=True)
+    raise_failures(found)
+
+
+def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
+    """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
+    with PrivateFolder() as folder:
+        with making_progress(users, quiet=quiet) as on_users:
+            written = synthesize(folder.path / LOG, users, on_users=on_users)
+        with step_progress("comparing", quiet=quiet) as on_step, read(written.log) as log:
+            found = compare_opened(
+                log, target, demo_plan(), truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
+            )
+        for name in (LOG, f"{LOG}{TRUTH_ENDING}"):
+            shutil.move(folder.path / name, target / name)
+    return found
+
+
+def _rows(summary: Summary) -> Iterator[str]:
+    """Five released rows of each method."""
+    yield "Five released rows of each:"
+    for release in summary.made:
+        name, table = _telling(release)
+        yield f"\n{release.name}, {name}" if table["rows"] else f"\n{release.name}: no row came out"
+        for row in table["examples"]:
+            yield f"  {shown_text('   '.join(_cell(value) for value in row), WIDTH - 2)}"
+
+
+def _telling(release: ReleaseSummary) -> tuple[str, dict[str, Any]]:
+    """The table to show: the first that has rows."""
+    told = [each for each in release.tables.items() if each[1]["rows"]]
+    return (told or list(release.tables.items()))[0]
+
+
+def _cell(value: Any) -> str:
+    return " > ".join(value) if isinstance(value, list) else "-" if value is None else str(value)
+
+
+def _secret(summary: Summary) -> Iterator[str]:
+    """A planted secret that the published rule let out."""
+    told = next((each for each in summary.made if each.name == PUBLISHED.name), None)
+    secrets = told.facts["secrets"] if told is not None else None
+    yield ""
+    if not secrets or not secrets["example"]:
+        yield "affinity as in its paper (w = 2) released none of the planted secrets."
+        return
+    example = secrets["example"]
+    asked = "one person alone" if example["users"] == 1 else f"{example['users']} people"
+    yield textwrap.fill(
+        f"A secret that a rule released: affinity as in its paper (w = 2) released {example['query']!r} "
+        f"({example['kind']}), which {asked} asked.",
+        WIDTH,
+    )
+
+
+def _next(target: Path) -> Iterator[str]:
+    """What can be typed next, as it stands."""
+    program, log = _program(), shlex.quote(str(target / LOG))
+    yield f"\nThe page: {target / PAGE}"
+    yield "\nNext:"
+    yield f"  {program} guarantee clicks --epsilon 8 --delta 1e-6 --explain"
+    yield f"  {program} describe {shlex.quote(str(target / 'releases' / 'clicks-e8'))}"
+    yield f"  {program} compare {log} --epsilon 1,8 --out comparison"
+    yield f"  {program} release clicks {log} --epsilon 8 --delta 1e-6 --out release"
+
+
+def _program() -> str:
+    """How this program was started, if a shell would not find it by its name."""
+    return "querycloak" if shutil.which("querycloak") else shlex.quote(sys.argv[0])

@@ -1,0 +1,91 @@
+"""What somebody at a terminal reads of an error: one line, with options where Python has parameters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from querycloak.errors import QuerycloakError
+from querycloak.methods.registry import BUILT_IN, METHODS
+from querycloak.sentence import Action, Parameter, Sentence
+
+
+def error_line(error: QuerycloakError) -> str:
+    """What the error says, in words that can be typed."""
+    return as_typed(error.sentence)
+
+
+def as_typed(said: str | Sentence) -> str:
+    """What is said, in words that can be typed."""
+    return said if isinstance(said, str) else said.said(_piece)
+
+
+def misuse(error: BaseException) -> str | None:
+    """What to say if the parser could make nothing of what was typed."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return f"{error}\n"
+    tell = getattr(error, "format_message", None)
+    if tell is None:
+        return None
+    return f"querycloak: {_foreign_option(error) or _bad_value(error) or f'{tell()} (see --help)'}\n"
+
+
+def _piece(piece: Parameter | Action) -> str:
+    if isinstance(piece, Action):
+        return piece.as_typed()
+    option = Parameter(piece.name).as_option()
+    # Methods that are loaded already are asked first: the option is nearly always theirs, and others take time to load.
+    return piece.as_option() if option in options(_loaded()) or option in options() else str(piece)
+
+
+def _foreign_option(error: BaseException) -> str | None:
+    """What to say of an option that only other methods have."""
+    name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if context is None or context.info_name not in METHODS or name not in options():
+        return None
+    method, command = context.info_name, context.parent.command_path
+    return f"{name} does not go with {method}; {command} {method} --help shows what does"
+
+
+def _bad_value(error: BaseException) -> str | None:
+    """What to say of a value of the wrong kind: the option, the rule, the value, the way out."""
+    option, list_problems = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
+    if option is None or list_problems is None:
+        return None
+    found = list_problems()[0]
+    if found["type"] in _RULES:
+        return f"{option.opts[0]} must be {_RULES[found['type']]}, got {found['input']!r}; see --help"
+    if "error" in found.get("ctx", {}):  # it lists the choices
+        return f"{option.opts[0]}: {str(found['ctx']['error']).rstrip('.')}; see --help"
+    return None
+
+
+_RULES = {"int_parsing": "a whole number", "float_parsing": "a number"}
+"""What the parser expected, by its own name for what went wrong."""
+
+
+@cache
+def options(methods: frozenset[str] | None = None) -> frozenset[str]:
+    """Every option of every command; of commands for methods, those of these methods, or of all."""
+    from typer.main import get_command
+
+    from querycloak.cli.cli import app
+
+    left_out = frozenset() if methods is None else frozenset(iter(METHODS)) - methods
+    return frozenset(_options_of(get_command(app), left_out))
+
+
+def _loaded() -> frozenset[str]:
+    return frozenset(name for name, place in BUILT_IN.items() if place.partition(":")[0] in sys.modules)
+
+
+def _options_of(command: Any, left_out: frozenset[str]) -> Iterator[str]:
+    for parameter in command.params:
+        yield from parameter.opts
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        if name not in left_out:
+            with suppress(QuerycloakError):  # another package's method that cannot be loaded
+                yield from _options_of(command.get_command(None, name), left_out)

@@ -1,0 +1,131 @@
+"""`querycloak evaluate`: what releases are good for, as tables of 80 columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from querycloak.evaluation.evaluation import PRIVATE, Evaluation, evaluate
+from querycloak.evaluation.evaluation_file import check_evaluation_file
+from querycloak.evaluation.subjects import Released
+from querycloak.evaluation.task import ORIGINAL
+from querycloak.evaluation.task_registry import tasks_named
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from querycloak.cli.options import Reading
+    from querycloak.evaluation.evaluation_rows import Row
+
+_WIDTH = 80
+_NAME = 16
+_HEAD = f"{'':{_NAME}} {'answered':>25} {'all':>7} {'original':>8} {'difference':>10} {'cases':>8}"
+_LABEL, _COLUMN = 38, 14
+_LEGEND = (
+    "answered: mean over the cases that a release answers, with a 95 % interval over test users; all: "
+    "the other cases count 0; original: TRAIN itself on the cases that the release answers; difference: the release "
+    "minus that, * if p < .05 over users; cases: those answered. --json and --out have more: slices, means over users, "
+    "intervals of differences. These releases were made of TRAIN; what is published is made of the whole log."
+)
+
+
+def evaluated(
+    train: str,
+    test: str,
+    releases: Sequence[Path],
+    tasks: Sequence[str] | None,
+    out: Path | None,
+    reading: Reading,
+    *,
+    quiet: bool,
+) -> Evaluation:
+    """Read both sides as the options say, evaluate, and write the file that was asked for, if any."""
+    tasks_named(tasks)
+    target = None if out is None else check_evaluation_file(out)
+    loaded = [Released.from_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    other = reading.prepared([test])
+    with reading.open([train], quiet=quiet, out=out) as ours:
+        theirs = other.on(ours.engine, max_bad=reading.max_bad)
+        found = evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
+    if target is not None:
+        found.save(target)
+    return found
+
+
+def show_evaluation(found: Evaluation, *, as_json: bool) -> None:
+    """Print the rows, or tables of what matters most in them."""
+    if as_json:
+        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+        return
+    lines = [PRIVATE]
+    for task in dict.fromkeys(row.task for row in found.rows):
+        lines += _task_lines(task, [row for row in found.rows if row.task == task])
+    sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
+
+
+def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
+    yield from ("", task)
+    told = [row for row in rows if row.value is not None and (row.slice is None or "," not in row.slice)]
+    judged = dict.fromkeys(row.measure for row in told if row.reading == "answered")
+    for measure in judged:
+        yield f"  {measure}"
+        yield _HEAD
+        for release in dict.fromkeys(row.release for row in told if row.measure == measure):
+            yield from _reading_lines([row for row in told if row.release == release and row.measure == measure])
+    yield from _figure_lines([row for row in told if row.measure not in judged])
+    # A release that answers no case has zeros under `all`, and no line above.
+    shown = {row.release for row in told if not judged or row.reading == "answered"}
+    for release in dict.fromkeys(row.release for row in rows if row.release not in shown):
+        why = next((row.why for row in rows if row.release == release and row.why), "it has no value here")
+        yield from textwrap.wrap(f"  {release}: {why}", _WIDTH, subsequent_indent="    ")
+
+
+def _reading_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """One release and measure: its three readings in one line."""
+    by_reading = {row.reading: row for row in rows if row.slice is None}
+    if "answered" not in by_reading:
+        return
+    answered, common = by_reading["answered"], by_reading.get("common")
+    interval = f"[{_number(answered.low)}, {_number(answered.high)}]"
+    everything = by_reading["all"].value if "all" in by_reading else None
+    star = "*" if common is not None and common.p_value is not None and common.p_value < 0.05 else " "
+    compared = common is not None and common.difference is not None and answered.release != ORIGINAL
+    difference = f"{common.difference:+.4f}{star}" if compared and common else "- "
+    values = (
+        f" {_number(answered.value):>7} {interval:>17} {_number(everything):>7} "
+        f"{_number(common.value if common else None):>8} {difference:>10} {answered.answered or 0:>8}"
+    )
+    name = answered.release
+    yield f"{name:{_NAME}}{values}" if len(name) <= _NAME else f"{name}\n{'':{_NAME}}{values}"
+
+
+def _figure_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Figures that are already whole: a line for each, a column for each release, as many as fit.
+
+    What only the original has says nothing and is left out.
+    """
+    others = {(row.measure, row.slice) for row in rows if row.release != ORIGINAL}
+    rows = [row for row in rows if (row.measure, row.slice) in others]
+    releases = list(dict.fromkeys(row.release for row in rows))
+    values = {(row.measure, row.slice, row.release): row.value for row in rows}
+    fitting = (_WIDTH - _LABEL) // _COLUMN
+    for first in range(0, len(releases), fitting):
+        some = releases[first : first + fitting]
+        yield " " * _LABEL + "".join(f"{release[: _COLUMN - 1]:>{_COLUMN}}" for release in some)
+        for measure, part in dict.fromkeys((row.measure, row.slice) for row in rows):
+            shown = [values.get((measure, part, release)) for release in some]
+            label = f"  {measure}" + (f" {part}" if part else "")
+            if any(value is not None for value in shown):
+                name = label if len(label) <= _LABEL else f"{label}\n{'':{_LABEL}}"
+                yield f"{name:{_LABEL}}" + "".join(f"{_number(value):>{_COLUMN}}" for value in shown)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    is_number_of_things = abs(value) >= 10 and value == int(value)
+    return f"{value:,.0f}" if is_number_of_things or abs(value) >= 1000 else f"{value:.4f}"

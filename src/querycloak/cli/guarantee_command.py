@@ -1,0 +1,138 @@
+"""`querycloak guarantee`: what a method promises, before anything is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from querycloak.cli.error_line import as_typed
+from querycloak.cli.ledger_command import composed_line
+from querycloak.cli.running import say
+from querycloak.methods.method import Method
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.sampling.exact import shown_up
+
+if TYPE_CHECKING:
+    from querycloak.privacy.accounting.composition import Composed
+    from querycloak.privacy.calibration.table_reach import TableAccuracy
+
+_WIDTH = 80
+
+
+def show_guarantee(
+    method: Method,
+    *,
+    as_json: bool,
+    plain_words: bool,
+    population_size: int | None,
+    releases: int = 1,
+    together: Composed | None = None,
+    tightly: bool = False,
+    solved: str | None = None,
+) -> None:
+    """Print claimed and proven, and how exact counts will be; if asked, also what several such releases cost."""
+    cautions = method.warnings(population_size)
+    if as_json:
+        shown = {**method.describe(), "tables": reach_of(method)}
+        if together is not None:
+            shown["composition"] = {"releases": releases, **together.to_json()}
+        json.dump(shown, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, solved)]) + "\n")
+        if together is not None:
+            from querycloak.privacy.accounting.composition import ONE_STEP
+
+            sums = (together.epsilon_sum, together.delta_sum)
+            text = "{} such releases: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
+            text += "" if method.proven().covers_release else f" This {ONE_STEP}."
+            text += f" {composed_line(together)}" if tightly else ""
+            sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
+        if plain_words:
+            from querycloak.privacy.explanation import explain
+
+            paragraphs = explain(method.proven()).split("\n")
+            sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
+    for caution in cautions:
+        say(as_typed(caution))
+
+
+def guarantee_lines(method: Method) -> list[str]:
+    """Claimed and proven side by side, and what the proven one leaves out."""
+    claimed, proven = method.claimed(), method.proven()
+    heading = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    lines = [*title, "", f"{'':12}{'proven':<28}claimed"]
+    for label, show in (
+        ("kind", lambda g: g.kind),
+        ("unit", lambda g: g.unit),
+        ("neighbours", lambda g: g.neighbours),
+        ("epsilon", lambda g: _number(g, g.epsilon)),
+        ("delta", lambda g: _number(g, g.delta)),
+        ("k", lambda g: g.k),
+    ):
+        shown = [_cell(show, each) for each in (proven, claimed)]
+        if any(cell != "-" for cell in shown):
+            lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
+    said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
+    return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+
+
+def reach_of(method: Method) -> dict[str, Any]:
+    """How exact counts will be, by table, as `describe --json` will print it."""
+    return {table: reach.to_json() for table, reach in method.reach().items()}
+
+
+def reach_lines(method: Method, solved: str | None = None) -> list[str]:
+    """How exact counts will be, and for which wish epsilon was found, if there was one."""
+    lines = [f"epsilon {method.proven().numbers[0]:g}: {solved}"] if solved else []
+    for tables, texts in _each_once(method.reach()).items():
+        lines += ["", f"{tables}:"]
+        for text in texts:
+            lines += textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return lines
+
+
+def _each_once(reached: Mapping[str, TableAccuracy]) -> dict[str, list[str]]:
+    """What is said of each table; a note that several tables share stands once, below all of them."""
+    tables_of: dict[str, list[str]] = {}
+    for table, reach in reached.items():
+        for note in reach.notes:
+            tables_of.setdefault(note, []).append(table)
+    shared = {note: ", ".join(tables) for note, tables in tables_of.items() if len(tables) > 1}
+    said = {table: [text for text in reach.lines() if text not in shared] for table, reach in reached.items()}
+    for note, tables in shared.items():
+        said.setdefault(tables, []).append(note)
+    return said
+
+
+def shown_parameters(parameters: Mapping[str, Any]) -> str:
+    """Parameters for people: those that are set, under the names of options, numbers to six digits."""
+    return ", ".join(
+        name.replace("_", "-") + ("" if value is True else f" {_shown(value)}")
+        for name, value in parameters.items()
+        if value is not None and value is not False
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({shown_parameters(value)})"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _number(guarantee: Guarantee, number: float | None) -> str | None:
+    """A number of a guarantee; one that covers a single step is no limit, and is not shown as if it were."""
+    if number is None:
+        return None
+    return shown_up(number) if guarantee.covers_release else "none for the whole release"
+
+
+def _cell(show: object, guarantee: Guarantee | None) -> str:
+    value = show(guarantee) if guarantee is not None and callable(show) else None
+    return "-" if value is None else str(value)

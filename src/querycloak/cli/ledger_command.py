@@ -1,0 +1,102 @@
+"""`querycloak ledger`: budgets, and what has been spent on whom."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from querycloak.errors import CheckFailed
+from querycloak.privacy.ledger.journal import Entry
+from querycloak.privacy.ledger.ledger import Account, Charge, Ledger
+from querycloak.privacy.sampling.exact import shown_up
+
+if TYPE_CHECKING:
+    from querycloak.privacy.accounting.composition import Composed
+
+_WIDTH = 80
+
+
+def show_accounts(
+    ledger: Ledger,
+    accounts: Sequence[Account],
+    *,
+    tightly: bool = False,
+    at_delta: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Print limits, spending and every charge; if asked, also what the charges come to when composed tightly."""
+    together = {each.population: each.composed(at_delta) for each in accounts if each.charges} if tightly else {}
+    if as_json:
+        shown = [account.to_json() for account in accounts]
+        for said in shown:
+            if said["population"] in together:
+                said["composition"] = together[said["population"]].to_json()
+        json.dump(shown, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    if not accounts:
+        sys.stdout.write(f"no population has a budget yet: {ledger.how_to_set('NAME').as_typed()}\n")
+    for account in accounts:
+        (epsilon, delta), (left_epsilon, left_delta) = account.spent, account.left
+        sys.stdout.write(
+            f"{account.population}: epsilon {shown_up(float(epsilon))} spent, {float(left_epsilon):g} left; "
+            f"delta {shown_up(float(delta))} spent, {float(left_delta):.3g} left\n"
+        )
+        if account.coverage is not None:
+            sys.stdout.write(_indented(f"the sum {account.coverage}"))
+        for change in ledger.limits(account.population):
+            sys.stdout.write(_indented(_limit_line(change)))
+        if account.charges:
+            sys.stdout.write("".join(f"{line}\n" for line in _charge_lines(account.charges)))
+        if account.population in together:
+            text = f"{composed_line(together[account.population])} The limit counts sums."
+            sys.stdout.write(_indented(text))
+
+
+def _limit_line(change: Entry) -> str:
+    what = change.what
+    why = f": {what['why']}" if what["why"] else ""
+    return f"limit epsilon {what['epsilon']}, delta {what['delta']} since {change.made[:10]}, set by {what['by']}{why}"
+
+
+def _indented(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ") + "\n"
+
+
+def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
+    line = "  {:<16}  {:<11}  {:<14}  {:>8}  {:>9}  {}"
+    yield line.format("made (UTC)", "method", "kind", "epsilon", "delta", "").rstrip()
+    for charge in charges:
+        # A rule that bounds nothing costs nothing, which is not the same as costing 0.
+        counts = charge.guarantee.kind != "syntactic"
+        epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
+        made = charge.made[:16].replace("T", " ")
+        yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
+
+
+def composed_line(found: Composed) -> str:
+    """What privacy-loss distributions say, in a sentence with its condition."""
+    if not found.below_the_sum:
+        return f"By privacy-loss distributions: nothing below the sum at delta {shown_up(found.delta)}."
+    return (
+        f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {shown_up(found.delta)} in all, "
+        f"where the sum is {shown_up(found.epsilon_sum)} at {shown_up(found.delta_sum)}; this {found.condition}."
+    )
+
+
+def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> None:
+    """Say whether the ledger's journal is whole; a problem is a failed check."""
+    found = ledger.verify()
+    if digest is not None and not ledger.knows(digest):
+        found.append("no entry has the digest that was given: entries are missing, or it is another ledger")
+    if as_json:
+        json.dump({"ok": not found, "digest": ledger.digest(), "problems": found}, sys.stdout)
+        sys.stdout.write("\n")
+    else:
+        lines = found or [f"every entry is as it was written; digest of the last: {ledger.digest()}"]
+        sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
+    if found:
+        raise CheckFailed("the ledger was changed by other means than querycloak, or has no journal")

@@ -1,0 +1,162 @@
+"""`querycloak release`: the main job."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from querycloak.cli.error_line import as_typed
+from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
+from querycloak.errors import InputError
+from querycloak.methods.method import Method
+from querycloak.privacy.parameters import refuse
+from querycloak.privacy.sampling.exact import shown_up
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.accounting.composition import Composed
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.releases.folder import Unfinished
+    from querycloak.releases.output_filter import OutputFilter
+
+
+def output_filter(never_release: Path | None) -> OutputFilter:
+    """What no row may hold: what always is, and the words and patterns of the owner's file."""
+    from querycloak.releases.output_filter import OutputFilter
+
+    return OutputFilter() if never_release is None else OutputFilter.from_file(never_release)
+
+
+def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Unfinished:
+    """The folder to write, reserved, after everything that can be refused before the log is opened."""
+    from querycloak.releases.folder import check_target, reserve
+
+    if out is None:
+        refuse("out", "the folder to write the release into", None, "it must not exist yet")
+    check_target(out)
+    method.payment(ledger, population).check()
+    return reserve(out)
+
+
+def show_dry_run(
+    method: Method,
+    logs: list[str],
+    ledger: Ledger | None,
+    population: str | None,
+    *,
+    as_json: bool,
+    solved: str | None = None,
+) -> None:
+    """What would be promised, charged and read, and what counts would be worth; nothing is read."""
+    method.check_inputs()
+    size = sum(_size(log) for log in logs)
+    payment = method.payment(ledger, population)
+    account = payment.check()
+    if as_json:
+        charge_to = account and {"population": population, "account": account.to_json()}
+        shown = {**method.describe(), "tables": reach_of(method), "charge": charge_to, "log_bytes": size}
+        json.dump(shown, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    proven = method.proven()
+    charge = "nothing: no ledger, the card will say not accounted"
+    if payment.is_prepaid:
+        charge = f"nothing: an earlier release has paid for the queries of each user of {population}"
+    elif account is not None and proven.kind == "syntactic":
+        charge = f"nothing, but recorded for {population}: a rule about the output has no number to add up"
+    elif account is not None:
+        step = "" if proven.covers_release else "; that is for one step only"
+        price = "epsilon {}, delta {}".format(*map(shown_up, proven.numbers))
+        charge = f"{price} to {population}, which has enough left{step}"
+    charged = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
+    promised = [*guarantee_lines(method), *reach_lines(method, solved)]
+    lines = [*promised, "", *charged, f"log: {size:,} bytes", "nothing was read"]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _size(log: str) -> int:
+    """Stored bytes of a log, from its folder's entries alone; an address is not asked."""
+    if "://" in log:
+        return 0
+    path = Path(log)
+    if not path.exists():
+        raise InputError(f"LOG: no such file or folder: {log!r}")
+    return sum(each.stat().st_size for each in ([path] if path.is_file() else path.rglob("*")) if each.is_file())
+
+
+def make_and_save(
+    method: Method,
+    log: SearchLog,
+    out: Unfinished,
+    table_format: str,
+    output_filter: OutputFilter,
+    ledger: Ledger | None,
+    population: str | None,
+    together: Composed | None = None,
+    population_size: int | None = None,
+) -> dict[str, Any]:
+    """Release and save; what may be shown of it, and (private) what the last look dropped."""
+    release = method.release(
+        log, ledger=ledger, population=population, composition=together, population_size=population_size
+    )
+    saved = release.save(out, table_format, output_filter=output_filter)
+    card = json.loads((saved.folder / "card.json").read_text())
+    return {
+        "folder": str(saved.folder),
+        "digest": saved.digest,
+        "card": card,
+        "dropped": dict(saved.dropped),
+        "remarks": release.remarks,
+    }
+
+
+def _when_empty(method: Method) -> str:
+    """What would let something out; every word of it follows from the parameters alone."""
+    parameters = method.parameters()
+    if "min_users" in parameters:
+        return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
+    more = "More epsilon would help"
+    if method.variant == "paper":
+        more = "A larger budget would help"
+    elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
+        more += ", or, if nobody knows how often people search, --per-user auto"
+    return f"Nothing passed: the log is small for this budget. {more}. Each try is a release, and budgets add up."
+
+
+def _chosen(parameters: dict[str, Any]) -> str:
+    """The bounds that were chosen, as options, and what selects keys."""
+    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in ("per_user", "sessions_per_user")}
+    said = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
+    return ", ".join([*said, parameters["selection"]])
+
+
+def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Say what was released; what the last look dropped is for the owner's eyes, on stderr."""
+    if as_json:
+        json.dump(made["card"], sys.stdout)
+        sys.stdout.write("\n")
+    elif not quiet:
+        lines = [*guarantee_lines(method), ""]
+        parameters = made["card"]["parameters"]
+        if parameters.get("per_user") != method.parameters().get("per_user"):
+            lines.append(f"chosen for this log: {_chosen(parameters)}")
+        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
+        accounting = made["card"]["accounting"]
+        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
+        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
+        if not any(table["rows"] for table in made["card"]["tables"].values()):
+            lines += textwrap.wrap(_when_empty(method), 80)
+        lines += [
+            f"accounting: {paid}",
+            f"written to {made['folder']}; its README.md is for the people who receive it",
+            f"digest {made['digest']} (querycloak verify)",
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
+    for remark in made["remarks"] if not quiet else ():
+        sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
+    if made["dropped"] and not quiet:
+        what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
+        sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")

@@ -1,0 +1,177 @@
+"""How a command ends: exit codes, and one line for every failure that holds nothing of the log.
+
+Nothing heavy is imported here: an interruption during the first imports is answered from this module too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import gc
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+
+from querycloak.compiled_code import advice
+from querycloak.errors import QuerycloakError
+from querycloak.files.locked_folder import clean_up
+from querycloak.interruption import ENDING, interrupt, received
+
+INTERRUPTED = 130
+_RARELY = 200_000, 20, 20
+"""How often Python looks for garbage: libraries make a million things as they are loaded, and all of them stay."""
+_LACKING = {
+    errno.ENOSPC: "a disk is full: free some room, or set QUERYCLOAK_TMP to a folder with more",
+    errno.EDQUOT: "your quota of a disk is used up: free some room, or set QUERYCLOAK_TMP to a folder with more",
+    errno.EROFS: "a disk cannot be written: set QUERYCLOAK_TMP and outputs to folders that can be",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or name fewer --threads",
+    errno.ENFILE: "too many files are open on this machine: try again later",
+}
+
+
+def run_and_exit(command: Callable[[], object]) -> None:
+    """Run the command line and end with its exit code."""
+    _open_standard_streams()
+    gc.set_threshold(*_RARELY)
+    # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive it
+            signal.signal(number, interrupt)
+    code = run(lambda: _after_clean_up(command))
+    # Whatever happens from here on is tear-down of libraries, which has no business on the terminal and changes nothing
+    # of what was done.
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    if (advised := advice()) is not None:
+        say(advised)
+    _close(2)
+    # The end is ours, after everybody's clean-up: Python would take libraries apart for half a second, and would end
+    # itself by a signal if an interrupt came while some library ran Python code of its own, although it was answered.
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # nobody may read it any more
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def _open_standard_streams() -> None:
+    """A shell may start a command without one of them (`>&-`): the first file opened would take its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 (to the end)
+
+
+def _after_clean_up(command: Callable[[], object]) -> object:
+    """Remove what killed commands left behind, of whatever kind they were, and run."""
+    clean_up()
+    return command()
+
+
+def run(command: Callable[[], object]) -> int:
+    """The exit code of a command; every failure is one line."""
+    received.clear()
+    try:
+        result = command()
+        sys.stdout.flush()
+        return interrupted() if result == INTERRUPTED else result if isinstance(result, int) else 0
+    except KeyboardInterrupt:
+        return interrupted()
+    except SystemExit as stop:  # the parser's way to end a completion, and to end when nobody reads on
+        if stop.__context__ is None and isinstance(stop.code, int):
+            return stop.code
+        return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
+    except Exception as error:
+        return _ended_by(error)
+
+
+def _ended_by(error: BaseException) -> int:
+    from querycloak.cli.error_line import error_line, misuse
+
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        return 0
+    if received:  # libraries turn an interrupt into errors of their own
+        return interrupted()
+    if isinstance(error, QuerycloakError):
+        say(error_line(error))
+        return error.exit_code
+    misused = misuse(error)
+    if misused is not None:
+        _write(misused)
+        return 2
+    if (lacking := _lacking(error)) is not None:
+        say(lacking)
+        return 2
+    say(f"this is a bug in querycloak ({type(error).__name__} at {_place(error)}); please report it with this line")
+    return 1
+
+
+def _lacking(error: BaseException) -> str | None:
+    """What the machine lacks, wherever that was noticed."""
+    if isinstance(error, MemoryError):
+        return "memory is used up: name fewer --threads, or try again where more is free"
+    return _LACKING.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
+def interrupted() -> int:
+    """Say so; the exit code of an interrupted command."""
+    say("interrupted; nothing half-written is left, and what was charged to a ledger stays charged")
+    try:
+        sys.stdout.flush()
+    except OSError:  # the terminal is gone, and with it whoever would read on
+        _close(1)
+    return INTERRUPTED
+
+
+def was_interrupted() -> bool:
+    """Whether somebody has asked the command to end, also if a library changed the error."""
+    return bool(received)
+
+
+def say(message: str) -> None:
+    """A line for people, on stderr."""
+    _write(f"querycloak: {message}\n")
+
+
+def say_all(messages: Iterable[str]) -> None:
+    """Lines for people, on stderr."""
+    for message in messages:
+        say(message)
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:  # a closed pipe, or a terminal that is gone
+        _close(2)
+
+
+def _nobody_reads() -> bool:
+    """Whether stdout is a pipe that its reader has closed, as `| head` does; no more is written to it then."""
+    watched = select.poll()
+    watched.register(1, 0)
+    if not watched.poll(0):
+        return False
+    _close(1)
+    return True
+
+
+def _close(stream: int) -> None:
+    """What is still to be written there is lost, without a word of it when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace else "an unknown place"

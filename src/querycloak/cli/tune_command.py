@@ -1,0 +1,46 @@
+"""`querycloak tune`: yield against the bound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from querycloak.comparison.bound_yields import BoundYield, yields
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.method import KeysMethod
+
+LEAKS = (
+    "PRIVATE OUTPUT: yields on this log. If the log is private, a bound chosen by\n"
+    "them reveals something that no budget covers: use --per-user auto instead.\n"
+    "If the log is public or made up, say --public."
+)
+_BAR = 24
+
+
+def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bool) -> None:
+    """Print a table with a bar for each bound."""
+    if as_json:
+        found = [each.to_json() for each in yields(method, log)]
+        json.dump({"private": not public, "method": method.name, "yields": found}, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    if not public:
+        sys.stdout.write(f"{LEAKS}\n\n")
+    listed = list(yields(method, log))
+    most = max((each.keys for each in listed), default=0)
+    lines = ["per user  selection   threshold      keys      volume", *(_line(each, most) for each in listed)]
+    if listed and most:
+        best = max(listed, key=lambda each: each.keys)
+        lines += ["", f"most keys at --per-user {best.bound}; each line is one draw, so close ones may swap"]
+    elif listed:
+        lines += ["", "nothing passed the threshold at any bound: the log is small for this budget"]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _line(found: BoundYield, most: int) -> str:
+    bar = "█" * round(_BAR * found.keys / most) if most else ""
+    selection, threshold = found.parameters.get("selection", ""), found.parameters.get("threshold", 0)
+    return f"{found.bound:>8}  {selection:<9} {threshold:>11.4g} {found.keys:>9,} {found.volume:>11,}  {bar}".rstrip()

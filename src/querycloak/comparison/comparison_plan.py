@@ -1,0 +1,139 @@
+"""Which releases a comparison makes: every method there is, at each budget, or those of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
+from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.files.documents import parsed_toml
+from querycloak.methods.method import Method
+from querycloak.methods.option import options_of
+from querycloak.methods.registry import METHODS
+from querycloak.privacy.parameters import number_above_zero, share
+from querycloak.sentence import Sentence
+
+EPSILONS, DELTA, MIN_USERS = (8.0,), 1e-6, 5
+RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY)
+"""What stands beside all releases goes by these names."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_KEYS = ("name", "method", "options")
+# What a method must be told beside its budget.
+_USUAL: Mapping[str, Mapping[str, Any]] = {"semantic": {"max_queries": 4, "domain": "auto"}}
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """A release to be made, by the name of its folder."""
+
+    name: str
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def made(self) -> Method:
+        """The method with these options."""
+        kind = METHODS[self.method]
+        known = [each.name for each in options_of(kind)]
+        unknown = [name for name in self.options if name not in known]
+        if unknown:
+            listed = ", ".join(name.replace("_", "-") for name in known)
+            raise ParameterError(f"{self.method} has no option {unknown[0]!r}; it has {listed}")
+        return kind(**self.options)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"name": self.name, "method": self.method, "options": dict(self.options)}
+
+
+DMA = PlannedRelease("k-anonymity-dma", "k-anonymity", {"preset": "dma"})
+"""The thresholds under the EU's DMA until 2026; they stand beside every method."""
+
+
+def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[float, ...], float]:
+    """The budgets, if there is one at least and each is one."""
+    way_out = "give one or several, such as 1,8"
+    if not epsilons:
+        raise ParameterError("there must be an epsilon at least: give one or several, such as 1,8")
+    found = tuple(dict.fromkeys(number_above_zero("epsilon", each, way_out) for each in epsilons))
+    return tuple(sorted(found)), share("delta", delta, "give a number such as 1e-6")
+
+
+def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -> Iterator[PlannedRelease]:
+    """One release of each method and budget; a method without a budget releases what five users share."""
+    for name, kind in METHODS.items():
+        taken = {each.name for each in options_of(kind)}
+        if "epsilon" in taken:
+            for epsilon in epsilons:
+                budget = {"epsilon": epsilon, **({"delta": delta} if "delta" in taken else {})}
+                yield PlannedRelease(f"{name}-e{epsilon:g}", name, {**budget, **_USUAL.get(name, {})})
+        elif "min_users" in taken:
+            yield PlannedRelease(f"{name}-k{MIN_USERS}", name, {"min_users": MIN_USERS})
+            if name == DMA.method:
+                yield DMA
+        else:
+            yield PlannedRelease(f"{name}-release" if name in RESERVED else name, name)
+
+
+def releases_in(path: Path) -> list[PlannedRelease]:
+    """The releases that a file lists: TOML, `[[release]]` with name, method and options each."""
+    problem = f"the file of releases {str(path)!r} cannot be read; it must be TOML with [[release]] tables"
+    try:
+        document = parsed_toml(path.read_bytes())
+    except (OSError, ValueError):
+        document = {}
+    if not document:
+        raise InputError(problem)
+    listed = document.get("release")
+    if not isinstance(listed, list) or not listed or set(document) != {"release"}:
+        raise InputError(f"the file of releases {str(path)!r} must hold [[release]] tables: name, method, options")
+    found = [_planned(number, entry) for number, entry in enumerate(listed, 1)]
+    _check_methods(found)
+    _check_names(found)
+    for each in found:
+        _check_options(each)
+    return found
+
+
+def _planned(number: int, entry: object) -> PlannedRelease:
+    where = f"release {number} of the file"
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where} must be a table: name, method, options")
+    unknown = [key for key in entry if key not in _KEYS]
+    if unknown:
+        raise InputError(f"{where} has {unknown[0]!r}; it may have {', '.join(_KEYS)}")
+    name, method, options = entry.get("name"), entry.get("method"), entry.get("options", {})
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(f"{where} must have a name of letters, digits, dots and hyphens; it names a folder")
+    if not isinstance(method, str) or not isinstance(options, Mapping):
+        raise InputError(f"{where} must have a method, and options as a table if any")
+    return PlannedRelease(name, method, {key.replace("-", "_"): value for key, value in options.items()})
+
+
+def _check_methods(planned: Sequence[PlannedRelease]) -> None:
+    unknown = list(dict.fromkeys(each.method for each in planned if each.method not in METHODS))
+    if unknown:
+        raise ParameterError(f"there is no method {', '.join(map(repr, unknown))}; there are {', '.join(METHODS)}")
+
+
+def _check_names(planned: Sequence[PlannedRelease]) -> None:
+    names = [each.name for each in planned]
+    for name in names:
+        if name in RESERVED:
+            raise InputError(f"a release must not be called {name!r}: that stands beside all of them; rename it")
+        if names.count(name) > 1:
+            raise InputError(f"two releases are called {name!r}; rename one, for folders and rows are told apart by it")
+
+
+def _check_options(planned: PlannedRelease) -> None:
+    try:
+        planned.made()
+        return
+    except QuerycloakError as error:
+        why = error.sentence
+    except TypeError:
+        why = Sentence("an option has a value of the wrong kind")
+    raise ParameterError(Sentence("the release {name!r} cannot be made: {why}", name=planned.name, why=why))

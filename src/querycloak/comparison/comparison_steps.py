@@ -1,0 +1,286 @@
+"""The steps of a comparison; a finished step is kept in its folder, so that the next run continues from there.
+
+A release, its attacks and the profiles of its users are one step: only the process that made the release knows whose
+row is whose.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.audits.attack import Finding
+from querycloak.audits.attack_registry import attacks_named
+from querycloak.audits.attacked import Target
+from querycloak.audits.knowledge import AuditData
+from querycloak.audits.log_baselines import log_baselines
+from querycloak.audits.owners import owners_under_seed
+from querycloak.audits.release_audit import attacked_by, row_of
+from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, ComparisonFolder
+from querycloak.comparison.comparison_plan import PlannedRelease
+from querycloak.comparison.comparison_tables import audit_table, evaluation_table, missing_rows
+from querycloak.comparison.example_rows import example_rows, secrets_out
+from querycloak.errors import QuerycloakError
+from querycloak.evaluation.aggregations import About
+from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
+from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.split_folder import SPLIT, write_split
+from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
+from querycloak.evaluation.task import Subject, Task
+from querycloak.evaluation.task_registry import tasks_named
+from querycloak.evaluation.tasks.profiles import PreparedProfiles, Profiles
+from querycloak.logs.choices import Choices
+from querycloak.logs.searchlog import OnStep, SearchLog, prepare
+from querycloak.logs.split import Split
+from querycloak.methods.registry import METHODS
+from querycloak.privacy.sampling.randomness import Randomness, fresh_seed
+from querycloak.releases.release import Release
+
+EXPERIMENT = (
+    "An experiment, not for release: `compare` made it of a part of the log, and no ledger was charged for it. "
+    "What you give to others must be made by `release`."
+)
+GIVEN_UP = "the process ended twice while this was made; it may need more memory than there is"
+_BEGINNINGS = 2
+_WEIGHTS = {"split": 1.0, "baselines": 3.0, "release": 4.0, "task": 1.5}
+"""About how long steps take beside each other."""
+
+
+class Run:
+    """One process at work on a comparison."""
+
+    def __init__(
+        self,
+        log: SearchLog,
+        folder: ComparisonFolder,
+        plan: Sequence[PlannedRelease],
+        truth: Path | None,
+        how: Split,
+        on_step: OnStep,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._log, self._folder, self._plan, self._truth = log, folder, plan, truth
+        self._how, self._on_step, self._interrupted = how, on_step, interrupted
+        self._tasks = [task for task in tasks_named() if task.name != Profiles.name]
+        self._weight = sum(self._weights().values())
+        self._doing, self._done = "", 0.0
+
+    def all(self) -> None:
+        """Do what is left, and put it together."""
+        began = time.perf_counter()
+        self._step("split", "splitting", self._split)
+        self._step("baselines", "attacking the log itself", self._baselines)
+        for planned in self._plan:
+            self._step(f"release-{planned.name}", planned.name, partial(self._release, planned))
+        self._evaluate()
+        self._assemble(time.perf_counter() - began)
+
+    def _weights(self) -> dict[str, float]:
+        steps = ["split", "baselines", *(f"release-{each.name}" for each in self._plan)]
+        steps += [f"task-{task.name}" for task in self._tasks]
+        return {step: _WEIGHTS[step.split("-")[0]] for step in steps}
+
+    def _step(self, step: str, doing: str, work: Callable[[], Mapping[str, Any]]) -> None:
+        self._doing = doing
+        self._on_step(doing, self._done / self._weight)
+        if self._folder.found_in(step) is None:
+            self._folder.finish_step(step, work())
+        self._done += self._weights()[step]
+
+    def _within(self, what: str, _: float) -> None:
+        """What is being done within a step."""
+        self._on_step(f"{self._doing}: {what}", self._done / self._weight)
+
+    def _split(self) -> Mapping[str, Any]:
+        shutil.rmtree(self._folder.split, ignore_errors=True)
+        write_split(self._log, self._folder.split, self._how)
+        return dict(json.loads((self._folder.split / SPLIT).read_bytes()))
+
+    def _side(self, name: str) -> SearchLog:
+        chosen = self._log.source.choices
+        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise)
+        side = prepare(self._folder.split / f"{name}.parquet", choices=choices)
+        opened = side.on(self._log.engine, on_step=self._within)
+        opened.stage()
+        return opened
+
+    @cached_property
+    def _train(self) -> SearchLog:
+        return self._side("train")
+
+    @cached_property
+    def _test(self) -> SearchLog:
+        return self._side("test")
+
+    @cached_property
+    def _knowledge(self) -> AuditData:
+        return AuditData(self._train, self._test, truth=self._truth)
+
+    @cached_property
+    def _profiles(self) -> PreparedProfiles:
+        return PreparedProfiles(self._train, self._owners)
+
+    @cached_property
+    def _owners(self) -> dict[str, pa.Table]:
+        """Whose rows are whose, by release: in memory, and nowhere else."""
+        return {}
+
+    def _baselines(self) -> Mapping[str, Any]:
+        """What the log itself, the log under other names and plain k-anonymity tell and are good for."""
+        audit: list[dict[str, Any]] = []
+        for each in log_baselines(self._knowledge):
+            rows, _ = self._attacks(each)
+            audit += rows
+        subjects: tuple[Subject, ...] = (Original(self._train), PlainKAnonymity(self._train))
+        profiles = [row for subject in subjects for row in self._profile_rows(subject)]
+        return {"audit": audit, "profiles": profiles}
+
+    def _release(self, planned: PlannedRelease) -> Mapping[str, Any]:
+        """Release, attack and profile; or the reason why not."""
+        step, target = f"release-{planned.name}", self._folder.releases / planned.name
+        shutil.rmtree(target, ignore_errors=True)  # made by a process that is gone: whose row is whose is forgotten
+        known = {**planned.to_json(), "summary": METHODS[planned.method].summary, "failed": None}
+        if self._folder.begun(step) >= _BEGINNINGS:
+            return {**known, "failed": GIVEN_UP}
+        try:
+            return {**known, **self._made(planned, target)}
+        except BaseException as error:
+            if self._is_interrupt(error):
+                self._folder.forget_beginning(step)
+                raise KeyboardInterrupt from None
+            return {**known, "failed": reason_of(error)}
+
+    def _is_interrupt(self, error: BaseException) -> bool:
+        return self._interrupted() or not isinstance(error, Exception)
+
+    def _made(self, planned: PlannedRelease, target: Path) -> Mapping[str, Any]:
+        method, seed = planned.made(), fresh_seed()
+        began = time.perf_counter()
+        release = method.release(self._train, randomness=Randomness(seed))
+        owners = owners_under_seed(release, self._train, seed)
+        saved = replace(release, warnings=(EXPERIMENT, *release.warnings)).save(target)
+        seconds = time.perf_counter() - began
+        attacked = replace(Target.in_folder(target), owners=owners)
+        if owners is not None:
+            self._owners[planned.name] = owners.rename_columns(["user", "owner"])
+        released = Released.from_folder(target, planned.name)
+        rows, alarms = self._attacks(attacked)
+        return {
+            **_facts(released.release, saved.digest),
+            "seconds": seconds,
+            "examples": example_rows(released.release),
+            "secrets": secrets_out(attacked, self._truth, self._train),
+            "audit": rows,
+            "profiles": list(self._profile_rows(released)),
+            "alarms": alarms,
+        }
+
+    def _attacks(self, release: Target) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows of all attacks, and what must not happen; an attack that fails leaves its reason."""
+        rows: list[dict[str, Any]] = []
+        alarms: list[str] = []
+        for attack in attacks_named():
+            self._within(attack.name, 0.0)
+            try:
+                found = attacked_by(attack, release, self._knowledge)
+                rows += found.rows
+                alarms += found.alarms
+            except Exception as error:
+                if self._is_interrupt(error):
+                    raise KeyboardInterrupt from None
+                rows.append(row_of(release, attack.name, Finding.missing(reason_of(error))))
+        return rows, alarms
+
+    def _profile_rows(self, subject: Subject) -> Iterator[dict[str, Any]]:
+        about = About(subject.name, subject.digest, Profiles.name)
+        return (asdict(figure_row(about, figure)) for figure in self._profiles.scores(subject))
+
+    def _evaluate(self) -> None:
+        """Every task on all releases together; releases are read from their folders, whoever made them."""
+        left = [task for task in self._tasks if self._folder.found_in(f"task-{task.name}") is None]
+        self._done += _WEIGHTS["task"] * (len(self._tasks) - len(left))
+        while left:
+            released = [Released.from_folder(self._folder.releases / name, name) for name in self._made_names()]
+            try:
+                for name, rows in evaluated_tasks(self._train, self._test, released, list(left), self._tell_task):
+                    self._finish_task(left, name, rows)
+            except Exception as error:
+                if self._is_interrupt(error):
+                    raise KeyboardInterrupt from None
+                self._finish_task(left, left[0].name, self._one_by_one(left[0], released))
+
+    def _tell_task(self, what: str, _: float) -> None:
+        self._on_step(f"evaluating: {what}", self._done / self._weight)
+
+    def _finish_task(self, left: list[Task], name: str, rows: Sequence[Row]) -> None:
+        self._folder.finish_step(f"task-{name}", {"rows": [asdict(row) for row in rows]})
+        left.pop(0)
+        self._done += _WEIGHTS["task"]
+
+    def _one_by_one(self, task: Task, released: Sequence[Released]) -> list[Row]:
+        """A task that failed with all releases, with one after the other; whose fault it is has its reason."""
+        found: list[Row] = []
+        for each in [None, *released]:
+            some = [] if each is None else [each]
+            try:
+                rows = [row for _, rows in evaluated_tasks(self._train, self._test, some, [task], self._tell_task)
+                        for row in rows]  # fmt: skip
+                found += rows if each is None else [row for row in rows if row.release == each.name]
+            except Exception as error:
+                if self._is_interrupt(error):
+                    raise
+                name, digest = (Original.name, None) if each is None else (each.name, each.digest)
+                found += missing_rows(task, About(name, digest, task.name), reason_of(error))
+        return found
+
+    def _made_names(self) -> list[str]:
+        steps = {each.name: self._folder.found_in(f"release-{each.name}") or {} for each in self._plan}
+        return [name for name, step in steps.items() if not step.get("failed")]
+
+    def _assemble(self, seconds: float) -> None:
+        """Write the tables and what the page needs; then nothing of the way is left."""
+        steps = [self._folder.found_in(f"release-{each.name}") or {} for each in self._plan]
+        beside = self._folder.found_in("baselines") or {}
+        tasks = {task.name: (self._folder.found_in(f"task-{task.name}") or {})["rows"] for task in self._tasks}
+        self._folder.write_table(EVALUATION, evaluation_table(tasks, beside, steps))
+        self._folder.write_table(AUDIT, audit_table(beside, steps))
+        left_out = ("audit", "profiles", "alarms")
+        self._folder.keep(
+            complete=True,
+            log=(self._folder.found_in("split") or {})["files"],
+            truth=self._truth is not None,
+            releases=[{key: value for key, value in step.items() if key not in left_out} for step in steps],
+            alarms=[alarm for step in steps for alarm in step.get("alarms", ())],
+            seconds=seconds,
+        )
+        self._folder.finish()
+
+
+def _facts(release: Release, digest: str) -> dict[str, Any]:
+    """What the page says of a release besides its figures."""
+    return {
+        "variant": release.variant,
+        "parameters": dict(release.parameters),
+        "claimed": release.claimed and release.claimed.to_json(),
+        "proven": release.proven.to_json(),
+        "counts": release.counts,
+        "rows": release.rows,
+        "digest": digest,
+    }
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, for a table: our own errors hold nothing of the log, others may, so only their kind."""
+    if isinstance(error, QuerycloakError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    return f"this is a bug in the method or in querycloak ({type(error).__name__})"

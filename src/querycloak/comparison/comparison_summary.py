@@ -1,0 +1,249 @@
+"""A comparison in a few figures for each release: what is left of each task, what each attack gains, what is promised.
+
+A figure knows its row in the table that it comes from, so that a page can be compared with the tables. Which measure
+and which setting stand for a task and an attack: `comparison_views`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
+from querycloak.comparison.comparison import Comparison
+from querycloak.comparison.comparison_plan import DMA
+from querycloak.comparison.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
+
+_OLD_RULE = (
+    "What was shared under the EU's DMA until 2026: queries of 30 users, and of these what 5 users clicked. The rule "
+    "of July 2026 is about records; its numbers are not known to us."
+)
+_OTHER_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is left of a task: the value in a row of the evaluation, and the share of what the log itself gives."""
+
+    row: int
+    value: float | None
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Gained:
+    """What an attack gains, in a row of the audit; `idle` if it is no better than without the release."""
+
+    attack: str
+    row: int
+    risk: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+    idle: bool = False
+
+    @property
+    def shown(self) -> float | None:
+        """The risk; 0 where the attack is idle, for then it shows none."""
+        return 0.0 if self.idle else self.risk
+
+
+@dataclass(frozen=True)
+class ReleaseSummary:
+    """One release, or what stands beside all releases."""
+
+    name: str
+    label: str
+    promise: str
+    """`user`, `asked`, `step`, `rule`, `none` (the log itself), `failed`."""
+    facts: Mapping[str, Any]
+    tasks: Mapping[str, Kept]
+    attacks: Mapping[str, Gained]
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon that it was asked for."""
+        value = self.facts.get("options", {}).get("epsilon")
+        return float(value) if isinstance(value, int | float) else None
+
+    def fits(self, attack: str) -> bool:
+        """Whether an attack says something about it: rows that hold what was asked need no reconstruction."""
+        return attack != "reconstruction" or self.facts.get("rows") in _OTHER_TEXTS
+
+    @property
+    def worst(self) -> Gained | None:
+        """The attack that gains most; of those that gain nothing, the one that is least sure of it."""
+        told = [each for each in self.attacks.values() if each.shown is not None and self.fits(each.attack)]
+        return max(told, key=lambda each: (each.shown or 0.0, each.high or 0.0), default=None)
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """Its tables, with a few rows of each."""
+        return dict(self.facts.get("examples", {}))
+
+    @property
+    def what(self) -> str:
+        """What it is, in a sentence or two."""
+        return _OLD_RULE if self.name == DMA.name else str(self.facts["summary"])
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether no row came out at all."""
+        return not any(table["rows"] for table in self.tables.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A comparison in a few figures."""
+
+    comparison: Comparison
+    beside: tuple[ReleaseSummary, ...]
+    releases: tuple[ReleaseSummary, ...]
+
+    @cached_property
+    def made(self) -> tuple[ReleaseSummary, ...]:
+        """The releases that were made."""
+        return tuple(each for each in self.releases if each.promise != "failed")
+
+    @cached_property
+    def epsilons(self) -> tuple[float, ...]:
+        """The budgets that were tried."""
+        return tuple(sorted({each.epsilon for each in self.releases if each.epsilon is not None}))
+
+    @cached_property
+    def main_task(self) -> str:
+        """The task of the picture: the one that most releases can do, the first of these."""
+        return max(JUDGED, key=lambda task: sum(_told(each, task) is not None for each in self.made))
+
+    def best(self, task: str, *promises: str) -> ReleaseSummary | None:
+        """The release of such a promise that keeps most of a task; nothing if none keeps anything of it."""
+        able = [each for each in self.made if each.promise in promises and (_told(each, task) or 0.0) > 0]
+        return max(able, key=lambda each: _told(each, task) or 0.0, default=None)
+
+
+def _told(release: ReleaseSummary, task: str) -> float | None:
+    found = release.tasks.get(task)
+    return None if found is None else found.share
+
+
+def summary_of(comparison: Comparison) -> Summary:
+    """The figures that stand for a comparison."""
+    evaluation, audit = comparison.evaluation.to_pylist(), comparison.audit.to_pylist()
+    reader = _Reader(evaluation, audit)
+    beside = (
+        reader.release(ORIGINAL, "the log itself", "none", {}),
+        reader.release(PSEUDONYMS, "the log, other names", "none", {}),
+        reader.release(K_ANONYMITY, "k-anonymity, all tables", "rule", {}),
+    )
+    listed = comparison.about["releases"]
+    made = tuple(reader.release(each["name"], label_of(each), promise_of(each), each) for each in listed)
+    return Summary(comparison, beside, made)
+
+
+class _Reader:
+    """Rows of both tables, by release."""
+
+    def __init__(self, evaluation: Sequence[Mapping[str, Any]], audit: Sequence[Mapping[str, Any]]) -> None:
+        self._evaluation, self._audit = evaluation, audit
+        self._values = {
+            (row["release"], row["task"], row["measure"], row["slice"]): number
+            for number, row in enumerate(evaluation)
+            if row["reading"] == "all"
+        }
+        self._settings: dict[tuple[str, str], list[int]] = {}
+        for number, row in enumerate(audit):
+            self._settings.setdefault((row["release"], row["attack"]), []).append(number)
+
+    def release(self, name: str, label: str, promise: str, facts: Mapping[str, Any]) -> ReleaseSummary:
+        """The figures of one release."""
+        tasks = {task: self._kept(name, task) for task in TASK_VIEWS}
+        attacks = {attack: self._gained(name, attack) for attack in ATTACK_VIEWS}
+        return ReleaseSummary(
+            name, label, promise, facts,
+            {task: kept for task, kept in tasks.items() if kept is not None},
+            {attack: gained for attack, gained in attacks.items() if gained is not None},
+        )  # fmt: skip
+
+    def _kept(self, name: str, task: str) -> Kept | None:
+        view = TASK_VIEWS[task]
+        places = [self._values.get((name, task, view.measure, part)) for part in (*view.slices, None)]
+        found = [place for place in places if place is not None]
+        if not found:
+            return None
+        told = [place for place in found if self._evaluation[place]["value"] is not None]
+        row = self._evaluation[(told or found)[0]]
+        if not told:
+            return Kept(found[0], None, why=row["why"])
+        original = self._original(task, row["slice"]) if view.share == "of-original" else 1.0
+        if not original:
+            return Kept(told[0], row["value"], why="the log itself gives nothing here")
+        return Kept(told[0], row["value"], *_shares(view.share, row, original))
+
+    def _original(self, task: str, part: str | None) -> float | None:
+        place = self._values.get((ORIGINAL, task, TASK_VIEWS[task].measure, part))
+        value = None if place is None else self._evaluation[place]["value"]
+        return value if value is not None and value > 0 else None
+
+    def _gained(self, name: str, attack: str) -> Gained | None:
+        places = self._settings.get((name, attack), [])
+        if not places:
+            return None
+        wanted = [place for place in places if (self._audit[place]["setting"] or "").startswith(_setting(attack))]
+        exact = [place for place in wanted if self._audit[place]["setting"] == _setting(attack)]
+        place = (exact or wanted or places)[0]
+        row = self._audit[place]
+        idle = row["risk"] is not None and row["why"] is not None
+        return Gained(attack, place, row["risk"], row["low"], row["high"], row["why"], idle)
+
+
+def _setting(attack: str) -> str:
+    return ATTACK_VIEWS[attack].setting
+
+
+def _shares(kind: str, row: Mapping[str, Any], original: float) -> tuple[float, float | None, float | None]:
+    """The share of what the log gives, with both ends of its interval; the original is taken as it is."""
+    ends = [row["value"], row["low"], row["high"]]
+    if kind == "loss":
+        value, high, low = (None if end is None else 1 - end for end in ends)
+    else:
+        value, low, high = (None if end is None else max(end, 0.0) / original for end in ends)
+    return value or 0.0, low, high
+
+
+def promise_of(facts: Mapping[str, Any]) -> str:
+    """What kind of promise stands behind a release."""
+    if facts["failed"]:
+        return "failed"
+    proven = facts["proven"]
+    if proven["kind"] == "syntactic":
+        return "rule"
+    if proven["kind"] == "sampling-only":
+        return "step"
+    return "user" if proven["neighbours"] == "add-remove-user" else "asked"
+
+
+def label_of(facts: Mapping[str, Any]) -> str:
+    """A release by method and budget, as people say it."""
+    options = facts["options"]
+    published = " as published" if options.get("variant") == "paper" else ""
+    if facts["name"] == DMA.name:
+        return "k-anonymity, DMA"
+    if facts["name"] not in _usual_names(facts):
+        return str(facts["name"])
+    if "epsilon" in options:
+        return f"{facts['method']}{published}, ε = {options['epsilon']:g}"
+    if "min_users" in options:
+        return f"{facts['method']}{published}, k = {options['min_users']}"
+    return f"{facts['method']}{published}"
+
+
+def _usual_names(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names that say nothing beyond method and budget; somebody's own names are shown as they are."""
+    options, method = facts["options"], facts["method"]
+    end = f"-e{options['epsilon']:g}" if "epsilon" in options else f"-k{options.get('min_users')}"
+    return (f"{method}{end}", f"{method}{end}-paper", f"{method}-paper", method)

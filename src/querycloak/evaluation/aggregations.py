@@ -1,0 +1,158 @@
+"""From scores of cases to rows: three readings, means over cases and over users, intervals, paired tests.
+
+A release answers other cases than the original does, so that orders flip between readings. `answered` is the mean
+over the cases that the release answers, `all` counts the others as 0, and `common` is the original on the cases that
+the release answers: the only fair pair, and the only one that is tested. The slice `difference` is the release minus
+the original on these, with the interval of that difference: what is not significant need not be equal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.resampling import RULE_OF_THREE, intervals
+from querycloak.evaluation.task import CaseScores
+
+Floats = NDArray[np.float64]
+OVER_USERS, DIFFERENCE = "over=users", "difference"
+NO_CASES, NO_ANSWER = "TEST has no such case", "none of the cases is answered"
+
+_SUMS = ("numerator", "denominator")
+
+
+@dataclass(frozen=True)
+class About:
+    """Of whom and what rows are."""
+
+    release: str
+    digest: str | None
+    task: str
+
+    def row(self, measure: str, part: str | None, reading: str) -> Row:
+        """An empty row."""
+        return Row(self.release, self.digest, self.task, measure, part, reading)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """A mean on its way: what each user adds, by how much it counts, and what remains without the original's."""
+
+    row: Row
+    numerator: Floats
+    denominator: Floats
+    difference: Floats | None = None
+    signed: bool = False
+
+    @property
+    def value(self) -> float | None:
+        """The mean; nothing if nothing counts."""
+        return _ratio(self.numerator, self.denominator)
+
+    def over_users(self) -> _Mean:
+        """The same with each user's own mean first."""
+        row = replace(self.row, slice=_joined(OVER_USERS, self.row.slice))
+        difference = None if self.difference is None else self._own(self.difference)
+        counted = (self.denominator > 0).astype(np.float64)
+        return _Mean(row, self._own(self.numerator), counted, difference, self.signed)
+
+    def _own(self, sums: Floats) -> Floats:
+        return np.divide(sums, self.denominator, out=np.zeros_like(sums), where=self.denominator > 0)
+
+    def finished(self, low: float, high: float) -> Row:
+        """The row with its value, interval and test."""
+        value, counted = self.value, self.denominator > 0
+        if value is None:
+            return replace(self.row, why=NO_CASES if not self.row.cases else NO_ANSWER)
+        low, high = self._widened(low, high, counted)
+        row = replace(self.row, value=value, low=_known(low), high=_known(high))
+        if self.difference is None:
+            return row
+        own = self.difference[counted] / self.denominator[counted]
+        return replace(row, difference=_ratio(self.difference, self.denominator), p_value=p_value(own))
+
+    def _widened(self, low: float, high: float, counted: NDArray[np.bool_]) -> tuple[float, float]:
+        """The interval; where all users show 0, or all 1, resamples have no width, and the rule of three gives it."""
+        width = min(1.0, RULE_OF_THREE / int(counted.sum()))
+        if not self.numerator.any():
+            return (-width if self.signed else 0.0), width
+        if np.array_equal(self.numerator, self.denominator):
+            return 1 - width, 1.0
+        return low, high
+
+
+def rows_of(about: About, scores: Sequence[CaseScores], original: Sequence[CaseScores], users: int) -> Iterator[Row]:
+    """All rows of one subject and task; `original` are the original's scores of the same cases, in the same order."""
+    means = [mean for ours, theirs in zip(scores, original, strict=True) for mean in _means(about, ours, theirs, users)]
+    bounds: dict[int, tuple[float, float]] = {}
+    for size in {mean.numerator.size for mean in means}:  # means of as many users share resamples
+        places = [place for place, mean in enumerate(means) if mean.numerator.size == size]
+        numerators, denominators = ([getattr(means[place], name) for place in places] for name in _SUMS)
+        bounds |= dict(zip(places, intervals(numerators, denominators), strict=True))
+    return (mean.finished(*bounds[place]) for place, mean in enumerate(means))
+
+
+def _means(about: About, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
+    """Every reading of one measure, over cases and (of all cases) over users."""
+    for mean in _over_cases(about, scores, original, users):
+        yield mean
+        if scores.slice is None and not scores.pooled:
+            yield mean.over_users()
+
+
+def _over_cases(about: About, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
+    there = ~np.isnan(scores.scores)
+    weights = np.ones(there.size) if scores.weights is None else scores.weights
+    size = there.size if scores.pooled else users
+
+    def summed(values: Floats) -> Floats:
+        return np.bincount(scores.users, values * weights, minlength=size).astype(np.float64)
+
+    ours, theirs = np.nan_to_num(scores.scores), np.nan_to_num(original.scores)
+    cases, answers = _counted(scores, there)
+    row = replace(about.row(scores.measure.name, scores.slice, "answered"), cases=cases, answered=answers)
+    answered, difference = summed(there.astype(np.float64)), summed((ours - theirs) * there)
+    yield _Mean(row, summed(ours), answered)
+    yield _Mean(replace(row, reading="all"), summed(ours), summed(np.ones(there.size)))
+    row = replace(row, reading="common")
+    yield _Mean(row, summed(theirs * there), answered, difference)
+    yield _Mean(replace(row, slice=_joined(scores.slice, DIFFERENCE)), difference, answered, difference, signed=True)
+
+
+def _counted(scores: CaseScores, there: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many cases there are, and how many are answered: by unit, one answer is enough."""
+    if scores.units is None:
+        return there.size, int(there.sum())
+    return np.unique(scores.units).size, np.unique(scores.units[there]).size
+
+
+def p_value(differences: Floats) -> float | None:
+    """Two-tailed t-test of users' differences against 0; 1 if all are 0, nothing of fewer than two users."""
+    if differences.size < 2:
+        return None
+    if not differences.any():
+        return 1.0
+    from scipy.stats import ttest_1samp
+
+    with warnings.catch_warnings():  # of differences that are nearly the same for all: then p is 0, and rightly so
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = float(ttest_1samp(differences, 0.0).pvalue)
+    return found if np.isfinite(found) else None
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> float | None:
+    whole = float(denominator.sum())
+    return float(numerator.sum()) / whole if whole else None
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _joined(*parts: str | None) -> str:
+    return ",".join(part for part in parts if part)

@@ -1,0 +1,116 @@
+"""What a release is and what it is good for, from its folder alone, for the people who receive it (public)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.errors import ParameterError
+from querycloak.evaluation.task_registry import TASKS, tasks_named
+from querycloak.methods.evidence import load
+from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.releases.card import CARD
+from querycloak.releases.citation import citation
+from querycloak.releases.loading import load_card
+from querycloak.releases.release import COUNTS, Release
+from querycloak.releases.tables import batches_of, described
+
+_NOT_SAID = "its method does not say how exact its counts are"
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """A table of a release: what it is, how long, and how exact its counts are."""
+
+    meaning: str
+    rows: int
+    reach: TableAccuracy
+
+    def to_json(self) -> dict[str, Any]:
+        """As `describe --json` prints it."""
+        return {"rows": self.rows, **self.reach.to_json()}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a release is, which tasks it can serve (nothing, or why not), and how to cite it."""
+
+    title: str
+    tables: Mapping[str, TableDescription]
+    tasks: Mapping[str, str | None]
+    cite: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As `describe --json` prints it."""
+        tables = {kind: table.to_json() for kind, table in self.tables.items()}
+        return {"tables": tables, "tasks": dict(self.tasks), "cite": self.cite}
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """A release as tasks see it: the tables that have rows."""
+
+    name: str
+    release: Release
+    kinds: tuple[str, ...]
+
+    digest: None = None
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        return {kind: tuple(self.release.tables[kind].schema.names) for kind in self.kinds}
+
+    @property
+    def rows(self) -> str:
+        return self.release.rows
+
+    @property
+    def method(self) -> tuple[str, str]:
+        return self.release.method, self.release.variant
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.release.parameters
+
+    def table(self, kind: str) -> pa.Table:
+        return self.release.table(kind)
+
+
+def describe(release: Release | str | os.PathLike[str]) -> Description:
+    """What is in a release, or in a release folder, whose files are compared with its card first."""
+    if isinstance(release, Release):
+        return _described(release, {kind: _length(release, kind) for kind in release.tables}, None, None)
+    if not isinstance(release, (str, os.PathLike)):
+        raise ParameterError("release must be a release, or the name of its folder; querycloak.load reads one")
+    folder = Path(release)
+    loaded, card = load(folder), load_card(folder)
+    rows = {kind: int(entry["rows"]) for kind, entry in card["tables"].items()}
+    digest = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+    return _described(loaded, rows, digest, card.get("published"))
+
+
+def _described(release: Release, rows: Mapping[str, int], digest: str | None, published: str | None) -> Description:
+    unsaid = TableAccuracy(COUNTS[release.counts], notes=(_NOT_SAID,))
+    tables = {
+        kind: TableDescription(described(kind, release.rows).meaning, rows[kind], release.reach.get(kind, unsaid))
+        for kind in release.tables
+    }
+    cited = citation(release, published, None if digest is None else (CARD, digest))
+    return Description(release.title, tables, _tasks(release, rows), cited)
+
+
+def _length(release: Release, kind: str) -> int:
+    return sum(batch.num_rows for batch in batches_of(release.tables[kind]))
+
+
+def _tasks(release: Release, rows: Mapping[str, int]) -> dict[str, str | None]:
+    filled = _Filled(release.method, release, tuple(kind for kind in release.tables if rows[kind]))
+    if not filled.kinds:
+        return dict.fromkeys(TASKS, "no row came out")
+    return {task.name: task.unsupported_reason(filled) for task in tasks_named()}

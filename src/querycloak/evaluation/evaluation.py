@@ -1,0 +1,205 @@
+"""What releases of a log are good for: every task on every release, the original and plain k-anonymity beside them.
+
+Releases are made from TRAIN alone and judged by TEST, which is raw. What comes out are true figures of the log:
+private output.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.errors import InputError
+from querycloak.evaluation.aggregations import About, rows_of
+from querycloak.evaluation.evaluation_rows import Row, table_of
+from querycloak.evaluation.repeated_releases import different_names, rows_of_repeats
+from querycloak.evaluation.subject_tables import QUERIES, source_of
+from querycloak.evaluation.subject_tables import table_of as subject_table
+from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
+from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task
+from querycloak.evaluation.task_registry import tasks_named
+from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
+from querycloak.privacy.parameters import of_kind, path_of
+from querycloak.releases.release import Release
+from querycloak.sentence import Action, Sentence
+from querycloak.shown_in_notebooks import ShownInNotebooks
+
+Given = Release | Released | str | os.PathLike[str]
+PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
+_SPLIT = Action('querycloak.split(log, DIR, by="user")', ("querycloak", "split", "LOG", "--by", "user", "--out", "DIR"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(ShownInNotebooks):
+    """The rows of an evaluation: private output."""
+
+    rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        releases, tasks = ({getattr(row, name) for row in self.rows} for name in ("release", "task"))
+        return f"<Evaluation: {len(self.rows):,} rows, {len(releases)} subjects, {len(tasks)} tasks (private)>"
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return table_of(self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The rows as plain values, marked as private."""
+        return {"private": True, "results": [asdict(row) for row in self.rows]}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the rows into a private file: JSON, CSV or Parquet, by its ending; never inside a release folder."""
+        from querycloak.evaluation.evaluation_file import write_evaluation
+
+        return write_evaluation(self.table, self.to_json(), path)
+
+
+def evaluate(
+    train: SearchLog | Log,
+    test: SearchLog | Log,
+    releases: Mapping[str, Given] | Sequence[Given],
+    tasks: Sequence[str | Task] | None = None,
+    *,
+    on_step: OnStep | None = None,
+) -> Evaluation:
+    """Judge releases that were made from TRAIN by TEST, in the tasks given; in all tasks by default."""
+    if tasks is not None:
+        of_kind("task", tasks, Sequence, "names of tasks", "leave it out for all")
+    chosen = tasks_named() if tasks is None else [_task(each) for each in tasks]
+    released = [_released(name, given) for name, given in _named(releases)]
+    with ExitStack() as stack:
+        ours = train if isinstance(train, SearchLog) else stack.enter_context(read(train))
+        theirs = test.on(ours.engine) if isinstance(test, SearchLog) else read(test, engine=ours.engine)
+        found = evaluated_tasks(ours, theirs, released, chosen, on_step or (lambda *_: None))
+        return Evaluation(tuple(row for _, rows in found for row in rows))
+
+
+def _task(given: str | Task) -> Task:
+    if not hasattr(given, "measures"):
+        of_kind("task", given, str, "the name of a task", "leave it out for all")
+    return tasks_named([given])[0] if isinstance(given, str) else given
+
+
+def _named(releases: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str | None, Given]]:
+    of_kind("release", releases, (Mapping, Sequence, os.PathLike, Release), "folders of releases", "name at least one")
+    if isinstance(releases, Mapping):
+        return [(str(name), given) for name, given in releases.items()]
+    return [(None, given) for given in ([releases] if isinstance(releases, (str, os.PathLike, Release)) else releases)]
+
+
+def _released(name: str | None, given: Given) -> Released:
+    if isinstance(given, Released):
+        return given
+    if isinstance(given, Release):
+        return Released(name or given.method, given)
+    return Released.from_folder(path_of("release", given, "name the folder of a release"), name)
+
+
+def _under_one_name_each(released: Sequence[Released]) -> list[Released]:
+    """The releases, a number after the name of each that another has too."""
+    names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name))
+    return [replace(each, name=name) for each, name in zip(released, names, strict=True)]
+
+
+def evaluated_tasks(
+    train: SearchLog, test: SearchLog, released: Sequence[Released], tasks: Sequence[Task], on_step: OnStep
+) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of one task after the other, with its name."""
+    on_step("reading", 0.0)
+    for log in (train, test):
+        log.stage()
+        log.checked()
+    _check_sides(train, test)
+    releases = _under_one_name_each(released)
+    for each in releases:
+        _check_keys(each, train)
+    subjects: tuple[Subject, ...] = (Original(train), PlainKAnonymity(train), *releases)
+    logs = Logs(train, test, subjects)
+    for number, task in enumerate(tasks):
+        on_step(task.name, number / len(tasks))
+        rows = list(_rows(task, logs))
+        yield task.name, [*rows, *rows_of_repeats(rows, releases)]
+
+
+def _rows(task: Task, logs: Logs) -> Iterator[Row]:
+    """One task for all subjects; the original comes first, for the others are compared with it."""
+    prepared = task.prepare(logs)
+    original: list[CaseScores] = []
+    for subject in logs.subjects:
+        about = About(subject.name, subject.digest, task.name)
+        why = task.unsupported_reason(subject)
+        if why is not None:
+            for measure in task.measures:
+                yield from (replace(about.row(measure.name, None, reading), why=why) for reading in task.readings)
+            continue
+        scores, figures = _scored(prepared, subject)
+        original = original or scores
+        yield from rows_of(about, scores, original, logs.test_users)
+        yield from (figure_row(about, figure) for figure in figures)
+
+
+def _scored(prepared: Prepared, subject: Subject) -> tuple[list[CaseScores], list[Figure]]:
+    scores: list[CaseScores] = []
+    figures: list[Figure] = []
+    for each in prepared.scores(subject):
+        if isinstance(each, CaseScores):
+            scores.append(each)
+        else:
+            figures.append(each)
+    return scores, figures
+
+
+def figure_row(about: About, figure: Figure) -> Row:
+    """A figure that is already whole, as a row."""
+    return replace(
+        about.row(figure.measure.name, figure.slice, figure.reading),
+        value=figure.value, low=figure.low, high=figure.high,
+        cases=figure.cases, answered=figure.answered, why=figure.why,
+    )  # fmt: skip
+
+
+def _check_sides(train: SearchLog, test: SearchLog) -> None:
+    """Refuse sides of which one is empty, or that share users."""
+    for name, log in (("TRAIN", train), ("TEST", test)):
+        if not _any(log, log.rows):
+            raise InputError(
+                Sentence(
+                    "{name} has no rows that count; make both sides of one log with {split}", name=name, split=_SPLIT
+                )
+            )
+    if _any(train, train.rows.semi_join(test.rows, "user")):
+        raise InputError(
+            Sentence(
+                "TRAIN and TEST share users, so a release would be judged by people it knows; make both sides of one "
+                "log with {split}",
+                split=_SPLIT,
+            )
+        )
+
+
+def _check_keys(release: Released, train: SearchLog) -> None:
+    """Refuse a release that was made of another log."""
+    if source_of(release, QUERIES) is None:
+        return  # its rows hold other texts in place of what was asked, which need not be in any log
+    queries = subject_table(release, QUERIES)
+    if queries.num_rows and not _any(train, train.engine.upload(queries).semi_join(train.rows, "query")):
+        raise InputError(
+            Sentence(
+                "the release {name!r} has no query of TRAIN: it was made of another log; make it of TRAIN",
+                name=release.name,
+            )
+        )
+
+
+def _any(log: SearchLog, rows: ir.Table) -> bool:
+    return bool(log.engine.fetch(rows.select(one=ibis.literal(1)).limit(1)).num_rows)

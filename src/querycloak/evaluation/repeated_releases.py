@@ -1,0 +1,75 @@
+"""Several releases by one method with the same parameters: they differ by their noise alone, so they show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.resampling import LEVEL
+from querycloak.evaluation.subjects import Released
+
+
+def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Released]) -> Iterator[Row]:
+    """For each kind of which there are two or more: the mean of each value, and where a further release would lie.
+
+    That interval is the t-distribution's prediction for one more value, at 95 %.
+    """
+    for name, members in _repeats(releases).items():
+        values: dict[tuple[str, str | None, str], list[Row]] = {}
+        for row in rows:
+            if row.release in members:
+                values.setdefault((row.measure, row.slice, row.reading), []).append(row)
+        for found in values.values():
+            yield _together(name, found)
+
+
+def _repeats(releases: Sequence[Released]) -> Mapping[str, list[str]]:
+    return repeats({release.name: (*release.method, release.parameters) for release in releases})
+
+
+def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, list[str]]:
+    """Names of releases of one kind, under a name for all of them; kinds are method, variant and parameters."""
+    found: dict[str, list[str]] = {}
+    for name, kind in kinds.items():
+        found.setdefault(json.dumps([*kind[:2], dict(kind[2])], sort_keys=True, default=str), []).append(name)
+    return {_shown(names): names for names in found.values() if len(names) > 1}
+
+
+def _shown(names: Sequence[str]) -> str:
+    listed = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+    return f"{listed} ({len(names)} releases)"
+
+
+def different_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
+    """The names, with a number after each that is taken already."""
+    used, found = set(taken), []
+    for each in names:
+        name, number = each, 2
+        while name in used:
+            name, number = f"{each}-{number}", number + 1
+        used.add(name)
+        found.append(name)
+    return found
+
+
+def _together(name: str, found: Sequence[Row]) -> Row:
+    values = np.array([row.value for row in found if row.value is not None])
+    base = replace(found[0], release=name, digest=None, p_value=None, difference=None, low=None, high=None)
+    if values.size < 2:
+        return replace(base, value=None, why=found[0].why or "fewer than two of these releases have a value")
+    from scipy.stats import t
+
+    reach = t.ppf((1 + LEVEL) / 2, values.size - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / values.size)
+    mean = float(values.mean())
+    differences = [row.difference for row in found if row.difference is not None]
+    answered = [row.answered for row in found if row.answered is not None]
+    return replace(
+        base, value=mean, low=mean - float(reach), high=mean + float(reach), why=None,
+        difference=float(np.mean(differences)) if differences else None,
+        answered=round(float(np.mean(answered))) if answered else None,
+    )  # fmt: skip

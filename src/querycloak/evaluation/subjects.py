@@ -1,0 +1,188 @@
+"""What is evaluated: releases, the original in a release's form, and plain k-anonymity."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from querycloak.evaluation.numbered_logs import GAP_MINUTES
+from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL
+from querycloak.logs.searchlog import SearchLog
+from querycloak.logs.sequences import steps_of
+from querycloak.methods.evidence import load
+from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.releases.card import CARD
+from querycloak.releases.release import Release
+from querycloak.releases.tables import KINDS
+
+MIN_USERS = 5
+"""The k of plain k-anonymity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """A release, from a folder or from memory."""
+
+    name: str
+    release: Release = field(repr=False)
+    digest: str | None = None
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str | None = None) -> Released:
+        """The release in a folder, checked against its card."""
+        release = load(folder)
+        digest = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+        return cls(name or folder.resolve().name, release, digest)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The tables that it has."""
+        return tuple(self.release.tables)
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each table."""
+        return {kind: tuple(table.schema.names) for kind, table in self.release.tables.items()}
+
+    @property
+    def rows(self) -> str:
+        """What stands in the rows of a log."""
+        return self.release.rows
+
+    @property
+    def method(self) -> tuple[str, str]:
+        """The method's name and variant."""
+        return self.release.method, self.release.variant
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The method's parameters."""
+        return self.release.parameters
+
+    def table(self, kind: str) -> pa.Table:
+        """A whole table in memory; keys that came out without counts count one each."""
+        table = self.release.table(kind)
+        if kind == "log" or "count" in table.column_names:
+            return table
+        return table.append_column("count", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+
+
+class Original:
+    """TRAIN itself in a release's form: counts are how often something happened, sequences those of two queries."""
+
+    name = ORIGINAL
+    digest = None
+    rows = "asked"
+    method = (ORIGINAL, "default")
+
+    def __init__(self, train: SearchLog) -> None:
+        self._train = train
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind of table; no clicks if the log can hold none."""
+        return tuple(kind for kind in KINDS if kind != "clicks" or _holds_clicks(self._train))
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """All columns that the log has."""
+        left_out = () if _holds_clicks(self._train) else ("url",)
+        return {kind: tuple(name for name in KINDS[kind].columns if name not in left_out) for kind in self.kinds}
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """None: no method made it."""
+        return {}
+
+    def table(self, kind: str) -> pa.Table:
+        """TRAIN in the form of this table."""
+        made: Mapping[str, Callable[[], ir.Table]] = {
+            "queries": lambda: _counted(self._train.searches, "query"),
+            "clicks": lambda: _counted(self._train.clicks, "query", "url"),
+            "transitions": lambda: _counted(_next(self._train), "query", "next_query"),
+            "sessions": lambda: _in_lists(_counted(_later(self._train), "query", "next_query")),
+            "log": lambda: _counted(self._train.rows, *KINDS["log"].columns),
+        }
+        return self._train.engine.fetch(made[kind]().select(*KINDS[kind].columns))
+
+
+def _holds_clicks(log: SearchLog) -> bool:
+    """Whether there can be clicks, by the log's format and columns alone."""
+    return log.source.reader.holds_clicks
+
+
+def _counted(rows: ir.Table, *key: str) -> ir.Table:
+    columns = [name for name in key if name != "count"]
+    return rows.group_by(columns).agg(count=rows.count())
+
+
+def _next(log: SearchLog) -> ir.Table:
+    """Two queries that were asked one right after the other in a session."""
+    steps = steps_of(log.rows, GAP_MINUTES)
+    order = ibis.window(group_by=steps.user, order_by=[steps["at"], steps.query])
+    ahead = steps.select(
+        "query", next_query=steps.query.lead().over(order), ends=steps.begins.lead().over(order).fill_null(True)
+    )
+    return ahead.filter(~ahead.ends).select("query", "next_query")
+
+
+def _later(log: SearchLog) -> ir.Table:
+    """Two different queries of one session, in order."""
+    steps = steps_of(log.rows, GAP_MINUTES)
+    order = [steps["at"], steps.query]
+    so_far = ibis.window(group_by=steps.user, order_by=order, preceding=None, following=0)
+    numbered = steps.select(
+        "user",
+        "query",
+        session=steps.begins.cast("int64").sum().over(so_far),
+        place=ibis.row_number().over(ibis.window(group_by=steps.user, order_by=order)),
+    )
+    others = numbered.select("user", "session", next_query=numbered.query, next_place=numbered.place)
+    both = numbered.inner_join(others, ["user", "session"])
+    return both.filter((both.place < both.next_place) & (both.query != both.next_query))
+
+
+def _in_lists(pairs: ir.Table) -> ir.Table:
+    return pairs.select("count", queries=ibis.array([pairs.query, pairs.next_query]))
+
+
+class PlainKAnonymity:
+    """What at least five users of TRAIN share, queries and clicks, with how many do: the baseline beside releases."""
+
+    name = K_ANONYMITY
+    digest = None
+    rows = "asked"
+    method = (K_ANONYMITY, "default")
+
+    def __init__(self, train: SearchLog) -> None:
+        keys: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")
+        self._tables: dict[str, pa.Table] = {
+            kind: KAnonymity(min_users=MIN_USERS, keys=kind).release(train).table(kind)
+            for kind in (keys if _holds_clicks(train) else keys[:1])
+        }
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Queries and clicks; no clicks if the log can hold none."""
+        return tuple(self._tables)
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each table."""
+        return {kind: tuple(table.column_names) for kind, table in self._tables.items()}
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How many users must share a key."""
+        return {"min_users": MIN_USERS}
+
+    def table(self, kind: str) -> pa.Table:
+        """One of its two tables."""
+        return self._tables[kind]

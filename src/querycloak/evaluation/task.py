@@ -1,0 +1,161 @@
+"""What a task is: something that a release may be good for, what it needs for that, and how it is scored.
+
+A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, each release.
+It hands back scores of single cases, of which `readings.py` makes means, intervals and tests, or figures that are
+already whole, such as a rate over all keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.evaluation.measure import Measure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from querycloak.evaluation.kernels.graphs import Graphs
+    from querycloak.logs.searchlog import SearchLog
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+# What the release answers itself; all cases, unanswered ones 0; the original on the cases that the release answers.
+READINGS = ("answered", "all", "common")
+ORIGINAL, K_ANONYMITY = "original", "k-anonymity"
+
+
+class Subject(Protocol):
+    """What is evaluated: a release, or the original in a release's form."""
+
+    @property
+    def name(self) -> str:
+        """The folder's name, `original` or `k-anonymity`."""
+        ...
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the folder's card, if it is in one."""
+        ...
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The tables that it has, as `releases.tables.KINDS` names them; of the original, every one."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each of its tables."""
+        ...
+
+    @property
+    def rows(self) -> str:
+        """What stands in the rows of a `log` table: a name of `releases.tables.LOG_ROWS`."""
+        ...
+
+    @property
+    def method(self) -> tuple[str, str]:
+        """The method's name and variant, from the card; (`original`, `default`) for the original."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The method's parameters, from the card; empty for the original."""
+        ...
+
+    def table(self, kind: str) -> pa.Table:
+        """A table, as text. Of the original: TRAIN in that form, `count` being how often, not how many users."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Logs:
+    """The two sides of a split, both raw and on one engine, and whatever is judged by them: private."""
+
+    train: SearchLog
+    test: SearchLog
+    subjects: tuple[Subject, ...] = ()
+
+    @cached_property
+    def test_users(self) -> int:
+        """How many users TEST has."""
+        users = self.test.rows.user
+        return int(self.test.engine.fetch(users.nunique().as_table())[0][0].as_py())
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """Both sides and all subjects with numbers in place of texts, for compiled work."""
+        from querycloak.evaluation.kernels.graphs import Graphs
+
+        return Graphs(self.train, self.test, self.subjects)
+
+
+@dataclass(frozen=True, eq=False)
+class CaseScores:
+    """Scores of the task's cases for one measure; a case is a user's search, session or query in TEST.
+
+    `scores` is NaN where a case was not answered; `users` numbers the cases' users from 0. `units` numbers what is
+    counted as a case where that is more than one score (the session of a prefix). `weights` are the cases' own.
+    Where a case is `pooled` over users it is drawn as a whole, and `users` numbers cases.
+    """
+
+    measure: Measure
+    scores: Floats
+    users: Numbers
+    slice: str | None = None
+    units: Numbers | None = None
+    weights: Floats | None = None
+    pooled: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value that is already whole, with an interval where there is one; or the reason why there is none."""
+
+    measure: Measure
+    value: float | None
+    slice: str | None = None
+    low: float | None = None
+    high: float | None = None
+    cases: int | None = None
+    answered: int | None = None
+    why: str | None = None
+    reading: str = field(default="all")
+
+
+class Prepared(Protocol):
+    """A task that knows TRAIN and TEST."""
+
+    def scores(self, subject: Subject) -> Iterable[CaseScores | Figure]:
+        """What the subject reaches; called only if nothing speaks against it."""
+        ...
+
+
+class Task(Protocol):
+    """Something that a release may be good for."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """All that it measures: name, meaning, citation, which way is better."""
+        ...
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Those that it has: all three with cases, `all` alone with figures."""
+        ...
+
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """Why the subject cannot do it, and what could; nothing if it can. Looks at names of tables only."""
+        ...
+
+    def prepare(self, logs: Logs) -> Prepared:
+        """The cases of TEST, and whatever else all subjects share."""
+        ...

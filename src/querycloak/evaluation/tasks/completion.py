@@ -1,0 +1,107 @@
+"""Task completion: most popular completion, the baseline of all query completion.
+
+Of the queries that begin with what was typed, the ten that were asked most. A release without a table of queries has
+sums of clicks, of sequences or of rows in its place, which count a user several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.evaluation.kernels.graphs import Graphs
+from querycloak.evaluation.kernels.prefix_index import SortedTexts, most_popular, ranges
+from querycloak.evaluation.measure import Measure
+from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
+from querycloak.evaluation.subject_tables import QUERIES, lacks
+from querycloak.evaluation.task import READINGS, CaseScores, Logs, Subject
+
+MOST = 10
+LONGEST = 10
+SEED = 2011
+_NAMES = ("RR@10", "Success@10")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Each distinct query of a test user from a few of its first letters, their number drawn with a public seed."""
+
+    name: ClassVar[str] = "completion"
+    summary: ClassVar[str] = "what a user is typing, completed from its first letters by what was asked most"
+    citation: ClassVar[str] = "Bar-Yossef & Kraus, Context-sensitive query auto-completion, WWW 2011"
+
+    seed: int = SEED
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Whether, and how high in a list of ten, the query stands."""
+        return tuple(RANK_MEASURES[name] for name in _NAMES)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """All three."""
+        return READINGS
+
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """It needs queries with counts, in any table."""
+        why = lacks(subject, QUERIES)
+        return why and f"{why}; queries, query-pool, k-anonymity, clicks and sessions have queries with counts"
+
+    def prepare(self, logs: Logs) -> PreparedCompletion:
+        """Every test user's distinct queries of two letters or more, one prefix each."""
+        return PreparedCompletion(logs.graphs, self.seed)
+
+
+class PreparedCompletion:
+    """The task for one TEST."""
+
+    def __init__(self, graphs: Graphs, seed: int) -> None:
+        self._graphs = graphs
+        user, query = graphs.logs.test.distinct_queries()
+        texts = graphs.logs.vocabulary["query"].texts
+        letters = pc.utf8_length(texts).to_numpy(zero_copy_only=False)
+        typed = letters[query] >= 2
+        self._user, self._query = user[typed].astype(np.int64), query[typed]
+        longest = np.minimum(LONGEST, letters[self._query] - 1)
+        # Users and queries are in order of text: the same log gives the same prefixes, however it was read.
+        self._length = np.random.default_rng(seed).integers(1, longest, endpoint=True)
+        self._first, self._last, self._which = _ranges_of(texts, self._query, self._length)
+        self._known = graphs.logs.train.search_counts()[self._query] > 0
+
+    def scores(self, subject: Subject) -> Iterator[CaseScores]:
+        """All cases, by length of the prefix, and by whether TRAIN has the query."""
+        lists = most_popular(self._first, self._last, self._graphs.queries(subject), MOST)
+        found = lists[self._which]
+        case, place = np.nonzero(found == self._query[:, None])
+        hits = Hits.of_pairs(case, place + 1, np.ones(len(found), np.int64))
+        for name, values in scores(_NAMES, hits).items():
+            values[found[:, 0] < 0] = np.nan
+            for part, chosen in self._slices():
+                yield CaseScores(RANK_MEASURES[name], values[chosen], self._user[chosen], part)
+
+    def _slices(self) -> Iterator[tuple[str | None, NDArray[np.bool_]]]:
+        yield None, np.ones(len(self._query), np.bool_)
+        for length in range(1, LONGEST + 1):
+            yield f"prefix={length}", self._length == length
+        yield "train=yes", self._known
+        yield "train=no", ~self._known
+
+
+def _ranges_of(
+    texts: pa.LargeStringArray, query: NDArray[np.int32], length: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The ranges of texts that begin with the cases' prefixes, each range once, and which of them is each case's."""
+    everything = SortedTexts.of(texts)
+    first, last = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
+    for letters in np.unique(length):
+        chosen = np.flatnonzero(length == letters)
+        prefixes = pc.utf8_slice_codeunits(texts.take(pa.array(query[chosen])), 0, int(letters))
+        first[chosen], last[chosen] = ranges(SortedTexts.of(prefixes), everything)
+    distinct, which = np.unique(np.column_stack([first, last]), axis=0, return_inverse=True)
+    return distinct[:, 0].copy(), distinct[:, 1].copy(), which.ravel()

@@ -1,0 +1,222 @@
+"""Task counts: how far published counts are from the users behind them, what is missing, and what nobody asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import ClassVar, NamedTuple
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.evaluation.measure import Measure
+from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Numbers, Subject
+from querycloak.evaluation.tasks import count_measures as measures
+from querycloak.evaluation.true_users import KEYS, Bounds, depends_on, true_users, unknown
+from querycloak.logs.searchlog import SearchLog
+from querycloak.logs.sequences import as_texts
+
+LEAST_USERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+"""From how many users on the drop rate is told."""
+# In these logs a row is what a user asked, or a pair that was clicked; in others it stands for that.
+_KEYS_OF_ROWS = {
+    "asked": ("queries", "clicks"), "alike": ("queries", "clicks"), "drawn": ("clicks",), "made-up": ("clicks",),
+}  # fmt: skip
+
+
+class Counts:
+    """Published counts beside the true numbers of users, unbounded."""
+
+    name: ClassVar[str] = "counts"
+    summary: ClassVar[str] = "how near counts are to the true numbers of users, and what is missing"
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Errors, bias, and what is missing or nobody's."""
+        return measures.COUNT_MEASURES
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Figures over keys."""
+        return ("all",)
+
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """A log of replaced queries tells nothing that was asked."""
+        if countable(subject):
+            return None
+        return (
+            "its rows hold other texts in place of what was asked, so there are no counts to compare; "
+            "queries, clicks, sessions, query-pool and k-anonymity publish counts"
+        )
+
+    def prepare(self, logs: Logs) -> PreparedCounts:
+        """TRAIN; its tables are counted when a subject has them."""
+        others = {kind for subject in logs.subjects if subject.name != ORIGINAL for kind in countable(subject)}
+        return PreparedCounts(logs.train, others or set(KEYS))
+
+
+def countable(subject: Subject) -> tuple[str, ...]:
+    """The kinds of keys that a subject tells, in its tables or by the rows of its log."""
+    found = set(subject.kinds)
+    if "log" in subject.kinds and subject.name != ORIGINAL:
+        told = _KEYS_OF_ROWS.get(subject.rows, ())
+        found |= {kind for kind in told if kind == "queries" or "url" in subject.columns["log"]}
+    return tuple(kind for kind in KEYS if kind in found)
+
+
+def uncounted(subject: Subject, kind: str) -> str | None:
+    """Why a subject's keys have no numbers of users to compare with, if so; which keys came out is told anyway."""
+    if kind not in subject.kinds:
+        return None  # users are counted in the rows of its log
+    if "count" not in subject.columns[kind]:
+        return "its keys came out without counts"
+    if kind == "clicks" and subject.parameters.get("count_of") == "clicks":
+        return "its counts are clicks, not users"
+    return None
+
+
+class Truth(NamedTuple):
+    """The users of every key of one kind, in the engine, and how many keys have each number of users."""
+
+    table: ir.Table
+    users: Numbers
+    keys: Numbers
+
+
+class Compared(NamedTuple):
+    """For each row that came out its true users and, where there are any to compare, its count and the users counted.
+
+    `unpublished` and `why` say why there are none.
+    """
+
+    published: Numbers | None
+    true: Numbers
+    counted: Numbers | None
+    why: str | None = None
+    unpublished: str | None = None
+
+
+class PreparedCounts:
+    """The task for one TRAIN."""
+
+    def __init__(self, train: SearchLog, kinds: Collection[str]) -> None:
+        # Of the original only what releases have is counted: nothing else is compared with it.
+        self._kinds = kinds
+        self._log, self._truths = train, dict[tuple[object, ...], Truth]()
+        self._bounded = dict[tuple[object, ...], ir.Table]()
+
+    def scores(self, subject: Subject) -> Iterator[Figure]:
+        """Every measure for each table: over all keys, by decades of true users, and over numbers of users."""
+        for kind in countable(subject):
+            if kind not in self._kinds:
+                continue
+            why = unknown(kind, subject.parameters)
+            if why is not None:
+                yield Figure(measures.KEY_SHARE, None, f"table={kind}", why=why)
+                continue
+            truth = self._truth(kind, subject)
+            yield from figures(kind, truth, self._compared(kind, truth, subject))
+
+    def _truth(self, kind: str, subject: Subject) -> Truth:
+        told = depends_on(kind, subject.parameters)
+        if told not in self._truths:
+            table = self._log.engine.stage(true_users(self._log, kind, subject.parameters))
+            sizes = self._log.engine.fetch(table.group_by("n").agg(keys=table.count())).sort_by("n")
+            self._truths[told] = Truth(table, _numbers(sizes["n"]), _numbers(sizes["keys"]))
+        return self._truths[told]
+
+    def _compared(self, kind: str, truth: Truth, subject: Subject) -> Compared:
+        if subject.name == ORIGINAL:
+            users = np.repeat(truth.users, truth.keys)
+            return Compared(users, users, users)
+        escape, key = not self._log.source.choices.normalise, list(KEYS[kind])
+        released = released_counts(subject, kind, escape=escape)
+        bounds = Bounds(subject.method, subject.parameters)
+        rows = self._log.engine.upload(only_pairs(released) if kind == "sessions" else released)
+        joined = rows.left_join(truth.table, key).select(*key, "count", true=truth.table.n)
+        unpublished = uncounted(subject, kind)
+        why = unpublished or bounds.unsupported_reason(kind)
+        if why is None:
+            counted = truth.table if bounds.unbounded() else self._counted(bounds, kind, released)
+            joined = joined.left_join(counted, key).select("count", "true", counted=counted.n)
+        fetched = self._log.engine.fetch(joined)
+        columns = ["true", "count", *([] if why else ["counted"])]
+        # Engines hand rows over in any order, and sums of floats depend on it.
+        found = fetched.sort_by([(name, "ascending") for name in columns])
+        counted_users = None if why else _numbers(found["counted"])
+        published = None if unpublished else _numbers(found["count"])
+        return Compared(published, _numbers(found["true"]), counted_users, why, unpublished)
+
+    def _counted(self, bounds: Bounds, kind: str, released: pa.Table) -> ir.Table:
+        told = bounds.same_as(kind)
+        if told not in self._bounded:
+            self._bounded[told] = self._log.engine.stage(bounds.held(self._log, kind))
+        return bounds.counted(self._log, kind, self._bounded[told], released)
+
+
+def released_counts(subject: Subject, kind: str, *, escape: bool) -> pa.Table:
+    """The key's columns and `count`, of a table or of the users in the rows of a log."""
+    if kind in subject.kinds:
+        table = subject.table(kind)
+        if kind == "sessions":
+            table = pa.table({"queries": as_texts(table["queries"], escape=escape), "count": table["count"]})
+        return table
+    key, rows = list(KEYS[kind]), subject.table("log")
+    if kind == "clicks":
+        rows = rows.filter(pc.is_valid(rows["url"]))
+    held = rows.group_by(["user", *key]).aggregate([])
+    return held.group_by(key).aggregate([("user", "count")]).rename_columns([*key, "count"])
+
+
+def only_pairs(sequences: pa.Table) -> pa.Table:
+    """Of texts of sequences those of two different queries."""
+    texts = sequences["queries"]
+    pairs = sequences.filter(pc.starts_with(texts, "2"))
+    halves = pc.split_pattern(pc.utf8_slice_codeunits(pairs["queries"], 1), "\x1f")
+    return pairs.filter(pc.not_equal(pc.list_element(halves, 0), pc.list_element(halves, 1)))
+
+
+def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
+    """All measures of one table."""
+    table, held = f"table={kind}", found.true > 0
+    all_keys, rows = int(truth.keys.sum()), int(found.true.size)
+    whole = int((truth.users * truth.keys).sum())
+    yield Figure(measures.KEY_SHARE, measures.KEY_SHARE(found.true, all_keys), table, cases=all_keys, answered=rows)
+    yield Figure(measures.VOLUME_SHARE, measures.VOLUME_SHARE(found.true, whole), table, cases=whole)
+    yield _told(measures.SPURIOUS_RATE, measures.SPURIOUS_RATE(found.true), table, rows)
+    yield from _errors(table, found, held)
+    top = int(truth.users.max(initial=0))
+    for low in (10**power for power in range(len(str(top)))):
+        decade = held & (found.true >= low) & (found.true < 10 * low)
+        yield from _errors(f"{table},users={low}-{10 * low - 1}", found, decade)
+    there = np.bincount(np.searchsorted(truth.users, found.true[held]), minlength=truth.users.size)
+    for least in (least for least in LEAST_USERS if least <= top):
+        enough = truth.users >= least
+        yield Figure(
+            measures.DROP_RATE, measures.DROP_RATE(truth.users, there, least, keys=truth.keys),
+            f"{table},users>={least}", cases=int(truth.keys[enough].sum()), answered=int(there[enough].sum()),
+        )  # fmt: skip
+
+
+def _errors(where: str, found: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:
+    true, published = found.true[chosen], None if found.published is None else found.published[chosen]
+    for measure in (measures.MEAN_RELATIVE_ERROR, measures.MEDIAN_RELATIVE_ERROR, measures.BIAS):
+        value = None if published is None else measure(published, true)
+        yield _told(measure, value, where, true.size, found.unpublished)
+    counted = None if found.counted is None else found.counted[chosen]
+    for measure in (measures.ERROR_OF_BOUNDING, measures.BIAS_OF_BOUNDING):
+        yield _told(measure, None if counted is None else measure(counted, true), where, true.size, found.why)
+    for measure in (measures.ERROR_OF_NOISE, measures.BIAS_OF_NOISE):
+        known = counted is not None and published is not None
+        yield _told(measure, measure(published, counted, true) if known else None, where, true.size, found.why)
+
+
+def _told(measure: Measure, value: float | None, where: str, rows: int, why: str | None = None) -> Figure:
+    """A value over the rows of a slice, or why there is none."""
+    reason = None if value is not None else why or "no such key came out"
+    return Figure(measure, value, where, cases=rows, answered=rows, why=reason)
+
+
+def _numbers(column: pa.ChunkedArray) -> Numbers:
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), np.int64)

@@ -1,0 +1,222 @@
+"""Task profiles: what people are interested in, by topics, in the log and in the release.
+
+A folder tells interests pooled over all its rows. Those of single users can be compared only by whoever knows whose
+row is whose: what makes a release itself, never a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.evaluation.measure import Measure
+from querycloak.evaluation.task import ORIGINAL, Figure, Floats, Logs, Numbers, Subject
+from querycloak.evaluation.tasks.profile_measures import POOLED_MEASURES, USER_MEASURES
+from querycloak.evaluation.tasks.profile_values import topic_profiles
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.uses import uses_of
+from querycloak.text.query_concepts import ConceptFinder
+from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, topics_of
+from querycloak.text.wordnet import wordnet
+
+TOPICS: Mapping[str, Sequence[str]] = {"4": FOUR, "19": NINETEEN}
+_NO_OWNERS = (
+    "a folder does not say whose row is whose: only commands that make the release can compare single users "
+    "(compare, reproduce)"
+)
+Codes = NDArray[np.int64]
+
+
+class Profiles:
+    """Topics that people ask about; `owners` tells, by release, which user of TRAIN stands behind a name."""
+
+    name: ClassVar[str] = "profiles"
+    summary: ClassVar[str] = "which topics people are interested in"
+
+    def __init__(self, owners: Mapping[str, pa.Table] | None = None) -> None:
+        self._owners = dict(owners or {})
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Of all rows together, and of single users."""
+        return (*POOLED_MEASURES, *USER_MEASURES)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Figures over rows or users."""
+        return ("all",)
+
+    def unsupported_reason(self, subject: Subject) -> str | None:  # noqa: ARG002 (every table has queries)
+        """Every release has queries."""
+        return None
+
+    def prepare(self, logs: Logs) -> PreparedProfiles:
+        """The topics of TRAIN's queries."""
+        return PreparedProfiles(logs.train, self._owners)
+
+
+class TopicFinder:
+    """The topics of queries, of all sets of topics in one number."""
+
+    def __init__(self) -> None:
+        nouns = wordnet()
+        self._finder = ConceptFinder(nouns)
+        self._topics = [topics_of(nouns, topic_concepts(nouns, names)) for names in TOPICS.values()]
+        self.sizes = tuple(len(names) + 1 for names in TOPICS.values())
+
+    def codes(self, queries: pa.Array) -> Codes:
+        """One number for each query; `topics` parts it."""
+        concepts = self._finder.concepts(queries)
+        # The last entry of a table of topics is for no concept, which is -1: other.
+        found = [np.where(concepts >= 0, topics[concepts], 0) for topics in self._topics]
+        return np.ravel_multi_index(tuple(found), self.sizes).astype(np.int64)
+
+    def topics(self, codes: Codes) -> dict[str, Numbers]:
+        """The topic of each code in each set of topics."""
+        return dict(zip(TOPICS, np.unravel_index(codes, self.sizes), strict=True))
+
+    def pooled(self, totals: Floats) -> dict[str, Floats]:
+        """How often each topic occurs, from how often each code does."""
+        grid = totals.reshape(self.sizes)
+        return {name: grid.sum(axis=1 - axis) for axis, name in enumerate(TOPICS)}
+
+    @property
+    def number(self) -> int:
+        """How many codes there are."""
+        return int(np.prod(self.sizes))
+
+
+class PreparedProfiles:
+    """The task for one TRAIN."""
+
+    def __init__(self, train: SearchLog, owners: Mapping[str, pa.Table]) -> None:
+        self._log, self._owners, self._finder = train, owners, TopicFinder()
+        self._totals = dict[str, Floats]()
+
+    def scores(self, subject: Subject) -> Iterator[Figure]:
+        """The loss of pooled profiles and, where owners are known, of users' own."""
+        yield from self._pooled(subject)
+        if subject.name in self._owners:
+            yield from self._of_users(subject.table("log"), self._owners[subject.name])
+            return
+        for measure in USER_MEASURES:
+            for name in TOPICS:
+                if subject.name == ORIGINAL:
+                    same = np.ones((1, len(TOPICS[name]) + 1))
+                    yield Figure(measure, measure(same, same), f"topics={name}")
+                else:
+                    yield Figure(measure, None, f"topics={name}", why=_NO_OWNERS)
+
+    def _pooled(self, subject: Subject) -> Iterator[Figure]:
+        source = source_of(subject)
+        before = self._train_totals(source)
+        after = before if subject.name == ORIGINAL else self._released_totals(subject, source)
+        mine, theirs = self._finder.pooled(before), self._finder.pooled(after)
+        for measure in POOLED_MEASURES:
+            for name in TOPICS:
+                value = measure(mine[name], theirs[name])
+                why = None if value is not None else "nothing on these topics to compare"
+                yield Figure(measure, value, f"topics={name}", cases=int(after.sum()), why=why)
+
+    def _train_totals(self, source: str) -> Floats:
+        """How often each code occurs in TRAIN, counted as the source counts; every query is looked at once for all."""
+        if not self._totals:
+            self._totals = {name: np.zeros(self._finder.number) for name in _WEIGHTS}
+            for batch in self._log.engine.stream(_weighted_queries(self._log)):
+                codes = self._finder.codes(batch.column("query"))
+                for name in _WEIGHTS:
+                    weights = pc.fill_null(batch.column(name).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+                    self._totals[name] += np.bincount(codes, weights, minlength=self._finder.number)
+        return self._totals[source if source in _WEIGHTS else "queries"]
+
+    def _released_totals(self, subject: Subject, source: str) -> Floats:
+        queries, weights = released_queries(subject.table(source), source)
+        encoded = queries.dictionary_encode()
+        codes = self._finder.codes(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]
+        totals = np.bincount(codes, np.maximum(weights, 0), minlength=self._finder.number)
+        return totals.astype(np.float64)
+
+    def _of_users(self, rows: pa.Table, owners: pa.Table) -> Iterator[Figure]:
+        """The loss over users who have a row in the release; `owners` has the columns user and owner."""
+        named = rows.join(owners, "user", join_type="inner")
+        people = pc.unique(named["owner"].combine_chunks())
+        after = self._codes_of(named.select(["owner", "query"]).rename_columns(["user", "query"]), people)
+        before = self._codes_in_train(people)
+        for measure in USER_MEASURES:
+            for name in TOPICS:
+                mine, theirs = (
+                    topic_profiles(user, self._finder.topics(code)[name], len(people), len(TOPICS[name]), weight)
+                    for user, code, weight in (before, after)
+                )
+                yield Figure(measure, measure(mine, theirs), f"topics={name}", cases=len(people))
+
+    def _codes_of(self, rows: pa.Table, people: pa.Array) -> tuple[Codes, Codes, Codes]:
+        encoded = rows["query"].combine_chunks().dictionary_encode()
+        codes = self._finder.codes(encoded.dictionary)[encoded.indices.to_numpy(zero_copy_only=False)]
+        return _places(rows["user"], people), codes, np.ones(len(codes), np.int64)
+
+    def _codes_in_train(self, people: pa.Array) -> tuple[Codes, Codes, Codes]:
+        """user, code and searches of these people, batch after batch."""
+        uses = uses_of(self._log)
+        uses = uses.semi_join(self._log.engine.upload(pa.table({"user": people})), "user")
+        found = [
+            (
+                _places(batch.column("user"), people),
+                self._finder.codes(batch.column("query")),
+                batch.column("searches").cast(pa.int64()).to_numpy(zero_copy_only=False),
+            )
+            for batch in self._log.engine.stream(uses)
+        ]
+        none = np.empty(0, np.int64)
+        users, codes, weights = (np.concatenate([none, *parts]) for parts in zip(*found, strict=True))
+        return users, codes, weights
+
+
+def source_of(subject: Subject) -> str:
+    """The table that tells most about what was asked; of the original its searches."""
+    return next(kind for kind in ("log", "queries", "clicks", "transitions", "sessions") if kind in subject.kinds)
+
+
+_WEIGHTS = ("log", "queries", "clicks")
+
+
+def _weighted_queries(log: SearchLog) -> ir.Table:
+    """query and its weights: searches for a log, users for tables, users of each pair for clicks."""
+    kinds = {
+        "log": log.rows.select("user", "time", "query"),
+        "queries": log.rows.select("user", "query"),
+        "clicks": log.clicks.select("user", "query", "url"),
+    }
+    counted = {}
+    for name, rows in kinds.items():
+        once = rows.distinct()
+        counted[name] = once.group_by("query").agg(weight=once.count())
+    found = counted["log"].select("query", log=counted["log"].weight)
+    for name in ("queries", "clicks"):
+        other = counted[name]
+        found = found.left_join(other, "query").select(*found.columns, **{name: other.weight})
+    return found
+
+
+def released_queries(table: pa.Table, source: str) -> tuple[pa.Array, Numbers]:
+    """The queries of a table and how often each stands there."""
+    count = table["count"].to_numpy() if "count" in table.column_names else np.ones(table.num_rows, np.int64)
+    if source == "sessions":
+        lists = table["queries"].combine_chunks()
+        return lists.flatten(), np.repeat(count, pc.list_value_length(lists).to_numpy(zero_copy_only=False))
+    queries = table["query"].combine_chunks()
+    if source == "transitions":
+        return pa.concat_arrays([queries, table["next_query"].combine_chunks()]), np.concatenate([count, count])
+    return queries, count
+
+
+def _places(users: pa.Array | pa.ChunkedArray, people: pa.Array) -> Codes:
+    """The number of each user among these people, of whom all are."""
+    found = pc.index_in(users, value_set=people).cast(pa.int64())
+    return np.asarray((found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).to_numpy())

@@ -1,0 +1,123 @@
+"""Task suggestion: which queries a user will ask next in a session, by what others asked and clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.evaluation.kernels.graphs import Graphs
+from querycloak.evaluation.kernels.session_pairs import session_starts
+from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
+from querycloak.evaluation.measure import Measure
+from querycloak.evaluation.numbered_logs import Steps
+from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
+from querycloak.evaluation.subject_tables import CLICKS, LATER, lacks
+from querycloak.evaluation.task import READINGS, CaseScores, Logs, Subject
+
+MOST = 5
+COSINE_SHARE = 0.5
+_NAMES = ("P@5", "R@5")
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """For every prefix of a test session, five queries by what follows its last query and by shared clicks.
+
+    `cosine_share` is lambda, which the paper does not print. `most_queries_of_a_url` leaves out urls that more queries
+    share; nothing is left out by default.
+    """
+
+    name: ClassVar[str] = "suggestion"
+    summary: ClassVar[str] = "the queries that a user asks later in a session, suggested after each of its queries"
+    citation: ClassVar[str] = "Zhang & Yang, Deriving differentially private session logs, ICTIR 2017"
+
+    cosine_share: float = COSINE_SHARE
+    most_queries_of_a_url: int | None = None
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Precision and recall of five suggestions."""
+        return tuple(RANK_MEASURES[name] for name in _NAMES)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """All three."""
+        return READINGS
+
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """It takes clicks or sequences of queries."""
+        why = lacks(subject, CLICKS, LATER)
+        return why and f"{why}; sessions, clicks, query-pool, optimal and k-anonymity give what suggestions are made of"
+
+    def prepare(self, logs: Logs) -> PreparedSuggestion:
+        """The prefixes of all sessions of TEST with two queries or more."""
+        return PreparedSuggestion(self, logs.graphs)
+
+
+class PreparedSuggestion:
+    """The task for one TEST."""
+
+    def __init__(self, task: Suggestion, graphs: Graphs) -> None:
+        self._task, self._graphs = task, graphs
+        self._cases = Prefixes.of(graphs.logs.test.steps, graphs.logs.queries)
+        self._asked, self._which = np.unique(self._cases.query, return_inverse=True)
+
+    def scores(self, subject: Subject) -> Iterator[CaseScores]:
+        """A prefix without any suggestion is not answered."""
+        task, logs, cases = self._task, self._graphs.logs, self._cases
+        index = click_index(self._graphs.clicks(subject), logs.urls, task.most_queries_of_a_url)
+        follow = followers(self._graphs.later(subject))
+        lists = suggested(self._asked, index, follow, task.cosine_share, MOST, logs.engine.threads)
+        found = lists[self._which]
+        unanswered = found[:, 0] < 0
+        for name, values in scores(_NAMES, cases.hits(found)).items():
+            values[unanswered] = np.nan
+            yield CaseScores(RANK_MEASURES[name], values, cases.user, units=cases.session)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefixes:
+    """Prefixes of sessions by their last query; true are the later queries of the session other than that one."""
+
+    query: NDArray[np.int32]
+    user: NDArray[np.int64]
+    session: NDArray[np.int64]
+    true: NDArray[np.int64]
+    place: NDArray[np.int64]
+    # Every session's distinct queries as one sorted number each, with the last place where each was asked.
+    held: NDArray[np.int64]
+    last: NDArray[np.int64]
+    queries: int
+
+    @classmethod
+    def of(cls, steps: Steps, queries: int) -> Prefixes:
+        """All proper prefixes; consecutive repeats are one query already, so each has something later."""
+        starts = session_starts(steps)
+        lengths = np.diff(starts)
+        session = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        place = np.arange(len(session), dtype=np.int64)
+        key = session * queries + steps.query
+        order = np.argsort(key, kind="stable")
+        ends = np.append(key[order][1:] != key[order][:-1], True) if len(key) else np.empty(0, np.bool_)
+        last_asked = np.zeros(len(key), np.int64)
+        last_asked[order[ends]] = 1
+        # Distinct queries from each place to the end of its session.
+        up_to = np.concatenate([[0], np.cumsum(last_asked)])
+        later = up_to[starts[1:]][session] - up_to[place + 1] - (1 - last_asked)
+        proper = place + 1 < starts[1:][session]
+        return cls(
+            steps.query[proper], steps.user[proper].astype(np.int64), session[proper], later[proper], place[proper],
+            key[order[ends]], order[ends].astype(np.int64), queries,
+        )  # fmt: skip
+
+    def hits(self, found: NDArray[np.int32]) -> Hits:
+        """At which ranks of the lists found something true stands."""
+        key = self.session[:, None] * self.queries + found
+        at = np.minimum(np.searchsorted(self.held, key), max(0, len(self.held) - 1))
+        there = (found >= 0) & (self.held[at] == key) & (self.last[at] > self.place[:, None])
+        case, rank = np.nonzero(there)
+        return Hits.of_pairs(case, rank + 1, self.true)

@@ -1,1 +1,0 @@
-"""What runs several stages one after another: the demo."""

@@ -1,0 +1,301 @@
+"""The files of a log: which there are, how they are compressed, and a stream of bytes from each.
+
+A file is named in messages by its place among those given (`LOG`, `LOG 2`, `LOG, file 3 of 12 by name`),
+never by its name: a log parted by user has names that are user ids.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from querycloak.errors import InputError
+from querycloak.logs.reading import compression
+from querycloak.logs.reading.compression import Decompressed, checked_compression
+from querycloak.logs.reading.standard_input import STANDARD_INPUT, spooled
+from querycloak.sentence import Sentence
+
+LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
+TRUTH_ENDING = ".truth"
+"""The folder with the truth about a synthetic log: never a log itself."""
+_NEVER_LOGS = ("readme", "license", "licence", "copying")
+
+
+class ByteStream(Protocol):
+    """What a file is read through."""
+
+    def read(self, size: int) -> bytes:
+        """At most this many bytes; none at the end."""
+        ...
+
+    def tell(self) -> int:
+        """How many stored bytes have been read."""
+        ...
+
+    def seek(self, place: int, /) -> object:
+        """Go to a place; what is compressed cannot."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log."""
+
+    label: str
+    location: str
+    size: int
+    compression: str | None = None
+    stamp: tuple[int, ...] = ()
+    """When it was last changed, as far as its place tells."""
+    doubtful: bool = False
+    """Whether its name and its first bytes say different things about its compression."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is an address (s3://, hdfs://) rather than a path."""
+        return "://" in self.location
+
+    def has_changed(self) -> bool:
+        """Whether it is no longer what was found: another size or time, or another file of the same name."""
+        now = _remote_state(self.label, self.location) if self.remote else _local_state(self.label, self.location)
+        return now != (self.size, self.stamp)
+
+    def open(self) -> ByteStream:
+        """The file's bytes, decompressed."""
+        raw = self.open_raw()
+        if self.compression is None:
+            return raw
+        return Decompressed(self.label, self.compression, raw)
+
+    def open_raw(self) -> ByteStream:
+        """The file's bytes as they are stored."""
+        if self.remote:
+            return _open_remote(self.label, self.location)
+        try:
+            return open(self.location, "rb", buffering=0)
+        except OSError as error:
+            reason = _reason(error)
+        raise InputError(f"{self.label} cannot be opened: {reason}")
+
+    def head(self, size: int = 1 << 16) -> bytes:
+        """The first bytes, decompressed."""
+        stream = self.open()
+        try:
+            pieces: list[bytes] = []
+            while size > 0 and (piece := stream.read(size)):
+                pieces.append(piece)
+                size -= len(piece)
+            return b"".join(pieces)
+        finally:
+            stream.close()
+
+    def tail(self, size: int) -> bytes:
+        """The last bytes as they are stored."""
+        stream = self.open_raw()
+        try:
+            stream.seek(max(self.size - size, 0))
+            return stream.read(size)
+        finally:
+            stream.close()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the owner says about the files of a log."""
+
+    compression: str | None = None
+    follow_links: bool = False
+    format_named: bool = False
+    """Then no byte of a file tells how it is compressed."""
+
+    def __post_init__(self) -> None:
+        checked_compression(self.compression)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a log, and how many links in its folders were passed over."""
+
+    files: list[LogFile]
+    links: int = 0
+
+
+def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Finding()) -> Found:
+    """The log files that paths, folders and addresses stand for, in order of name within a folder."""
+    if not logs:
+        raise InputError("no log was given: name a file, a folder or an address")
+    given = [os.fspath(log) for log in logs]
+    if given.count(STANDARD_INPUT) > 1:
+        raise InputError("standard input was given twice: it can be read once")
+    found: list[LogFile] = []
+    links = 0
+    for number, log in enumerate(given, start=1):
+        label = "LOG" if len(given) == 1 else f"LOG {number}"
+        if any(part.lower().endswith(TRUTH_ENDING) for part in Path(log).parts):
+            raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
+        if log == STANDARD_INPUT:
+            path = spooled()
+            found.append(_identify(_local_file(label, path), finding))
+        elif "://" in log:
+            found.append(_identify(_remote_file(label, log), finding))
+        elif os.path.isdir(log):
+            folder = _files_of_folder(label, Path(log), finding)
+            found.extend(folder.files)
+            links += folder.links
+        else:
+            found.append(_identify(_local_file(label, log), finding))
+    return Found(found, links)
+
+
+def _files_of_folder(label: str, folder: Path, finding: Finding) -> Found:
+    closed: list[OSError] = []
+    files, links = [], 0
+    for path in _walk(folder, closed, finding):
+        if not finding.follow_links and path.is_symlink():
+            links += path.is_dir() or _is_log(path.relative_to(folder))
+        elif path.is_file() and _is_log(path.relative_to(folder)):
+            files.append(path)
+    if closed:
+        raise InputError(f"a folder within {label} cannot be opened: {_reason(closed[0])}")
+    if not files:
+        raise InputError(_no_logs(label, links))
+    named = [(f"{label}, file {i} of {len(files)} by name", str(path)) for i, path in enumerate(sorted(files), start=1)]
+    found = [_local_file(name, path) for name, path in named]
+    return Found([_identify(file, finding) for file in found if file.size] or [_identify(found[0], finding)], links)
+
+
+def _walk(folder: Path, closed: list[OSError], finding: Finding) -> Iterator[Path]:
+    """Everything below a folder that is no folder, and links to folders unless they are followed."""
+    seen: set[tuple[int, int]] = set()
+    for where, folders, names in os.walk(folder, onerror=closed.append, followlinks=finding.follow_links):
+        status = os.stat(where)
+        if (status.st_dev, status.st_ino) in seen:  # links can go round in circles
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        links = [] if finding.follow_links else [name for name in folders if (Path(where) / name).is_symlink()]
+        yield from (Path(where) / name for name in (*names, *links))
+
+
+def _no_logs(label: str, links: int) -> Sentence:
+    if links:
+        return Sentence("{label} is a folder of links: {follow_links:True} reads what they lead to", label=label)
+    return Sentence(
+        "{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst)",
+        label=label,
+        endings=" ".join(LOG_ENDINGS),
+    )
+
+
+def _is_log(path: Path) -> bool:
+    if any(part.startswith((".", "_")) or part.lower().endswith(TRUTH_ENDING) for part in path.parts):
+        return False
+    name = path.name.lower()
+    for ending in compression.ENDINGS:
+        name = name.removesuffix(ending)
+    return name.endswith(LOG_ENDINGS) and not any(word in name for word in _NEVER_LOGS)
+
+
+def _local_file(label: str, path: str) -> LogFile:
+    size, stamp = _local_state(label, path)
+    return LogFile(label, path, size, stamp=stamp)
+
+
+def _remote_file(label: str, address: str) -> LogFile:
+    size, stamp = _remote_state(label, address)
+    return LogFile(label, address, size, stamp=stamp)
+
+
+def _local_state(label: str, path: str) -> tuple[int, tuple[int, ...]]:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        # The one place that repeats a name: there is no such file, so it names nobody's data.
+        message = f"{label}: no such file or folder: {path!r}"
+    except (OSError, ValueError) as error:
+        message = f"{label} cannot be opened: {_reason(error)}"
+    else:
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size, (status.st_mtime_ns, status.st_dev, status.st_ino)
+        message = f"{label} is not a file that can be read more than once (a pipe or a device): save it first"
+    raise InputError(message)
+
+
+def _remote_state(label: str, address: str) -> tuple[int, tuple[int, ...]]:
+    filesystem, path = _remote(label, address)
+    try:
+        info = filesystem.get_file_info(path)
+    except OSError:
+        info = None
+    if info is None or not info.is_file:
+        raise InputError(f"{label}: nothing can be opened at the address given; it must be one file")
+    return int(info.size), (int(info.mtime_ns or 0),)
+
+
+def _identify(file: LogFile, finding: Finding) -> LogFile:
+    """The file with its compression."""
+    if file.size == 0:
+        raise InputError(f"{file.label} is empty (0 bytes)")
+    magic = _first_bytes(file)  # also tells whether it can be read at all
+    if finding.compression is not None:
+        return replace(file, compression=None if finding.compression == compression.NONE else finding.compression)
+    if finding.format_named:
+        told = compression.by_name(file.label, file.location)
+    else:
+        told = compression.by_first_bytes(file.label, file.location, magic)
+    return replace(file, compression=told.name, doubtful=told.doubtful)
+
+
+def _first_bytes(file: LogFile) -> bytes:
+    stream, problem = file.open_raw(), "is empty"
+    try:
+        magic = stream.read(compression.MAGIC_BYTES)
+    except OSError as error:
+        magic, problem = b"", f"cannot be read: {_reason(error)}"
+    finally:
+        stream.close()
+    if not magic:
+        raise InputError(f"{file.label} {problem}")
+    return magic
+
+
+def _remote(label: str, address: str) -> tuple[pa.fs.FileSystem, str]:
+    import pyarrow.fs
+
+    try:
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
+    except (OSError, ValueError):
+        filesystem = None
+    if filesystem is None:
+        raise InputError(f"{label}: the address cannot be opened; file, s3, gs and hdfs addresses can, once set up")
+    return filesystem, path
+
+
+def _open_remote(label: str, address: str) -> ByteStream:
+    filesystem, path = _remote(label, address)
+    try:
+        stream: ByteStream = filesystem.open_input_file(path)
+        return stream
+    except OSError:
+        pass
+    raise InputError(f"{label}: the address can no longer be opened")
+
+
+def _reason(error: Exception) -> str:
+    """The system's reason without the name of the file."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower() + (
+            " (check its permissions)" if error.errno in (errno.EACCES, errno.EPERM) else ""
+        )
+    return "the name is not one the system accepts"

@@ -1,0 +1,91 @@
+"""Where certain bytes stand in a buffer, found sixty-four at a time: far faster than a look at each byte."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
+from numpy.typing import NDArray
+
+from querycloak.text.compiled import kernel
+from querycloak.text.spans import Bytes, Mask, Positions
+
+_WORD = 64
+_LINE_FEED = 10
+_ONE = np.uint64(1)
+
+
+def line_feeds(data: Bytes) -> Positions:
+    """Where the line feeds stand."""
+    marks = _no_marks(len(data))
+    np.equal(data, _LINE_FEED, out=marks[: len(data)])
+    return _marked(marks, 0)
+
+
+def delimiters(data: Bytes, separator: int) -> tuple[Positions, int]:
+    """Where line feeds and separators stand, and how many of them are line feeds."""
+    marks = _no_marks(len(data))
+    np.equal(data, _LINE_FEED, out=marks[: len(data)])
+    lines = int(np.count_nonzero(marks))
+    _mark_delimiters(data, separator, marks)
+    return _marked(marks, 0), lines
+
+
+def text_ends(data: Bytes) -> Positions:
+    """Where text of JSON may end: quotes, backslashes and control characters; and twice the end of the data."""
+    marks = _no_marks(len(data))
+    _mark_text_ends(data, marks)
+    ends = _marked(marks, 2)
+    ends[-2:] = len(data)
+    return ends
+
+
+class _Room(threading.local):
+    """What a thread marks in, again and again: a new array would have to be emptied by the system first."""
+
+    marks: Mask = np.empty(0, np.bool_)
+
+
+_ROOM = _Room()
+
+
+def _no_marks(size: int) -> Mask:
+    """Room for a mark for each byte, and as many more as fill the last word; the thread's next call takes it back."""
+    whole = -(-size // _WORD) * _WORD
+    if whole > len(_ROOM.marks):
+        _ROOM.marks = np.empty(whole, np.bool_)
+    marks = _ROOM.marks[:whole]
+    marks[size:] = False
+    return marks
+
+
+def _marked(marks: Mask, more: int) -> Positions:
+    """The places that are marked, with room for some more behind them."""
+    words: NDArray[np.uint64] = np.packbits(marks, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+    places = np.empty(int(np.bitwise_count(words).sum()) + more, np.int32)
+    _list_bits(words, places)
+    return places
+
+
+@kernel
+def _mark_text_ends(data, marks):  # type: ignore[no-untyped-def]
+    for i in range(data.size):
+        marks[i] = (data[i] == 34) | (data[i] == 92) | (data[i] < 32)
+
+
+@kernel
+def _mark_delimiters(data, separator, marks):  # type: ignore[no-untyped-def]
+    for i in range(data.size):
+        marks[i] = (data[i] == _LINE_FEED) | (data[i] == separator)
+
+
+@kernel
+def _list_bits(words, places):  # type: ignore[no-untyped-def]
+    found = 0
+    for number in range(words.size):
+        word = words[number]
+        while word:
+            places[found] = number * _WORD + np.int64(trailing_zeros(word))
+            found += 1
+            word &= word - _ONE

@@ -1,0 +1,61 @@
+"""A log's files and the reader of their format, as engines want them: in parts, blocks and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from querycloak.logs.choices import Choices
+from querycloak.logs.formats import Reader
+from querycloak.logs.reading.blocks import Part, parts_of
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import MARKED_SEARCHES, ORIGIN
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Rows of a log, read anew each time.
+
+    With `origin`, also where each stood and what those set aside held; without `clicks`, neither rank nor url.
+    """
+
+    files: list[LogFile]
+    reader: Reader
+    choices: Choices
+    origin: bool = False
+    clicks: bool = True
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of every batch."""
+        if not self.clicks:
+            return MARKED_SEARCHES
+        return pa.schema([*self.reader.schema, *ORIGIN]) if self.origin else self.reader.schema
+
+    @property
+    def size(self) -> int:
+        """Stored bytes in all."""
+        return sum(file.size for file in self.files)
+
+    def parts(self, size: int | None) -> list[Part]:
+        """Whole files, or pieces of about `size` bytes."""
+        return parts_of(self.files, size, divisible=self.reader.divisible)
+
+    def blocks(self, part: Part) -> Iterator[Any]:
+        """The raw blocks of a part."""
+        return self.reader.blocks(self.files[part.file], part, numbered=self.origin)
+
+    def parse(self, block: Any) -> pa.RecordBatch:
+        """The rows of a block."""
+        return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks)
+
+    def with_origin(self) -> LogSource:
+        """The same rows, with where they stood."""
+        return replace(self, origin=True)
+
+    def without_clicks(self) -> LogSource:
+        """The same rows, each kept or set aside as before, without what was clicked."""
+        return replace(self, clicks=False)

@@ -1,0 +1,168 @@
+"""What a release draws, as a charge records it for later composition (composition.md, claims 2 to 4)."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.accounting.privacy_loss import Losses
+from querycloak.privacy.calibration.deltas import ROUNDING, own_chance
+from querycloak.privacy.calibration.gaussian import SLACK
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
+from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
+
+__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of"]
+
+
+class Draw(ABC):
+    """A frozen value that says which mechanism ran and with what noise; it says nothing about a log."""
+
+    @abstractmethod
+    def losses(self) -> Losses:
+        """Its privacy loss for one user, added or removed."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+
+
+@dataclass(frozen=True)
+class Histogram(Draw):
+    """A thresholded histogram: each user once per key, at most `per_user` keys; `fresh` is a second draw."""
+
+    noise: Noise
+    threshold: int
+    per_user: int
+    fresh: Noise | None = None
+    coin: float = 0.0
+
+    def losses(self) -> Losses:
+        """Its counts, all shared, and as exceptions its keys, all the user's own (claims 2 and 3)."""
+        p = own_chance(self.noise, self.threshold, self.coin)[1]
+        if p >= 1:
+            return Losses({}, Fraction(1))
+        own = self.per_user * math.log1p(-p) * -(1 + ROUNDING)
+        shared = Losses({self.noise: self.per_user}, own=Fraction(own))
+        return shared if self.fresh is None else shared + Losses({self.fresh: self.per_user})
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        fresh = {} if self.fresh is None else {"fresh": _noise_json(self.fresh)}
+        bounds = {"threshold": self.threshold, "per_user": self.per_user}
+        # Versions that know of no coin must not take this for a histogram without one.
+        if self.coin:
+            noise = _noise_json(self.noise)
+            return {"kind": "histogram-with-coin", "noise": noise, **bounds, "coin": self.coin, **fresh}
+        return {"kind": "histogram", "noise": _noise_json(self.noise), **bounds, **fresh}
+
+
+@dataclass(frozen=True)
+class PublicCounts(Draw):
+    """Noisy counts of public keys, zeros included; each user once per key, at most `per_user` keys."""
+
+    noise: Noise
+    per_user: int
+
+    def losses(self) -> Losses:
+        """Its counts; nothing else can come out."""
+        return Losses({self.noise: self.per_user})
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        return {"kind": "public-counts", "noise": _noise_json(self.noise), "per_user": self.per_user}
+
+
+@dataclass(frozen=True)
+class GaussianRounds(Draw):
+    """Rounds of Gaussian noise, each of which may look at the earlier ones (selection.md, claim 4).
+
+    squared_loss: mu^2 of all rounds together. own_keys: the chance that any key comes out that only one user has.
+    """
+
+    squared_loss: float
+    own_keys: float
+
+    def losses(self) -> Losses:
+        """One normal loss, and exceptions (claim 4)."""
+        if self.own_keys >= 1:
+            return Losses({}, Fraction(1))
+        own = -math.log1p(-self.own_keys) * (1 + ROUNDING)
+        return Losses({}, Fraction(SLACK), own=Fraction(own), normal=Fraction(self.squared_loss))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        return {"kind": "gaussian-rounds", "squared_loss": self.squared_loss, "own_keys": self.own_keys}
+
+
+@dataclass(frozen=True)
+class Anything(Draw):
+    """Anything that is (epsilon, delta)-DP; delta is 0 for pure DP."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def losses(self) -> Losses:
+        """As of randomised response that reveals all with probability delta."""
+        return Losses.of_guarantee(self.epsilon, self.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
+
+
+def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
+    """What a charge loses: by its draws if all of them are recorded, else by its guarantee alone."""
+    if guarantee.kind == "syntactic":
+        return Losses()
+    draws = _read(recorded) or [Anything(*guarantee.numbers)]
+    return sum((draw.losses() for draw in draws), start=Losses())
+
+
+def _read(recorded: object) -> Sequence[Draw]:
+    """The draws of a charge; none if any is of a kind that this version does not know."""
+    if not isinstance(recorded, Iterable) or isinstance(recorded, str):
+        return []
+    try:
+        return [_draw(fields) for fields in recorded]
+    except (KeyError, TypeError, ValueError, ParameterError):
+        return []
+
+
+def _draw(fields: Mapping[str, Any]) -> Draw:
+    one_of("kind", fields["kind"], _KINDS, "use the version that recorded it")
+    return _KINDS[fields["kind"]](fields)
+
+
+def _histogram(fields: Mapping[str, Any]) -> Draw:
+    threshold = whole("threshold", fields["threshold"], "as it was recorded", least=0)
+    fresh = _noise(fields["fresh"]) if "fresh" in fields else None
+    coin = share("coin", fields["coin"], "as it was recorded") if "coin" in fields else 0.0
+    return Histogram(_noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), fresh, coin)
+
+
+_KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {
+    "histogram": _histogram,
+    "histogram-with-coin": _histogram,
+    "public-counts": lambda fields: PublicCounts(_noise(fields["noise"]), checked_bound(fields["per_user"])),
+    "gaussian-rounds": lambda fields: GaussianRounds(
+        _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"])
+    ),
+    "any": lambda fields: Anything(_not_negative(fields["epsilon"]), _not_negative(fields["delta"])),
+}
+
+
+def _not_negative(number: float) -> float:
+    return float(number) if number == 0 else number_above_zero("a figure", number, "as it was recorded")
+
+
+def _noise(fields: Mapping[str, Any]) -> Noise:
+    one_of("law", fields["law"], (Laplace.law, Gaussian.law), "use the version that recorded it")
+    return Laplace(fields["scale"]) if fields["law"] == Laplace.law else Gaussian(fields["sigma"])
+
+
+def _noise_json(noise: Noise) -> dict[str, Any]:
+    return {"law": noise.law, "scale" if isinstance(noise, Laplace) else "sigma": noise.size}

@@ -1,0 +1,161 @@
+"""From a budget to noise and threshold, without data."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import NoReturn
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.budget import Budget
+from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_integer, smallest_number
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, laplace_delta
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
+from querycloak.privacy.calibration.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.parameters import checked_bound, one_of, share
+from querycloak.privacy.sampling.exact import (
+    float_up,
+    four_digits_down,
+    four_digits_up,
+    rounded_down,
+    rounded_up,
+    stated,
+)
+from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
+from querycloak.sentence import Sentence
+
+__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]
+
+LAWS = ("laplace", "gaussian")
+LEAST_COIN, MOST_COIN = 1e-6, 0.9999
+SIGMA_STEPS = 40
+"""How many steps of 0.1 % more sigma are tried for one unit less of threshold."""
+
+
+def calibrate(
+    epsilon: float,
+    delta: float,
+    per_user: int,
+    *,
+    law: str | None = None,
+    two_draws: bool = False,
+    deciding_share: float = 0.5,
+) -> HistogramPlan:
+    """Return noise and the smallest threshold for a budget; without a law, that of the smaller threshold.
+
+    Of two draws, Laplace gives the deciding one `deciding_share` of epsilon; Gaussian gives both one sigma.
+    """
+    budget = Budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
+    per_user = checked_bound(per_user)
+    deciding_share = share("deciding_share", deciding_share, "give the first draw's share of epsilon, such as 0.5")
+    if law is not None:
+        one_of("law", law, LAWS, "or leave it out for the smaller threshold")
+    if law == "gaussian":
+        return _gaussian_plan(epsilon, delta, per_user, two_draws)
+    if law == "laplace":
+        return _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share)
+    return _smaller_threshold(
+        lambda: _laplace_plan(epsilon, delta, per_user, two_draws, deciding_share),
+        lambda: _gaussian_plan(epsilon, delta, per_user, two_draws),
+    )
+
+
+def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
+    """Return the plan of the smallest threshold, the first of equals; fail only if all fail."""
+    found: list[HistogramPlan] = []
+    failures: list[ParameterError] = []
+    for plan in plans:
+        try:
+            found.append(plan())
+        except ParameterError as failure:
+            failures.append(failure)
+    if not found:
+        raise failures[0]
+    return min(found, key=lambda plan: plan.threshold)
+
+
+def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:
+    part = stated(deciding_share) if two_draws else Fraction(1)
+    noise = laplace_noise(per_user, stated(epsilon) * part)
+    fresh = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
+    threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
+    return price(noise, threshold, per_user, fresh=fresh, coin=_largest_coin(noise, threshold, per_user, delta))
+
+
+def _largest_coin(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
+    """Return the largest coin of four digits with which delta is kept (histogram.md, claim 7); 0 if there is none."""
+    if threshold < 1:
+        return 0.0
+    at, below = (tail_bounds(noise, m)[1] for m in (threshold, threshold - 1))
+    wanted = -math.expm1(math.log1p(-delta) / per_user)
+    coin = four_digits_down(min(max(0.0, (wanted - at) / (below - at)), MOST_COIN))
+    while coin and laplace_delta(noise, threshold, per_user, coin) > delta:
+        coin = four_digits_down(coin * 0.999)
+    return coin if coin >= LEAST_COIN else 0.0
+
+
+def calibrate_times(
+    epsilon: float, delta: float, per_user: int, times: Times, share_of_counts: Fraction
+) -> HistogramPlan:
+    """Return the plan of Laplace noise whose second draw counts clicks (histogram.md, claim 9)."""
+    whole = stated(Budget(epsilon, delta).epsilon)
+    deciding = rounded_down(whole * (1 - share_of_counts))
+    plan, bounded = calibrate(deciding, delta, per_user, law="laplace"), times.within(checked_bound(per_user))
+    fresh = laplace_noise(bounded.per_user, whole - stated(deciding))
+    spent = per_user / Fraction(plan.noise.size) + bounded.per_user / Fraction(fresh.scale)
+    return replace(plan, epsilon=rounded_up(spent), fresh=fresh, times=bounded)
+
+
+def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:
+    """Return the least Laplace noise under which `changed` counts that change by 1 stay within epsilon, exactly."""
+    scale = changed / epsilon
+    if scale > LARGEST_NOISE:
+        _refuse_drowning(f"Laplace noise of scale {float(scale):.3g}")
+    return Laplace(float_up(scale))
+
+
+def _refuse_drowning(noise: str) -> NoReturn:
+    raise ParameterError(
+        Sentence(
+            "the budget must allow noise of at most {most:,}, it needs {needed}; raise {epsilon} or {delta}, or let "
+            "fewer keys of each user count",
+            most=LARGEST_NOISE,
+            needed=noise,
+        )
+    )
+
+
+def _gaussian_plan(epsilon: float, delta: float, per_user: int, two_draws: bool) -> HistogramPlan:
+    draws = 2 if two_draws else 1
+    least = _least_sigma(epsilon, delta, draws * per_user)
+    threshold = smallest_integer(lambda k: _own_keys(least, k, per_user) <= delta)
+    while True:
+        for step in range(SIGMA_STEPS):
+            sigma = four_digits_up(stated(least) * Fraction(1000 + step, 1000))
+            if _own_keys(sigma, threshold, per_user) > delta:
+                break
+            noise = Gaussian(sigma)
+            reached = histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=delta)
+            if reached <= delta:
+                return HistogramPlan(noise, threshold, per_user, epsilon, reached, noise if two_draws else None)
+        threshold += 1
+
+
+def _own_keys(sigma: float, threshold: int, per_user: int) -> float:
+    return any_passes(tail_bounds(Gaussian(sigma), threshold)[1], per_user)
+
+
+def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
+    """Return the smallest sigma, to four digits, that keeps `changed` counts within the budget."""
+
+    def fits(sigma: float) -> bool:
+        if sigma > LARGEST_NOISE:
+            _refuse_drowning(f"Gaussian noise of sigma above {LARGEST_NOISE:,}")
+        return hockey_stick(Gaussian(sigma), changed, epsilon) <= delta
+
+    sigma = four_digits_up(smallest_number(fits, ratio=FOUR_DIGITS))
+    while not fits(sigma):
+        sigma = four_digits_up(stated(sigma) * Fraction(1001, 1000))
+    return sigma

@@ -1,0 +1,195 @@
+"""The plan of a thresholded histogram: from noise, threshold and bound to a guarantee (proof: histogram.md)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from querycloak.privacy.accounting.draws import Anything, Histogram
+from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_number
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, laplace_delta
+from querycloak.privacy.calibration.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.calibration.reach import ReleaseProbability, Stage, rows_of_one_user
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
+from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
+from querycloak.privacy.sampling.noise import Laplace, Noise
+from querycloak.sentence import Sentence
+
+__all__ = ["HistogramPlan", "check_delta", "price", "public_keys_guarantee"]
+
+LEAST_EPSILON = 1e-9
+"""Nobody needs an epsilon below this."""
+
+
+@dataclass(frozen=True)
+class HistogramPlan(TablePlan):
+    """A thresholded histogram: noise, threshold and bound, and what they guarantee; `fresh` is for a second draw."""
+
+    noise: Noise
+    threshold: int
+    per_user: int
+    epsilon: float
+    delta: float
+    fresh: Noise | None = None
+    coin: float = 0.0
+    """The chance of a key whose noisy count is the threshold itself."""
+    times: Times | None = None
+    """What one user may add to the second draw where clicks are counted; None where users are."""
+
+    @property
+    def selection(self) -> str:
+        """The law of the noise that decides."""
+        return self.noise.law
+
+    @property
+    def counts(self) -> str:
+        """Whether what decided is published."""
+        return "one-draw" if self.fresh is None else "fresh-draw"
+
+    @property
+    def enough_users(self) -> int:
+        """One more than the threshold, or the threshold itself if the coin lets most of its keys out."""
+        likely = Stage(self.noise, self.threshold, self.coin).passes(self.threshold) >= 0.5
+        return self.threshold if likely else self.threshold + 1
+
+    def _accounts_within_bound(self, texts: int) -> int:  # noqa: ARG002
+        """The same, for every text counts 1 from each of them."""
+        return self.enough_users
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says of it."""
+        return {
+            "selection": self.selection,
+            "noise": self.noise.size,
+            "threshold": self.threshold,
+            "coin": self.coin or None,
+            "per_user": self.per_user,
+            "two_draws": self.fresh is not None,
+            "fresh_noise": None if self.fresh is None else self.fresh.size,
+        }
+
+    def draw(self) -> Histogram | Anything:
+        """Return what it draws, as a charge records it; of clicks only what they come to (claim 9)."""
+        if self.times is not None:
+            return Anything(self.epsilon, self.delta)
+        return Histogram(self.noise, self.threshold, self.per_user, self.fresh, self.coin)
+
+    def gain(self, keys: int) -> Fraction:
+        """Return 1 for each key that counts, over the count that a key needs."""
+        return min(keys, self.per_user) / (self.threshold + 1 - stated(self.coin))
+
+    def route(self) -> ReleaseProbability:
+        """Return one stage; every user adds 1."""
+        return ReleaseProbability((Stage(self.noise, self.threshold, self.coin),), fresh=self.fresh)
+
+    @property
+    def rows_of_one_user(self) -> float:
+        """As many keys as count, each with the chance of a count of 1."""
+        return rows_of_one_user(self.noise, self.threshold, self.per_user, self.coin)
+
+    def _because(self) -> str:
+        published = "and this noisy count is published"
+        if self.fresh is not None and self.times is not None:
+            most = f"at most {self.times.per_key} of a user for a key and {self.times.per_user} in all"
+            published = f"and its clicks, {most}, are published with fresh {self.fresh.words}"
+        elif self.fresh is not None:
+            published = f"and a second count is published, with fresh {self.fresh.words}"
+        coin = f" (or, with probability {self.coin:g}, equals it)" if self.coin else ""
+        keys = f"{self.per_user} key{'s' * (self.per_user > 1)}"
+        return (
+            f"each user counts once per key, for at most {keys}; a key comes out if its count, with "
+            f"{self.noise.words}, exceeds {self.threshold}{coin}, {published} (privacy/calibration/histogram.md)"
+        )
+
+
+def price(
+    noise: Noise,
+    threshold: int,
+    per_user: int,
+    *,
+    fresh: Noise | None = None,
+    epsilon: float | None = None,
+    coin: float = 0.0,
+) -> HistogramPlan:
+    """Return what a given noise and threshold guarantee, perhaps with a coin at the threshold (Laplace noise only).
+
+    Gaussian noise has a delta for every epsilon. Unless one is given, it is the smallest epsilon at which
+    delta is what the threshold alone makes it.
+    """
+    threshold = whole("threshold", threshold, "give the count K that a key must exceed", least=0)
+    per_user = checked_bound(per_user)
+    if fresh is not None and type(fresh) is not type(noise):
+        refuse("fresh", "noise of the same law as the first", fresh, "take Laplace twice or Gaussian twice")
+    if epsilon is not None:
+        epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1, or leave it out")
+    if isinstance(noise, Laplace) and (fresh is None or isinstance(fresh, Laplace)):
+        plan = _laplace_price(noise, threshold, per_user, fresh, epsilon, coin)
+    else:
+        plan = _gaussian_price(noise, threshold, per_user, fresh, epsilon)
+    check_delta(plan.delta, threshold)
+    return plan
+
+
+def public_keys_guarantee(
+    noise: Noise, per_user: int, *, epsilon: float | None = None, unprotected: tuple[str, ...] = ()
+) -> Guarantee:
+    """Return the guarantee where every key is public and its zeros are noised too: Laplace is pure."""
+    per_user = checked_bound(per_user)
+    because = (
+        f"each user counts once per public key, for at most {per_user} key{'s' * (per_user > 1)}; the count of every "
+        f"public key, zeros included, gets {noise.words} (privacy/calibration/histogram.md)"
+    )
+    delta = None
+    if isinstance(noise, Laplace):
+        epsilon = rounded_up(per_user / Fraction(noise.scale))
+    else:
+        if epsilon is None:
+            refuse("epsilon", "a number where noise is Gaussian", epsilon, "name the epsilon to state delta at")
+        epsilon = number_above_zero("epsilon", epsilon, "name the epsilon to state delta at")
+        delta = hockey_stick(noise, per_user, epsilon)
+    return user_guarantee(epsilon, delta, because, unprotected)
+
+
+def check_delta(delta: float, threshold: int) -> None:
+    """Refuse a threshold so low that delta reaches 1: it promises nothing."""
+    if delta >= 1:
+        rule = f"high enough for delta to stay below 1 (it is {delta:.3g})"
+        refuse("threshold", rule, threshold, Sentence("raise {threshold} or lower {noise}"))
+
+
+def _laplace_price(
+    noise: Laplace, threshold: int, per_user: int, fresh: Laplace | None, epsilon: float | None, coin: float
+) -> HistogramPlan:
+    exact = per_user / Fraction(noise.scale) + (per_user / Fraction(fresh.scale) if fresh else 0)
+    if epsilon is None or stated(epsilon) >= exact:
+        delta = laplace_delta(noise, threshold, per_user, coin)
+        return HistogramPlan(noise, threshold, per_user, epsilon or rounded_up(exact), delta, fresh, coin)
+    if fresh is not None and fresh != noise:
+        refuse("epsilon", f"at least {rounded_up(exact)!r} for two different scales", epsilon, "or leave it out")
+    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=2 if fresh else 1, coin=coin)
+    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh, coin)
+
+
+def _gaussian_price(
+    noise: Noise, threshold: int, per_user: int, fresh: Noise | None, epsilon: float | None
+) -> HistogramPlan:
+    if fresh is not None and fresh != noise:
+        refuse("fresh", f"the same noise as the first, {noise}", fresh, "two Gaussian draws share one sigma")
+    draws = 2 if fresh else 1
+    check_delta(any_passes(tail_bounds(noise, threshold)[1], per_user), threshold)
+    if epsilon is None:
+        epsilon = _least_epsilon(noise, threshold, per_user, draws)
+    delta = histogram_delta(noise, threshold, per_user, epsilon, draws=draws)
+    return HistogramPlan(noise, threshold, per_user, epsilon, delta, fresh)
+
+
+def _least_epsilon(noise: Noise, threshold: int, per_user: int, draws: int) -> float:
+    """Return the smallest epsilon, to four digits, at which noise adds nothing to the threshold's delta."""
+    least_delta = max(any_passes(tail_bounds(noise, threshold)[1], per_user), 1e-130)
+
+    def fits(epsilon: float) -> bool:
+        return histogram_delta(noise, threshold, per_user, epsilon, draws=draws, most=least_delta) <= least_delta
+
+    return four_digits_up(smallest_number(fits, ratio=FOUR_DIGITS, floor=LEAST_EPSILON))

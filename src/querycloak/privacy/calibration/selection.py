@@ -1,0 +1,234 @@
+"""One budget for the tables of a release, and the plan by which each table's keys are chosen and counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+
+from querycloak.errors import EngineError, ParameterError
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.budget import Budget
+from querycloak.privacy.calibration.calibration import LAWS, calibrate, calibrate_times
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan, plan_keys_only
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import GRID, ROUNDS, ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.parameters import one_of, refuse, whole
+from querycloak.privacy.sampling.exact import rounded_down, rounded_up, stated
+from querycloak.sentence import Parameter, Sentence
+
+__all__ = [
+    "PER_USER",
+    "PRIORS",
+    "SELECTIONS",
+    "TablePlans",
+    "default_selection",
+    "parse_split",
+    "plan_tables",
+    "plan_without_counts",
+    "together",
+]
+
+PRIORS = ("public",)
+"""What may guide users in choosing among their keys."""
+SELECTIONS = (*LAWS, "weighted", "rounds")
+PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
+"""How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
+LEAST_DELTA = 1e-15
+"""Below this the slack of claim 1 would count."""
+COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
+"""How many of the keys that came out a user is counted for, where counting is a release of its own."""
+PARTS_OF_TABLES: Mapping[str, str] = MappingProxyType({"clicks": "query", "sessions": "queries"})
+"""What a first scout looks at, in tables whose keys have parts."""
+COUNTING = Fraction(1, 5)
+"""Which part of epsilon counts clicks where Laplace noise decides, as with weights."""
+OWN_KEYS = Fraction(1, 2)
+"""Which part of delta is for keys of one user alone; the rest is for noise."""
+KEPT_BY_SCOUTS = 4
+"""Scouts leave about one key in four to divide weight among: seen on logs like AOL's, a guess for others."""
+
+
+@dataclass(frozen=True)
+class TablePlans:
+    """A plan for each table, and what they guarantee together."""
+
+    plans: Mapping[str, TablePlan]
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plans", MappingProxyType(dict(self.plans)))
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee of all tables together."""
+        reasons = {name: plan.guarantee().because for name, plan in self.plans.items()}
+        because = "; ".join(f"{name}: {reason}" if len(reasons) > 1 else reason for name, reason in reasons.items())
+        return user_guarantee(self.epsilon, self.delta, because, unprotected)
+
+
+def plan_tables(
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    *,
+    selection: str | None = None,
+    split: Mapping[str, int] | None = None,
+    two_draws: bool = False,
+    priors: bool = False,
+    counted: bool = True,
+    times: Times | None = None,
+) -> TablePlans:
+    """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
+
+    split: how many parts of the budget each table gets; equal parts if not given.
+    priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
+    times: what one user may add where clicks are counted, once keys are chosen.
+    """
+    budget = Budget(epsilon, delta)
+    epsilon, delta = budget.epsilon, budget.delta
+    if selection is not None:
+        one_of("selection", selection, SELECTIONS, "or leave it out: a formula chooses")
+    parts = _parts(per_user, split)
+    if selection in ("weighted", "rounds"):
+        if delta < LEAST_DELTA:
+            chosen = Parameter("selection", selection)
+            rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
+            refuse("delta", rule, delta, Sentence("take {selection:laplace} or {selection:gaussian}"))
+        if two_draws:
+            chosen = Parameter("selection", selection)
+            raise ParameterError(
+                Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
+            )
+        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times)
+    plans: dict[str, TablePlan] = {}
+    for name, bound in per_user.items():
+        own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
+        if times is not None:
+            plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
+        elif counted:
+            plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
+        else:
+            plans[name] = plan_without_counts(own_epsilon, own_delta, bound, selection)
+    spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
+    total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
+    return TablePlans(plans, rounded_up(total[0]), rounded_up(total[1]))
+
+
+def plan_times(epsilon: float, delta: float, per_user: int, selection: str | None, times: Times) -> TablePlan:
+    """Return the plan of one draw per key that decides by users, and a second one that counts clicks."""
+    if selection == "gaussian":
+        raise ParameterError(
+            Sentence(
+                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:rounds}; take "
+                "one of these, or leave {selection} out"
+            )
+        )
+    return calibrate_times(epsilon, delta, per_user, times, COUNTING)
+
+
+def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: str | None) -> KeysOnlyPlan:
+    """Return the plan of one draw per key where only keys come out."""
+    if selection == "gaussian":
+        raise ParameterError(
+            Sentence(
+                "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
+                "it; take {selection:laplace}, {selection:weighted} or {selection:rounds}, or leave {selection} out"
+            )
+        )
+    return plan_keys_only(epsilon, delta, per_user)
+
+
+def _only(plans: Mapping[str, TablePlan]) -> TablePlan:
+    return next(iter(plans.values()))
+
+
+def _parts(tables: Mapping[str, int], split: Mapping[str, int] | None) -> dict[str, Fraction]:
+    if split is not None and set(split) != set(tables):
+        refuse("split", f"a part for each of {', '.join(tables)}", dict(split), "such as clicks=1,sessions=2")
+    parts = {name: Fraction((split or {}).get(name, 1)) for name in tables}
+    return {name: part / sum(parts.values()) for name, part in parts.items()}
+
+
+def _weighted_tables(
+    epsilon: float,
+    delta: float,
+    per_user: Mapping[str, int],
+    parts: Mapping[str, Fraction],
+    selection: str,
+    *,
+    priors: bool,
+    counted: bool,
+    times: Times | None,
+) -> TablePlans:
+    own = float(stated(delta) * OWN_KEYS)
+    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
+    plans: dict[str, WeightedPlan] = {}
+    for name, bound in per_user.items():
+        part = float(parts[name]) * (1 - 1e-12)
+        counts = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
+        spend = GaussianRounds(squared * part, own * part)
+        looked_at = PARTS_OF_TABLES.get(name)
+        shares = WEIGHTED if selection == "weighted" else ROUNDS_OF_PARTS if looked_at else ROUNDS
+        if not counted:
+            shares = replace(shares, counting=0.0)
+        plan = plan_weighted(
+            spend,
+            bound,
+            counts,
+            shares,
+            epsilon,
+            delta,
+            priors=priors,
+            times=times and times.within(bound),
+            parts=looked_at,
+        )
+        plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
+    reached = together(epsilon, *(plan.draw() for plan in plans.values()))
+    if reached > delta:
+        raise EngineError(f"delta {delta!r} was missed by rounding; this is a bug in querycloak")
+    return TablePlans(plans, epsilon, reached)
+
+
+def together(epsilon: float, *draws: GaussianRounds) -> float:
+    """Return the delta of tables with these draws, rounded up (selection.md, claim 4)."""
+    squared = sum(draw.squared_loss for draw in draws) * (1 + 1e-12)
+    own = min(1.0, sum(draw.own_keys for draw in draws) * (1 + 1e-12))
+    if own >= 1:
+        return 1.0
+    loss = -math.log1p(-own) * (1 + 1e-12)
+    return min(1.0, max(own + gaussian_delta(squared, epsilon), gaussian_delta(squared, epsilon - loss)) * (1 + 1e-12))
+
+
+def default_selection(epsilon: float, delta: float, per_user: int | None, *, two_draws: bool = False) -> str | None:
+    """Return the selection that needs the fewest users for a key if each holds `per_user` keys: no data is used.
+
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold.
+    """
+    if two_draws:
+        return None
+    try:
+        plan = _only(plan_tables(epsilon, delta, {"keys": per_user or PER_USER["rounds"]}, selection="rounds").plans)
+    except ParameterError:
+        return None  # a budget too small for weights
+    if per_user is None:
+        return "rounds"
+    one_draw = calibrate(epsilon, delta, per_user)
+    weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
+    return "rounds" if plan.threshold < one_draw.threshold * weight else None
+
+
+def parse_split(text: str) -> dict[str, int]:
+    """Return the parts of a text such as clicks=1,sessions=2."""
+    parts: dict[str, int] = {}
+    for piece in text.split(","):
+        name, equals, number = piece.partition("=")
+        name = name.strip()
+        if not equals or not number.strip().isdecimal() or name in parts:
+            refuse("split", "tables with a whole number of parts each", text, "such as clicks=1,sessions=2")
+        parts[name] = whole("split", int(number), "give each table at least one part", least=1)
+    return parts

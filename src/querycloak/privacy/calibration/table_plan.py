@@ -1,0 +1,85 @@
+"""What every plan of a table can say about itself, for any selection."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+from querycloak.privacy.accounting.draws import Draw
+from querycloak.privacy.calibration.reach import ReleaseProbability
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.sampling.noise import Noise
+
+__all__ = ["TablePlan"]
+
+
+class TablePlan(ABC):
+    """How the keys of one table are selected and counted (partition selection), and what that guarantees.
+
+    A plan is public: it follows from a budget or from knobs, never from a log. `noise` decides which keys come out.
+    `threshold` is what a key's noisy count or weight must exceed, in the plan's own units. `per_user` is the
+    contribution bound: how many keys of one user count.
+    """
+
+    noise: Noise
+    threshold: int
+    per_user: int
+    epsilon: float
+    delta: float
+
+    @property
+    @abstractmethod
+    def selection(self) -> str:
+        """Which selection it is: laplace, gaussian, weighted or rounds."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> str:
+        """How the counts are made, as the card says it: one-draw, fresh-draw or weighed."""
+
+    @property
+    @abstractmethod
+    def enough_users(self) -> int:
+        """How many users bring out a key that nobody else has, more likely than not, if they have no other."""
+
+    @abstractmethod
+    def _accounts_within_bound(self, texts: int) -> int:
+        """How many accounts bring out this many texts at once, if one account may hold them all."""
+
+    def accounts_for(self, texts: int) -> int:
+        """How many accounts of one person bring out this many texts of their choice at once (poisoning.md).
+
+        Each text then comes out with a chance of about one half. Beyond the bound accounts work in groups.
+        """
+        groups, rest = divmod(texts, self.per_user)
+        return groups * self._accounts_within_bound(self.per_user) + (self._accounts_within_bound(rest) if rest else 0)
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says of it."""
+
+    @abstractmethod
+    def draw(self) -> Draw:
+        """Return what it draws, as a charge records it for composition."""
+
+    @abstractmethod
+    def gain(self, keys: int) -> Fraction:
+        """Return what a user with this number of keys adds, over what a key needs to come out (bound_choice.md)."""
+
+    @abstractmethod
+    def route(self) -> ReleaseProbability:
+        """Return how a key comes out and is counted: what margins and numbers of users follow from (reach.md)."""
+
+    @property
+    @abstractmethod
+    def rows_of_one_user(self) -> float:
+        """How many rows that a user alone has are expected to come out for each user: at most (reach.md, claim 5)."""
+
+    def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
+        """Return the proven guarantee of this table alone; the method adds what it leaves unprotected."""
+        return user_guarantee(self.epsilon, self.delta, self._because(), unprotected)
+
+    @abstractmethod
+    def _because(self) -> str:
+        """Say in a few plain clauses why the guarantee holds, and where the proof is."""

@@ -1,0 +1,332 @@
+"""Weighted partition selection, in one round or several: the plan, its price, the plan for a budget (selection.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.errors import ParameterError
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.calibration.bisection import smallest_integer
+from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.gaussian import noise_for, squared_loss
+from querycloak.privacy.calibration.reach import ReleaseProbability, Stage, StageOfParts
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.parameters import checked_bound
+from querycloak.privacy.sampling.exact import four_digits_up
+from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
+from querycloak.privacy.sampling.randomness import IntArray
+from querycloak.sentence import Sentence
+
+__all__ = [
+    "GRID",
+    "PARTS",
+    "ROUNDS",
+    "ROUNDS_OF_PARTS",
+    "WEIGHTED",
+    "PreselectionRound",
+    "Shares",
+    "WeightedPlan",
+    "interest_of",
+    "own_keys",
+    "plan_weighted",
+]
+
+GRID = 256
+"""Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
+FULL_INTEREST = 1024
+"""How much a key counts that is not known to be heavy when a user divides weight among keys."""
+LEAST_INTEREST = 64
+"""How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
+ENOUGH = Fraction(7, 10)
+"""A key found this part of the threshold heavy needs no more weight: users give it less the heavier it is."""
+FLOAT_SLACK = 2.0**-40
+
+
+@dataclass(frozen=True)
+class PreselectionRound:
+    """A round whose noisy weights are looked at and never published: keys at or below `floor` are given up.
+
+    parts: what it looks at instead of keys, a name of `PARTS`; a key is given up with any of its parts.
+    """
+
+    noise: Gaussian
+    floor: int
+    parts: str | None = None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How mu^2 is divided: among the scouts, what counts keys, and the rest, which decides."""
+
+    scouts: tuple[tuple[float, float], ...]
+    """For each scout of keys its share, and its floor in standard deviations of its noise."""
+    counting: float
+    of_parts: tuple[float, float] | None = None
+    """The same for the scout that goes first and looks at parts of keys, where keys have parts."""
+
+    @property
+    def deciding(self) -> float:
+        """What is left for the decision."""
+        scouting = [*self.scouts, *([self.of_parts] if self.of_parts else [])]
+        return 1 - self.counting - sum(share for share, _ in scouting)
+
+
+WEIGHTED = Shares((), 0.2)
+ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
+ROUNDS_OF_PARTS = Shares(((0.15, 0.7), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
+"""Where keys have parts: whether these are shared is easier to see than whether the key is."""
+PARTS: Mapping[str, int] = MappingProxyType({"query": 1, "queries": 2})
+"""Parts that a scout can look at, and how many of them a key has at least: the query of a pair, those of a sequence."""
+
+
+@dataclass(frozen=True)
+class WeightedPlan(TablePlan):
+    """Users give weight to keys, rounds of noise decide which come out, and what came out is counted anew."""
+
+    scouts: tuple[PreselectionRound, ...]
+    noise: Gaussian
+    threshold: int
+    per_user: int
+    counting: Gaussian | None
+    """The noise of published counts; None where keys come out without counts."""
+    counted_per_user: int
+    epsilon: float
+    delta: float
+    priors: bool = False
+    """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
+    times: Times | None = None
+    """What one user may add where clicks are counted; None where users are."""
+
+    @property
+    def selection(self) -> str:
+        """Whether scouts go before the decision."""
+        return "rounds" if self.scouts else "weighted"
+
+    @property
+    def counts(self) -> str:
+        """What came out is counted anew, if at all."""
+        return "none" if self.counting is None else "weighed"
+
+    @property
+    def enough_users(self) -> int:
+        """How many whole weights exceed the threshold."""
+        return self.threshold // GRID + 1
+
+    def _accounts_within_bound(self, texts: int) -> int:
+        """How many weights, each shared equally among the texts, exceed the threshold: it grows as the root."""
+        return self.threshold // math.isqrt(GRID * GRID // texts) + 1
+
+    @property
+    def equal_weights(self) -> bool:
+        """Whether a user's keys all have the same weight."""
+        return not self.scouts and not self.priors
+
+    def draw(self) -> GaussianRounds:
+        """Return what this table adds to a release, rounded up (claims 2 and 3)."""
+        weighed = [scout.noise for scout in self.scouts] + [self.noise]
+        squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
+        if self.counting is not None:
+            squared += squared_loss(self.counting, self.times.squared if self.times else self.counted_per_user)
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
+
+    def gain(self, keys: int) -> Fraction:
+        """Return the weight that a user with this number of keys gives to all of them, over the threshold."""
+        counted = min(keys, self.per_user)
+        squared = Fraction(4, max(8, counted)) if self.scouts else Fraction(1, max(1, counted))
+        return Fraction(counted * math.isqrt(int(GRID * GRID * squared)), self.threshold)
+
+    def route(self) -> ReleaseProbability:
+        """Return scouts and decision; a user adds a whole weight, or at the bound one of `per_user` equal ones."""
+        least = math.isqrt(GRID * GRID // self.per_user)
+        scouts = (_stage(scout, self.per_user) for scout in self.scouts)
+        return ReleaseProbability(
+            (*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting
+        )
+
+    @property
+    def rows_of_one_user(self) -> float:
+        """The sum that claim 3 of selection.md bounds, which is at least that of the chances themselves."""
+        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return -math.log1p(-own) * (1 + FLOAT_SLACK) if own < 1 else math.inf
+
+    def _because(self) -> str:
+        keys = f"{self.per_user} key{'s' * (self.per_user > 1)}"
+        return (
+            f"each user divides a weight of Euclidean length 1 among at most {keys}; {self._guided()}"
+            f"a key comes out if its total weight, with Gaussian noise of sigma {self.noise.sigma / GRID:.4g}, exceeds "
+            f"{self.threshold / GRID:.4g}; {self._published()} (privacy/calibration/selection.md)"
+        )
+
+    def _published(self) -> str:
+        if self.counting is None:
+            return "nothing else is published"
+        whom = f"each user counts for at most {self.counted_per_user} of these keys"
+        if self.times is not None:
+            whom = f"each user's clicks count, at most {self.times.per_key} for a key and {self.times.per_user} in all"
+        return f"then {whom}, and a count gets Gaussian noise of sigma {self.counting.sigma:.4g}"
+
+    def _guided(self) -> str:
+        if not self.scouts:
+            return ""
+        *first, last = [f"{scout.noise.sigma / GRID:.4g}" for scout in self.scouts]
+        sigmas = " and ".join([", ".join(first), last] if first else [last])
+        parts = ", the first of them on single queries," if self.scouts[0].parts else ","
+        return (
+            f"which of them get more is decided by {len(self.scouts)} earlier rounds{parts} with Gaussian noise of "
+            f"sigma {sigmas}, whose results are never published; "
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what the card says of it."""
+        return {
+            "selection": self.selection,
+            "noise": self.noise.sigma / GRID,
+            "threshold": self.threshold / GRID,
+            "per_user": self.per_user,
+            "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
+            "scout_floor": [scout.floor / GRID for scout in self.scouts],
+            "scout_of": [scout.parts or "keys" for scout in self.scouts],
+            "counting_noise": None if self.counting is None else self.counting.sigma,
+            "counted_per_user": None if self.counting is None or self.times is not None else self.counted_per_user,
+        }
+
+
+def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
+    """Return how much keys count when users divide a weight: all the same, but what is heavy anyway counts less."""
+    enough = int(plan.threshold * ENOUGH)
+    interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
+    return interest
+
+
+@lru_cache(maxsize=1024)  # a plan is solved for to see whether it is the best, and again to be used
+def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
+    """Return the most likely that any key of one user alone can pass, rounded up (claim 3).
+
+    equal: the user's keys have equal weights, GRID/sqrt(n) rounded down; else any weights of length GRID.
+    """
+    losses = _losses(noise, threshold)
+    if losses[-1] == math.inf:
+        return 1.0
+    if equal:
+        n = np.arange(1, per_user + 1)
+        weights = np.array([math.isqrt(GRID * GRID // number) for number in range(1, per_user + 1)])
+        most = float((n * losses[weights]).max())
+    else:
+        most = _most_of_any_weights(losses, per_user)
+    return min(1.0, -math.expm1(-most) * (1 + FLOAT_SLACK))
+
+
+def _losses(noise: Gaussian, threshold: int) -> NDArray[np.float64]:
+    """Return -ln(1-p) for keys of weight 0 to GRID that only one user has, rounded up."""
+    if threshold < GRID:
+        return np.full(GRID + 1, math.inf)
+    tails = _tails(noise.sigma)
+    needed = threshold + 1 - np.arange(GRID + 1)
+    passing = tails[np.minimum(needed, tails.size - 1)]
+    losses: NDArray[np.float64] = -np.log1p(-passing) * (1 + FLOAT_SLACK)
+    return losses
+
+
+@lru_cache(maxsize=16)
+def _tails(sigma: float) -> NDArray[np.float64]:
+    """Return upper bounds of Pr[Z >= m] for m = 0, 1, ... as far as they matter."""
+    # Beyond 14 sigma lies less than 1e-42 of the law; sums of 2^18 positive terms are good to 2^-34.
+    weights = np.exp(-0.5 * (np.arange(math.ceil(14 * sigma) + 2) / sigma) ** 2)
+    from_here = np.cumsum(weights[::-1])[::-1]
+    total = 2 * from_here[0] - 1
+    tails: NDArray[np.float64] = np.minimum((from_here / total + 1e-42) * (1 + 2.0**-30), 0.75)
+    return tails
+
+
+def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
+    """Return an upper bound on the sum of losses of at most `per_user` weights of length GRID: Lagrange's."""
+    squares = (np.arange(GRID + 1) / GRID) ** 2
+    prices = np.concatenate([[0.0], losses[-1] * np.geomspace(2.0**-20, 2.0, 256)])
+    gains = (losses[None, :] - prices[:, None] * squares[None, :]).max(axis=1)
+    bounds = (prices + per_user * np.maximum(gains, 0)) * (1 + FLOAT_SLACK)
+    return float(bounds.min())
+
+
+def plan_weighted(
+    spend: GaussianRounds,
+    per_user: int,
+    counted_per_user: int,
+    shares: Shares,
+    epsilon: float,
+    delta: float,
+    *,
+    priors: bool = False,
+    times: Times | None = None,
+    parts: str | None = None,
+) -> WeightedPlan:
+    """Return the plan that spends no more than `spend`; epsilon and delta are what it guarantees alone.
+
+    parts: the parts of keys that the first scout looks at, where the shares have one for it.
+    """
+    per_user, counted = checked_bound(per_user), checked_bound(counted_per_user)
+    _check_weights(per_user, PARTS[parts] if parts is not None else 1)
+    scouts = tuple(_scout(spend.squared_loss * share, floor) for share, floor in shares.scouts)
+    if shares.of_parts is not None and parts is not None:
+        share, floor = shares.of_parts
+        scouts = (_scout(spend.squared_loss * share, floor, parts), *scouts)
+    noise = _noise(spend.squared_loss * shares.deciding, GRID**2)
+    changed = times.squared if times else counted
+    counting = _noise(spend.squared_loss * shares.counting, changed) if shares.counting else None
+    equal = not scouts and not priors
+    threshold = smallest_integer(
+        lambda t: own_keys(noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID
+    )
+    return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors, times)
+
+
+def _check_weights(per_user: int, parts: int) -> None:
+    """Refuse bounds at which a whole weight, divided among a user's keys or their parts, rounds down to nothing."""
+    most = GRID * GRID // parts
+    if per_user > most:
+        raise ParameterError(
+            Sentence(
+                "a user's keys that count must be at most {most:,} with weights, it would be {keys:,}: each would "
+                "weigh nothing; lower the bound, or take {selection:laplace} or {selection:gaussian}",
+                most=most,
+                keys=per_user,
+            )
+        )
+
+
+def _scout(squared: float, floor: float, parts: str | None = None) -> PreselectionRound:
+    noise = _noise(squared, GRID**2)
+    return PreselectionRound(noise, round(floor * noise.sigma), parts)
+
+
+def _stage(scout: PreselectionRound, per_user: int) -> Stage | StageOfParts:
+    """What a key must pass; a user at the bound divides a weight among at most as many parts as these keys have."""
+    stage = Stage(scout.noise, scout.floor)
+    if scout.parts is None:
+        return stage
+    parts = PARTS[scout.parts]
+    of_key, of_part = (math.isqrt(GRID * GRID // number) for number in (per_user, parts * per_user))
+    return StageOfParts(stage, parts, of_key, of_part)
+
+
+def _noise(squared: float, squared_change: float) -> Gaussian:
+    sigma = four_digits_up(noise_for(squared, squared_change))
+    if sigma > LARGEST_NOISE:
+        raise ParameterError(
+            Sentence(
+                "the budget must allow weights noise of sigma {most} at most, it needs {needed:.3g}; raise {epsilon} "
+                "or {delta}, or take another {selection}",
+                most=LARGEST_NOISE // GRID,
+                needed=sigma / GRID,
+            )
+        )
+    return Gaussian(sigma)

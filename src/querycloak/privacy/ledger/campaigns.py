@@ -1,0 +1,117 @@
+"""The spending record: what each user has spent of a budget that was charged beforehand (ledger.md).
+
+A campaign is one charge of the ledger that pays for some number of queries of each user, in one release or in several.
+The record is an SQLite file beside the ledger. Users stand in it under a keyed hash. The key is in the file too, so
+the file is as private as the log.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from querycloak.errors import InputError
+from querycloak.privacy import order
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.sqlite import Kind, SqliteFile
+from querycloak.privacy.sampling.randomness import secret_key
+
+__all__ = ["Campaign", "Spending"]
+
+ENDING = ".users"
+TABLES = (
+    """CREATE TABLE campaigns (charge INTEGER PRIMARY KEY, population TEXT NOT NULL, guarantee TEXT NOT NULL,
+       queries INTEGER NOT NULL, key TEXT NOT NULL, UNIQUE (population, guarantee, queries))""",
+    """CREATE TABLE spent (charge INTEGER NOT NULL REFERENCES campaigns, user TEXT NOT NULL, queries INTEGER NOT NULL,
+       PRIMARY KEY (charge, user)) WITHOUT ROWID""",
+)
+KIND = Kind(
+    application=0x51435553,  # "QCUS"
+    versions=(TABLES,),
+    name="spending record",
+    not_done="nothing was drawn",
+    elsewhere="move it away and be charged anew",
+    restore="move it away and be charged anew (an older copy would have forgotten what was spent since)",
+)
+FIND = "SELECT charge, key FROM campaigns WHERE population = ? AND guarantee = ? AND queries = ?"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A charge that pays for this number of queries of each user, and the key under which users are kept."""
+
+    charge: int
+    key: str
+    queries: int
+
+
+class Spending:
+    """The spending record beside a ledger; every method opens it, does one thing and closes it."""
+
+    def __init__(self, ledger: Ledger, *, wait_seconds: float = 30.0) -> None:
+        self._ledger = ledger
+        self.path = ledger.path.with_name(ledger.path.name + ENDING)
+        self._file = SqliteFile(self.path, KIND, wait_seconds=wait_seconds)
+
+    def has_campaign(self, population: str, guarantee: Guarantee, queries: int) -> bool:
+        """Whether this was charged before, with all that it leaves unprotected; writes nothing."""
+        with self._file.reading() as connection:
+            return self._found(connection, population, guarantee, queries) is not None
+
+    def campaign(self, population: str, guarantee: Guarantee, queries: int, charge: Callable[[], int]) -> Campaign:
+        """The campaign of these terms, charged now if there is none; concurrent first runs charge once."""
+        order.check_may_pay()
+        with self._file.writing(create=True) as connection:
+            found = self._found(connection, population, guarantee, queries)
+            if found is not None:
+                return found
+            made = Campaign(charge(), secret_key(), queries)
+            row = (made.charge, population, _terms(guarantee), queries, made.key)
+            connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
+            return made
+
+    def _found(
+        self, connection: sqlite3.Connection, population: str, guarantee: Guarantee, queries: int
+    ) -> Campaign | None:
+        row = connection.execute(FIND, (population, _terms(guarantee), queries)).fetchone()
+        if row is None:
+            return None
+        # In a ledger begun anew the number may belong to another charge, for less.
+        charges = self._ledger.show(population)[0].charges
+        if not any(charge.id == row[0] and charge.guarantee == guarantee for charge in charges):
+            raise InputError(
+                f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid "
+                "for it is not there; put that ledger back, or move this file away and be charged anew"
+            )
+        return Campaign(int(row[0]), str(row[1]), queries)
+
+    def spend(self, campaign: Campaign, users: list[str], asked: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many queries of each user may be drawn; they are spent, on the disk, when this returns."""
+        order.check_may_pay()
+        with self._file.writing() as connection:
+            connection.execute("CREATE TEMP TABLE asked (place INTEGER PRIMARY KEY, user TEXT NOT NULL)")
+            connection.executemany("INSERT INTO asked VALUES (?, ?)", enumerate(users))
+            spent = connection.execute(
+                "SELECT place, queries FROM asked JOIN spent ON spent.user = asked.user AND charge = ?",
+                (campaign.charge,),
+            ).fetchall()
+            before = np.zeros(len(users), np.int64)
+            if spent:
+                places, queries = np.array(spent, np.int64).T
+                before[places] = queries
+            allowed = np.clip(campaign.queries - before, 0, asked)
+            # In the order of the table's key: three times as fast for the users of a large log.
+            changed = sorted(np.flatnonzero(allowed).tolist(), key=users.__getitem__)
+            connection.executemany(
+                "INSERT OR REPLACE INTO spent VALUES (?, ?, ?)",
+                ((campaign.charge, users[i], int(before[i] + allowed[i])) for i in changed),
+            )
+            return allowed
+
+
+def _terms(guarantee: Guarantee) -> str:
+    return json.dumps(guarantee.to_json(), sort_keys=True)

@@ -1,0 +1,225 @@
+"""Whether and where a release was paid for: the charge comes before the first draw, the completion after the rename."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
+
+from querycloak.errors import OrderError, ParameterError, QuerycloakError
+from querycloak.files import fault
+from querycloak.privacy import order
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.ledger import Account, Ledger
+from querycloak.privacy.parameters import natural, of_kind
+from querycloak.sentence import Sentence
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Counted = TypeVar("Counted")
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """The charge that paid for a release, or that there was none."""
+
+    population: str | None = None
+    charge: int | None = None
+    # Where to note that the release was made; a release loaded again has none.
+    ledger: Ledger | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if (self.population is None) != (self.charge is None):
+            raise ParameterError("accounting must have both a population and a charge, or neither")
+
+    def to_json(self) -> dict[str, Any] | str:
+        """As it stands on the card."""
+        if self.charge is None:
+            return "not accounted"
+        return {"population": self.population, "charge": self.charge}
+
+    @classmethod
+    def from_json(cls, value: object) -> Accounting:
+        """What `to_json` wrote."""
+        if value == "not accounted":
+            return cls()
+        if isinstance(value, Mapping) and set(value) == {"population", "charge"}:
+            return cls(str(value["population"]), int(value["charge"]))
+        raise ParameterError("accounting must be 'not accounted', or a population and a charge")
+
+    def announce(self, digest: str, folder: Path) -> None:
+        """Note in the ledger where the release is about to be, in case the process dies before `complete`."""
+        if self.ledger is None or self.charge is None:
+            return
+        # A ledger that fails here must not cost a release that is paid for; `complete` will say that it fails.
+        with fault.around("announce"), suppress(QuerycloakError):
+            self.ledger.announce(self.charge, digest, folder)
+
+    def complete(self, digest: str) -> None:
+        """Note in the ledger that the release is there."""
+        if self.ledger is None or self.charge is None:
+            return
+        problem: QuerycloakError
+        try:
+            with fault.around("complete"):
+                self.ledger.complete(self.charge, digest)
+            return
+        except QuerycloakError as error:
+            problem = type(error)(
+                Sentence(
+                    "the release is written and charged, but the ledger shows no release for charge {charge}: "
+                    "{problem}; {show} looks for it again",
+                    charge=self.charge,
+                    problem=error.sentence,
+                    show=self.ledger.how_to_show(),
+                )
+            )
+        raise problem
+
+
+NOT_ACCOUNTED = Accounting()
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a release costs, and what the ledger notes of it.
+
+    campaign: how many queries of each user one charge pays for, in one release or in several; None if the charge pays
+    for one release alone.
+    """
+
+    method: str
+    guarantee: Guarantee
+    parameters: Mapping[str, Any]
+    campaign: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.campaign is not None:
+            natural("campaign", self.campaign, "say how many queries of each user are paid for")
+
+
+class CountedByUser(ABC):
+    """What was counted, where each user pays for their own queries: what a campaign needs to know of it."""
+
+    @abstractmethod
+    def asked(self, key: str) -> tuple[list[str], NDArray[np.int64]]:
+        """The users, each under a hash with this key, and how many queries of each are asked for."""
+
+    @abstractmethod
+    def allowing(self, key: str, names: list[str], allowed: NDArray[np.int64]) -> Self:
+        """The same, to be drawn with no more queries of each user than this; names are those of `asked`."""
+
+
+@dataclass(frozen=True)
+class Paid(Generic[Counted]):
+    """A release that is paid for: the charge, and what may be drawn from."""
+
+    accounting: Accounting
+    counted: Counted
+
+
+class Payment(ABC):
+    """How one release is paid for. It can be paid once."""
+
+    def __init__(self) -> None:
+        self._used = False
+
+    @abstractmethod
+    def check(self) -> Account | None:
+        """The account that would pay, if any; raises what paying would raise, and writes nothing."""
+
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether an earlier release has paid for this one."""
+        return False
+
+    @final
+    def pay(self, counted: Counted) -> Paid[Counted]:
+        """Pay for what was counted, before anything is drawn."""
+        order.check_may_pay()
+        if self._used:
+            raise OrderError("a release must be paid once, and this one has been: this is a bug in the method")
+        self._used = True
+        return self._pay(counted)
+
+    @abstractmethod
+    def _pay(self, counted: Counted) -> Paid[Counted]: ...
+
+
+class NobodyPays(Payment):
+    """There is no ledger: the card will say so."""
+
+    def check(self) -> None:
+        """Nothing is refused."""
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        return Paid(NOT_ACCOUNTED, counted)
+
+
+class ChargePayment(Payment):
+    """One charge for one release."""
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill) -> None:
+        super().__init__()
+        self._ledger, self._population, self._bill = ledger, population, bill
+
+    def check(self) -> Account:
+        """The account, which has enough left."""
+        return self._ledger.check(self._population, self._bill.guarantee)
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        return Paid(Accounting(self._population, self._charge(), self._ledger), counted)
+
+    def _charge(self) -> int:
+        bill = self._bill
+        with fault.around("charge"):
+            made = self._ledger.charge(self._population, bill.guarantee, method=bill.method, parameters=bill.parameters)
+        return made.id
+
+
+class CampaignPayment(ChargePayment):
+    """One charge for all releases of a campaign; then each user pays, query by query."""
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill, queries: int) -> None:
+        super().__init__(ledger, population, bill)
+        from querycloak.privacy.ledger.campaigns import Spending
+
+        self._spending, self._queries = Spending(ledger), queries
+
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether an earlier release has begun this campaign."""
+        return self._spending.has_campaign(self._population, self._bill.guarantee, self._queries)
+
+    def check(self) -> Account:
+        """The account, which has enough left or has paid before."""
+        return self._ledger.show(self._population)[0] if self.is_prepaid else super().check()
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        if not isinstance(counted, CountedByUser):
+            raise OrderError("a campaign must be told each user's queries (CountedByUser): this is a bug in the method")
+        campaign = self._spending.campaign(self._population, self._bill.guarantee, self._queries, self._charge)
+        names, numbers = counted.asked(campaign.key)
+        allowed = self._spending.spend(campaign, names, numbers)
+        accounting = Accounting(self._population, campaign.charge, self._ledger)
+        return Paid(accounting, counted.allowing(campaign.key, names, allowed))
+
+
+def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
+    """How a release with this bill is paid for: not at all, by a charge, or by a campaign."""
+    if ledger is None and population is None:
+        return NobodyPays()
+    if ledger is None or population is None:
+        raise ParameterError(
+            Sentence("{ledger} and {population} go together: say which ledger pays, and who is behind the log")
+        )
+    of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
+    of_kind("population", population, str, "a name", "say who is behind the log")
+    if bill.campaign is None:
+        return ChargePayment(ledger, population, bill)
+    return CampaignPayment(ledger, population, bill, bill.campaign)

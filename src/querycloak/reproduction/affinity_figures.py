@@ -1,0 +1,206 @@
+"""Figures 5 to 7 and Table 4 of Carpineto and Romano (2015), as data from any log: private output.
+
+Where the paper samples 5,000 queries, everything here is counted over all of them. EQ is plain k-anonymity, AFF
+affinity, WNGEN generalisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from querycloak.evaluation.tasks.query_measures import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, f_beta
+from querycloak.evaluation.tasks.query_values import (
+    f_beta_over,
+    ncp_of_generalisation,
+    ncp_of_suppression,
+    share_released,
+)
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.affinity.degrees import Expansion, degrees_at, expand_log
+from querycloak.methods.affinity.method import DEFAULT_CONCEPT_USERS, Affinity
+from querycloak.methods.generalize.clusters import Tree
+from querycloak.methods.generalize.count import Generalised, generalise
+from querycloak.methods.generalize.phrases import Matcher, matcher_of
+from querycloak.methods.uses import uses_of
+from querycloak.text.spans import Spans
+from querycloak.text.wordnet import wordnet
+
+KS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 80, 100, 150, 200, 300, 500, 800, 1000)
+BETAS = (1.0, 0.1)
+THETAS = (0.9, 0.8)
+Curves = dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class AffinityFigures:
+    """Curves over `ks` by method; Table 4 and the figures that need labels are empty without them."""
+
+    ks: tuple[int, ...]
+    measures: dict[str, str]
+    figure_5a: Curves
+    figure_5b: Curves
+    figure_6: dict[str, Curves]
+    figure_7: Curves
+    sensitive_released: Curves
+    table_4: list[dict[str, Any]]
+    queries: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"private": True, **asdict(self)}
+
+
+def affinity_figures(
+    log: SearchLog,
+    *,
+    sensitive: pa.Table | None = None,
+    user: str | None = None,
+    thetas: Sequence[float] = THETAS,
+    ks: Sequence[int] = KS,
+    concept_users: float = DEFAULT_CONCEPT_USERS,
+    min_word_users: int = 2,
+    max_neighbours: Mapping[float, int] | None = None,
+) -> AffinityFigures:
+    """Compute every figure; `sensitive` has the columns user and query, `user` is the one of 5(b) and Table 4.
+
+    Without a user it is the one with the most sensitive queries that somebody else protects. Without labels Table 4 has
+    all queries of the user.
+    `max_neighbours` may bound the lists at some thetas.
+    """
+    uses = uses_of(log)
+    log.checked()
+    expansion = expand_log(log, uses, concept_users, min_word_users, log.progress)
+    expanded = expansion.expanded
+    degrees = {"EQ": expanded.own_users}
+    for theta in thetas:
+        method = Affinity(min_users=max(2, *ks), theta=theta, concept_users=concept_users)
+        degrees[f"AFF {theta:g}"] = degrees_at(
+            expansion,
+            method.millionths,
+            max(ks),
+            max_neighbours=(max_neighbours or {}).get(theta),
+            threads=log.engine.threads,
+            progress=lambda share: log.progress("comparing queries", share),
+        )
+    labels = _labels(expanded.queries, sensitive)
+    shared = labels & (np.maximum.reduce(list(degrees.values())) >= 2)
+    person = user or (_most_exposed(sensitive, expanded.queries, shared) if sensitive is not None else None)
+    theirs = _queries_of(log, uses, expanded.queries, person) if person is not None else np.zeros(0, np.int64)
+    return AffinityFigures(
+        ks=tuple(ks),
+        measures={str(m): m.citation for m in (SHARE_RELEASED, NCP, SENSITIVE_RELEASED, *map(f_beta, BETAS))},
+        figure_5a={name: share_released(each, ks).tolist() for name, each in degrees.items()},
+        figure_5b={name: share_released(each[theirs], ks).tolist() for name, each in degrees.items() if len(theirs)},
+        figure_6=_figure_6(degrees, labels, ks),
+        figure_7=_figure_7(log, uses, degrees, ks),
+        sensitive_released={n: share_released(d, ks, labels).tolist() for n, d in degrees.items() if labels.any()},
+        table_4=_table_4(expanded.queries, degrees, theirs, labels if labels.any() else ~labels),
+        queries=_kinds(expansion),
+    )
+
+
+def _labels(queries: pa.ChunkedArray, sensitive: pa.Table | None) -> NDArray[np.bool_]:
+    if sensitive is None:
+        return np.zeros(len(queries), np.bool_)
+    wanted = pc.unique(sensitive["query"].cast(pa.string()))
+    return np.asarray(pc.is_in(queries, wanted).to_numpy())
+
+
+def _most_exposed(sensitive: pa.Table, queries: pa.ChunkedArray, shared: NDArray[np.bool_]) -> str | None:
+    """The user with the most labelled queries of degree 2 or more, if any has one; the least name among equals."""
+    some = sensitive.filter(pc.is_in(sensitive["query"].cast(pa.string()), queries.filter(pa.array(shared)).unique()))
+    sensitive = some if some.num_rows else sensitive
+    if not sensitive.num_rows:
+        return None
+    counted = sensitive.group_by("user").aggregate([("query", "count_distinct")])
+    first = counted.sort_by([("query_count_distinct", "descending"), ("user", "ascending")])
+    return str(first["user"][0].as_py())
+
+
+def _queries_of(log: SearchLog, uses: ir.Table, queries: pa.ChunkedArray, user: str) -> NDArray[np.int64]:
+    asked = log.engine.fetch(uses.filter(uses.user == user).select("query"))["query"].cast(pa.string())
+    return np.flatnonzero(pc.is_in(queries, pc.unique(asked)).to_numpy())
+
+
+def _figure_6(degrees: dict[str, NDArray[np.int32]], labels: NDArray[np.bool_], ks: Sequence[int]) -> dict[str, Curves]:
+    if not labels.any():
+        return {}
+    return {
+        f"beta {beta:g}": {name: f_beta_over(each, labels, ks, beta).tolist() for name, each in degrees.items()}
+        for beta in BETAS
+    }
+
+
+def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int32]], ks: Sequence[int]) -> Curves:
+    """NCP over all words of all searches."""
+    log.progress("matching queries", 0.0)
+    taxonomy = wordnet()
+    found = generalise(log.engine, uses, taxonomy)
+    matcher, times = matcher_of(taxonomy), _searches(log, uses, found)
+    covered, words = (np.concatenate(each) for each in zip(*_matched(found.queries, matcher), strict=True))
+    covered, words = covered * times, words * times
+    curves = {
+        name: ncp_of_suppression(each, words, ks).tolist()
+        for name, each in degrees.items()
+        if name == "EQ" or name.startswith("AFF")
+    }
+    tree = Tree.of(taxonomy)
+    curves["WNGEN"] = [
+        ncp_of_generalisation(
+            found.concepts, _without_root(found.becomes(k), tree.root), covered, words, tree.leaves_under
+        )
+        for k in ks
+    ]
+    return curves
+
+
+def _without_root(becomes: NDArray[np.int32], root: int) -> NDArray[np.int32]:
+    return np.where(becomes == root, -1, becomes).astype(np.int32)
+
+
+def _searches(log: SearchLog, uses: ir.Table, found: Generalised) -> NDArray[np.int64]:
+    """Searches of each query, in the order of the queries."""
+    counted = uses.group_by("query").agg(searches=uses.searches.sum()).order_by("query")
+    # Sums leave an engine as numbers of 128 bits.
+    batches = [batch.column("searches").cast(pa.int64()).to_numpy() for batch in log.engine.stream(counted)]
+    searches = np.concatenate([np.empty(0, np.int64), *batches])
+    if len(searches) != len(found.queries):
+        raise RuntimeError("two passes over one log gave different queries")
+    return searches
+
+
+def _matched(queries: pa.ChunkedArray, matcher: Matcher) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    parts = [matcher.matches(Spans.of(chunk))[1:] for chunk in queries.chunks]
+    return [(covered.astype(np.int64), words.astype(np.int64)) for covered, words in parts] or [(np.zeros(0, np.int64),) * 2]  # noqa: E501  # fmt: skip
+
+
+def _table_4(
+    queries: pa.ChunkedArray,
+    degrees: dict[str, NDArray[np.int32]],
+    theirs: NDArray[np.int64],
+    labels: NDArray[np.bool_],
+) -> list[dict[str, Any]]:
+    """One user's queries that count as sensitive and have a degree of 2 or more under some method, by plain degree."""
+    places = [int(p) for p in theirs if labels[p] and max(int(each[p]) for each in degrees.values()) >= 2]
+    rows = [{"query": queries[p].as_py(), **{name: int(each[p]) for name, each in degrees.items()}} for p in places]
+    return sorted(rows, key=lambda row: (row["EQ"], row["query"]))
+
+
+def _kinds(expansion: Expansion) -> dict[str, int]:
+    vertex = expansion.expanded.vertex
+    return {
+        "distinct": len(vertex),
+        "expandable": int((vertex >= 0).sum()),
+        "without concepts": int((vertex == -1).sum()),
+        "with a word of too few users": int((vertex == -2).sum()),
+        "concepts": len(expansion.concepts),
+        "vertices": len(expansion.expanded.concepts),
+    }

@@ -1,0 +1,254 @@
+"""Which concepts of a taxonomy queries speak of: the longest label in the query, and of equally long ones the last.
+
+There is no tagger: in English the last noun of a phrase is its head, so what stands further right wins, as if words
+were dropped from the left. Stop words part phrases; no match begins or ends with one, nor with a bare number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from querycloak.text.compiled import part
+from querycloak.text.forms import written_forms
+from querycloak.text.lists import Lists
+from querycloak.text.spans import Spans
+from querycloak.text.stop_words import STOP_WORDS
+from querycloak.text.taxonomy import Taxonomy
+
+NO_LABEL = -1
+_LONGEST = 8  # words of a label that are looked for
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """What was found: in which query, which label, and the bytes of the query that say it; in order of both."""
+
+    query: NDArray[np.int64]
+    label: NDArray[np.int32]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+
+
+class ConceptFinder:
+    """Finds labels of one taxonomy in normalised queries; made once, used for any number of them."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self.taxonomy = taxonomy
+        forms = written_forms(taxonomy)
+        self._forms = _Dictionary.of(list(forms), np.fromiter(forms.values(), np.int32, len(forms)))
+        self._stop_words = _Dictionary.of(sorted(STOP_WORDS), np.zeros(len(STOP_WORDS), np.int32))
+
+    @cached_property
+    def _first_senses(self) -> NDArray[np.int32]:
+        """The most usual concept of each label; the last entry stands for no label."""
+        senses: Lists = self.taxonomy.senses_of
+        return np.append(senses.values[senses.starts[:-1]], np.int32(NO_LABEL))
+
+    def concepts(self, queries: pa.Array) -> NDArray[np.int32]:
+        """The one concept that each query is mostly about, -1 where none was found."""
+        found = self._found(queries, per_phrase=False)
+        labels = np.full(len(queries), NO_LABEL, np.int32)
+        labels[found.query] = found.label
+        return self._first_senses[labels]
+
+    def mentions(self, queries: pa.Array) -> Mentions:
+        """One label for each phrase of each query, where there is one."""
+        return self._found(queries, per_phrase=True)
+
+    def concepts_of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The most usual concepts of labels."""
+        return self._first_senses[labels]
+
+    def _found(self, queries: pa.Array, *, per_phrase: bool) -> Mentions:
+        texts = Spans.of(queries)
+        parts = self._forms.parts, self._stop_words.parts
+        counts = np.zeros(len(texts), np.int64)
+        nothing = np.empty((0, 3), np.int32)
+        _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, counts, nothing)
+        places = np.cumsum(counts) - counts
+        found = np.empty((int(counts.sum()), 3), np.int32)
+        _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, places, found)
+        return Mentions(np.repeat(np.arange(len(texts)), counts), found[:, 0], found[:, 1], found[:, 2])
+
+
+@dataclass(frozen=True)
+class _Dictionary:
+    """Texts with a number each, as a hash table that compiled code reads; texts are compared, not only hashes."""
+
+    slots: NDArray[np.int32]
+    numbers: NDArray[np.int32]
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, texts: list[str], numbers: NDArray[np.int32]) -> _Dictionary:
+        data = np.frombuffer("".join(texts).encode() + b"\0", np.uint8)
+        starts = np.zeros(len(texts) + 1, np.int32)
+        np.cumsum([len(text) if text.isascii() else len(text.encode()) for text in texts], out=starts[1:])
+        slots = np.full(1 << (2 * len(texts) + 1).bit_length(), -1, np.int32)
+        _fill(slots, data, starts)
+        return cls(slots, numbers, data, starts)
+
+    @property
+    def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
+        return self.slots, self.numbers, self.data, self.starts
+
+
+# Compiled
+
+_SEED = np.uint64(14695981039346656037)
+_PRIME = np.uint64(1099511628211)
+
+
+@njit(cache=True, nogil=True)
+def _fill(slots, data, starts):  # type: ignore[no-untyped-def]
+    mask = slots.size - 1
+    for text in range(starts.size - 1):
+        hashed = _SEED
+        for i in range(starts[text], starts[text + 1]):
+            hashed = (hashed ^ np.uint64(data[i])) * _PRIME
+        slot = np.int64((hashed ^ (hashed >> np.uint64(29))) & np.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = text
+
+
+@part
+def _look_up(hashed, buffer, first, last, dictionary):  # type: ignore[no-untyped-def]
+    """The number of a text in the buffer, -1 if it is not in the dictionary."""
+    slots, numbers, data, starts = dictionary
+    mask = slots.size - 1
+    slot = np.int64((hashed ^ (hashed >> np.uint64(29))) & np.uint64(mask))
+    while slots[slot] >= 0:
+        text = slots[slot]
+        if starts[text + 1] - starts[text] == last - first:
+            same = True
+            for i in range(last - first):
+                if data[starts[text] + i] != buffer[first + i]:
+                    same = False
+                    break
+            if same:
+                return numbers[text]
+        slot = (slot + 1) & mask
+    return -1
+
+
+@part
+def _is_letter(byte):  # type: ignore[no-untyped-def]
+    return 97 <= byte <= 122 or 48 <= byte <= 57 or byte >= 128
+
+
+@njit(cache=True, nogil=True)
+def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_ends):  # type: ignore[no-untyped-def]
+    """Write the words with single blanks between them, and where each came from; how many there are."""
+    count, position, inside = 0, 0, False
+    for i in range(start, end):
+        byte = data[i]
+        if byte == 39:  # an apostrophe goes without parting words
+            continue
+        if _is_letter(byte):
+            if not inside:
+                if count == word_starts.size:
+                    break
+                if count:
+                    buffer[position] = 32
+                    position += 1
+                word_starts[count], origins[count], inside = position, i - start, True
+                count += 1
+            buffer[position] = byte
+            position += 1
+            word_ends[count - 1], origin_ends[count - 1] = position, i + 1 - start
+        else:
+            inside = False
+    return count
+
+
+@part
+def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped-def]
+    """Whether a match may begin or end with this word: neither a stop word nor a bare number."""
+    hashed, letters = _SEED, False
+    for i in range(first, last):
+        hashed = (hashed ^ np.uint64(buffer[i])) * _PRIME
+        letters = letters or buffer[i] > 57
+    return letters and _look_up(hashed, buffer, first, last, stop_words) < 0
+
+
+@part
+def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, longest):  # type: ignore[no-untyped-def]
+    """The longest match that begins with a word: how many words it has, and its label."""
+    length, found = 0, -1
+    hashed = _SEED
+    at = word_starts[start]
+    for stop in range(start, min(words, start + longest) if bounds[start] else start):
+        while at < word_ends[stop]:
+            hashed = (hashed ^ np.uint64(buffer[at])) * _PRIME
+            at += 1
+        one_letter = stop == start and word_ends[stop] - word_starts[stop] < 2
+        if bounds[stop] and not one_letter:
+            label = _look_up(hashed, buffer, word_starts[start], word_ends[stop], forms)
+            if label >= 0:
+                length, found = stop + 1 - start, label
+    return length, found
+
+
+@part
+def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
+    """Where the phrase that begins here ends: before a word that cannot bound a match, unless a match bridges it."""
+    reach = start + 1
+    word = start
+    while word < reach:
+        reach = max(reach, word + lengths[word])
+        if reach == word + 1 and reach < words and bounds[reach]:
+            reach += 1
+        word += 1
+    return reach
+
+
+@part
+def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
+    """Where the longest match begins, of equally long ones the last."""
+    best = first
+    for word in range(first, end):
+        if lengths[word] >= lengths[best]:
+            best = word
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, found):  # type: ignore[no-untyped-def]
+    """The best match of each query, or of each phrase; only how many there are where `found` has no room."""
+    width = 64
+    for query in range(starts.size):
+        width = max(width, ends[query] - starts[query])
+    buffer = np.empty(width + 1, np.uint8)
+    most = width // 2 + 1
+    word_starts, word_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    origins, origin_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    bounds, lengths, labels = np.empty(most, np.bool_), np.empty(most, np.int64), np.empty(most, np.int64)
+    for query in range(starts.size):
+        words = _split(data, starts[query], ends[query], buffer, word_starts, word_ends, origins, origin_ends)
+        for word in range(words):
+            bounds[word] = _bounds_a_match(buffer, word_starts[word], word_ends[word], stop_words)
+        for word in range(words):
+            lengths[word], labels[word] = _longest_from(
+                word, words, buffer, word_starts, word_ends, bounds, forms, longest
+            )
+        matches, first = 0, 0
+        while first < words:
+            end = words
+            if per_phrase:
+                end = _phrase_end(first, words, bounds, lengths) if bounds[first] else first + 1
+            best = _best_between(first, end, lengths)
+            if labels[best] >= 0:
+                if found.shape[0]:
+                    row = found[places[query] + matches]
+                    row[0], row[1], row[2] = labels[best], origins[best], origin_ends[best + lengths[best] - 1]
+                matches += 1
+            first = end
+        counts[query] = matches

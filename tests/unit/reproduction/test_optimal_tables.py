@@ -1,0 +1,114 @@
+"""The paper's tables as data: what it prints is beyond what its own constraints allow, and we say what can be."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from querycloak.comparison.optimal_compared import compare_variants
+from querycloak.engines import Engine
+from querycloak.evaluation.tasks.pair_measures import pair_measures
+from querycloak.logs.searchlog import read
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.reproduction.optimal_printed import (
+    DELTAS,
+    EXP_EPSILONS,
+    LARGEST,
+    SIZES,
+    SUPPORTS,
+    TABLE_4,
+    TABLE_5,
+    TABLE_6,
+    TABLE_7A,
+    TABLE_7B,
+)
+from querycloak.reproduction.optimal_tables import OptimalTables
+from tests.logs import aol, write
+from tests.unit.methods.optimal.instances import random_holdings
+
+
+@pytest.fixture(scope="module")
+def tables() -> OptimalTables:
+    return OptimalTables(random_holdings(40, 30, 3), seconds=0.1)
+
+
+def test_table_4_is_copied_as_its_constraints_have_it() -> None:
+    """Hong et al. (EDBT 2012): a size depends on min(epsilon, log 1/(1 - delta)) alone, and grows with it."""
+    sizes = sorted(
+        (min(math.log(exp_epsilon), -math.log1p(-delta)), TABLE_4[row][column])
+        for row, exp_epsilon in enumerate(EXP_EPSILONS)
+        for column, delta in enumerate(DELTAS)
+    )
+    assert len(sizes) == 49
+    for (limit, size), (next_limit, next_size) in pairwise(sizes):
+        assert size == next_size if limit == next_limit else size <= next_size
+    assert TABLE_4[EXP_EPSILONS.index(2.0)][DELTAS.index(0.5)] == LARGEST
+
+
+def test_tables_5_to_7_are_copied_as_they_must_be() -> None:
+    """A recall is a share of the frequent pairs, of which each support has one number; distances grow with the output.
+
+    127, 105, 70, 34 and 15 are the smallest numbers whose shares these are. Three entries of the paper are none.
+    """
+    odd = {0.8873, 0.9116, 0.933}
+    for row, frequent in zip(TABLE_5, (127, 105, 70, 34, 15), strict=True):
+        for recall in set(row) - odd:
+            assert recall == pytest.approx(round(recall * frequent) / frequent, abs=5.1e-5)
+    assert odd < {recall for row in TABLE_5 for recall in row}
+    assert all(list(row) == sorted(set(row)) for row in TABLE_6)
+    for shares in (TABLE_7A, TABLE_7B):
+        assert list(shares) == sorted(shares)
+        assert list(shares.values()) == sorted(shares.values())
+    assert (len(TABLE_5), len(TABLE_6)) == (len(SUPPORTS), len(SUPPORTS))
+    assert {len(row) for row in (*TABLE_5, *TABLE_6)} == {len(SIZES)}
+
+
+def test_nothing_that_table_4_prints_can_be(tables: OptimalTables) -> None:
+    rows = tables.table_4()
+    assert len(rows) == 49
+    assert not any(row["claimed_feasible"] for row in rows)
+    golden = {(row["exp_epsilon"], row["delta"]): row["claimed_at_most"] for row in rows}
+    assert golden[1.001, 1e-4] == pytest.approx(0.198, abs=1e-3)
+    assert golden[2.0, 0.5] == pytest.approx(1372.4, abs=0.1)
+    for row in rows:
+        assert row["relaxed_floored"] <= row["found"] <= row["at_most"] <= row["users_times_limit"] + 1e-9
+        assert row["relaxed"] <= row["users_times_limit"]
+    # Monotone in both: what one limit allows, a larger one allows.
+    assert all(row["at_most"] >= other["found"] for row, other in zip(rows[7:], rows[:-7], strict=True))
+
+
+def test_tables_5_to_7_and_figures_are_whole(tables: OptimalTables) -> None:
+    made = tables.all(Randomness(seed=1))
+    json.dumps(made)
+    assert len(made["table_5_and_6"]) == 30
+    assert all(row["distance"] >= row["distance_at_least"] - 1e-9 for row in made["table_5_and_6"] if "distance" in row)
+    assert len(made["table_7"]) == 11
+    for row in made["table_7"]:
+        assert not row["claimed_feasible"]
+        assert max(row["spe"], row["cp_sat"], row["scip"], row["ours"]) <= row["at_most"]
+        assert row["spe"] <= row["ours"]
+    assert len(made["figure_3_a_and_b"]) == len(made["figure_4"]) == 49
+    assert all(row["spe"] <= row["ours"] <= row["at_most"] for row in made["figure_4"])
+    assert {row["solver"] for row in made["figure_5"]} == {"spe", "ours", "cp_sat", "scip"}
+    triplets = {round(sum(row["triplets_by_tenths"])) for row in made["figure_6"]}
+    assert len(triplets) == 1
+
+
+def test_both_variants_in_every_measure(duckdb_engine: Engine, tmp_path: Path) -> None:
+    rows = [
+        (f"u{user}", f"12:{pair:02}:00", f"query {pair}", "1", f"http://{pair}.example/")
+        for user in range(80)
+        for pair in range(user % 5 + 1)
+    ]
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=duckdb_engine)
+    found = list(compare_variants(log, (0.05,), budgets=((0.7, 0.5), (8.0, 1e-7)), randomness=Randomness(seed=2)))
+    assert [(row["variant"], row["kind"]) for row in found] == [
+        ("default", "approximate-dp"),
+        ("paper", "sampling-only"),
+    ] * 2
+    assert set(pair_measures(0.05)) <= set(found[0])
+    assert "no pair at all can be released" in found[3]["nothing"]

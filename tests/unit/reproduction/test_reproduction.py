@@ -1,0 +1,245 @@
+"""Papers made again: printed numbers by laws that a slip of the pen breaks, every paper on a small log, resuming."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017
+from querycloak.reproduction.exhibit import Grid, Series, number, order_words, rises, verdict_of
+from querycloak.reproduction.kept_steps import KeptSteps, fingerprint
+from querycloak.reproduction.optimal_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
+from querycloak.reproduction.papers import PAPERS
+from querycloak.reproduction.reproduction_folder import reproduction_folder, synthetic_log
+from querycloak.reproduction.semantic_figures import SETTINGS, points, profiled_users
+from querycloak.reproduction.workbench import Workbench
+from querycloak.synthetic.log_writer import synthesize
+from tests.commands import in_process
+
+USERS = 400
+# Every table and figure that the papers number; what the page calls otherwise stands behind the colon.
+NUMBERED = {
+    "zhang2017": {"Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Figure 1", "Figure 2"},
+    "zhang2016": {"Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "Figure 1"},
+    "hong2012": {f"Table {n}" for n in range(1, 8)} | {f"Figure {n}" for n in range(1, 7)},
+    "sanchez2018": {f"Figure {n}" for n in range(1, 5)},
+    "carpineto2015": {f"Table {n}" for n in range(1, 6)} | {f"Figure {n}" for n in range(1, 8)},
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("reproduction") / "log.parquet"
+    synthesize(made, USERS, workers=1)
+    return made
+
+
+@pytest.fixture(scope="module")
+def log(path: Path) -> Iterator[SearchLog]:
+    with read(path) as opened:
+        yield opened
+
+
+def test_what_carpineto_and_romano_print_adds_up() -> None:
+    """Table 1's totals, Table 5's partition of 10,154,742 queries, Table 2's 60,103 concepts, all printed elsewhere."""
+    for place, total in ((0, 10_154_742), (1, 28_898_361)):
+        assert sum(row[place] for row in carpineto2015.TABLE_1.values()) == total
+    assert sum(carpineto2015.TABLE_5.values()) == 10_154_742
+    assert sum(carpineto2015.TABLE_5.values()) - carpineto2015.TABLE_5["entity"] == 6_472_547
+    assert sum(row[2] for row in carpineto2015.TABLE_2.values()) == 60_103
+    for kind in carpineto2015.TABLE_3.values():
+        scores = [score for _, score in kind]
+        assert len(scores) == 10
+        assert scores == sorted(scores, reverse=True)
+    degrees = list(carpineto2015.TABLE_4.values())
+    assert len(degrees) == 12
+    assert all(equal <= high <= low for equal, high, low in degrees)
+    assert [row[0] for row in degrees] == sorted(row[0] for row in degrees)
+
+
+def test_what_zhang_and_others_print_fits_together() -> None:
+    """P@5 and R@5 of one truth at least; MAP and nDCG of few clicks lie close by; clicks per user of Table 3."""
+    for precision, recall, sessions in zhang2017.TABLE_5.values():
+        assert precision <= recall <= 5 * precision
+        assert sessions > 4_000
+    assert zhang2016.TABLE_3["clicks"] / zhang2016.TABLE_3["users"] == pytest.approx(29.57, abs=5e-3)
+    for table in (zhang2016.TABLE_4, zhang2016.TABLE_5):
+        for ndcg, at_5, at_10, average in table.values():
+            assert at_10 < at_5 < average < ndcg < 1
+            assert at_5 <= 2 * at_10
+
+
+def test_table_7_of_hong_has_all_its_solvers() -> None:
+    assert set(TABLE_7_OTHERS) == {(2.0, delta) for delta in TABLE_7A} | {(e, 0.1) for e in TABLE_7B if e != 2.0}
+    for shares in TABLE_7_OTHERS.values():
+        assert len(shares) == 4
+        assert max(shares) - min(shares) < 0.05
+
+
+def test_table_4_of_zhang_and_yang_is_their_formula() -> None:
+    made = zhang2017.table_4()
+    assert made.verdict == "agrees"
+    assert made.statement.startswith("9 of 9 rows")
+    assert "is proven (16, 6.05e-08)" in made.statement
+
+
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=[pytest.mark.slow] if key == "sanchez2018" else []) for key in PAPERS]
+)
+def test_every_table_and_figure_is_there(
+    key: str, log: SearchLog, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zhang2016, "SMALL_GRID", (10, 500))
+    steps: list[str] = []
+
+    def made() -> dict[str, object]:
+        bench = Workbench(log, KeptSteps(tmp_path, {"a": 1}, steps.append), True, USERS, Path(f"{path}.truth"))
+        found = PAPERS[key].reproduced(bench).to_json()
+        bench.close()
+        return json.loads(json.dumps(found, allow_nan=False))  # type: ignore[no-any-return]
+
+    first = made()
+    names = {re.match(r"(Table|Figure) \d+", exhibit["name"]) for exhibit in first["exhibits"]}  # type: ignore[attr-defined]
+    assert NUMBERED[key] == {name[0] for name in names if name}
+    for exhibit in first["exhibits"]:  # type: ignore[attr-defined]
+        assert exhibit["statement"].endswith(".")
+        if exhibit["ours"] is not None:
+            assert all(len(row) == len(exhibit["ours"]["columns"]) for row in exhibit["ours"]["rows"])
+            assert exhibit["ours"]["source"]
+    assert first["private"] is False
+    if key == "carpineto2015":
+        told = {exhibit["name"]: exhibit for exhibit in first["exhibits"]}  # type: ignore[attr-defined]
+        assert "is not the authors' algorithm" in told["Figure 7"]["statement"]
+        assert told["Figure 4"]["verdict"] == "agrees"
+    done = len(steps)
+    assert made() == first  # from what was kept: nothing is computed again
+    assert len(steps) == done > 0
+
+
+def test_hbdp_loses_something_where_the_others_lose_nothing(log: SearchLog) -> None:
+    """Sanchez et al., Section 4: D(q) = P is exactly 0 for an exponential mechanism, and not for histograms."""
+    people = profiled_users(log, 20)
+    found = list(
+        points(
+            people, settings=(SETTINGS[3],), epsilons=(5.0,), variants=("paper",), histogram_users=5,
+            randomness=Randomness(seed=1),
+        )
+    )  # fmt: skip
+    losses = {(point.criterion, point.reading): point.loss for point in found}
+    assert {key for key, loss in losses.items() if loss > 0} == {("hbdp", "user"), ("hbdp", "query")}
+    assert {criterion for criterion, _ in losses} == set(sanchez2018.CRITERIA)
+
+
+def test_what_is_said_of_hbdp_follows_from_the_losses(log: SearchLog, tmp_path: Path) -> None:
+    """Losses of our own making: with epsilon per user as the paper has them, per query with HBDP first."""
+    bench = Workbench(log, KeptSteps(tmp_path, {}), True, USERS)
+    order = {"sqc2": 0.1, "sqc1": 0.2, "nsqc": 0.3}
+    for place, setting in enumerate(SETTINGS):
+        made = [
+            {
+                "criterion": criterion, "variant": "default" if criterion == "hbdp" else "paper", "reading": reading,
+                "epsilon": epsilon, "loss": 0.0 if setting.name == "D(q)=P" and criterion != "hbdp" else loss / epsilon,
+            }
+            for reading, hbdp in (("user", 0.9), ("query", 0.01))
+            for criterion, loss in {**order, "hbdp": hbdp}.items()
+            for epsilon in (1.0, 10.0)
+        ]  # fmt: skip
+        bench.step(f"setting_{place + 1}", lambda made=made: made)  # type: ignore[misc]
+    found = {exhibit.name: exhibit for exhibit in sanchez2018.sanchez2018(bench)}
+    bench.close()
+    assert "last in 10 of 10 comparisons" in found["Order of HBDP"].statement
+    assert "it is last in 4 of 10" in found["Order of HBDP"].statement  # where all others lose nothing
+    assert found["Figure 2"].verdict == "agrees in part"
+    assert "SQC2 < SQC1 < NSQC < HBDP at the largest epsilon" in found["Figure 2"].statement
+    assert "HBDP < SQC2 < SQC1 < NSQC at the largest epsilon" in found["Figure 2"].statement
+
+
+def test_steps_count_only_with_the_same_settings(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def work() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert KeptSteps(tmp_path, {"quick": True}).get("one", work) == 1
+    assert KeptSteps(tmp_path, {"quick": True}).get("one", work) == 1
+    assert KeptSteps(tmp_path, {"quick": False}).get("one", work) == 2
+    (tmp_path / "one.json").write_text("{half")
+    assert KeptSteps(tmp_path, {"quick": False}).get("one", work) == 3
+    assert oct((tmp_path / "one.json").stat().st_mode)[-3:] == "600"
+    one, other = tmp_path / "a", tmp_path / "b"
+    one.write_text("1")
+    assert fingerprint([one]) == fingerprint([one]) != fingerprint([other])
+
+
+def test_words_for_orders_and_verdicts() -> None:
+    assert order_words({"a": 2.0, "b": 1.0, "c": 1.0, "d": None}) == "b = c < a"
+    assert order_words({}) == ""
+    assert [rises([1, 2, 3]), rises([1, 1]), rises([1, None])] == [True, False, False]
+    assert [verdict_of([True]), verdict_of([True, False]), verdict_of([False])] == [
+        "agrees",
+        "agrees in part",
+        "differs",
+    ]
+    assert [number(None), number(1234), number(0.12345), number(1e-7)] == ["-", "1,234", "0.1235", "1.00e-07"]
+    assert Series.over("s", [1, 2], [0.5, None]).points == ((1, 0.5),)
+    assert Grid.of([], "nowhere").columns == ()
+
+
+def test_the_command_makes_a_page_and_goes_on(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("reproduce", "zhang2017", "--log", path, "--quick", "--out", out)
+    done = in_process(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Table 4, agrees: 9 of 9 rows" in " ".join(done.stdout.split())
+    page = (out / "zhang2017" / "index.html").read_text()
+    told = json.loads((out / "zhang2017" / "figures.json").read_text())
+    assert told["private"] is True
+    assert "PRIVATE" in page
+    assert oct((out / "zhang2017" / "index.html").stat().st_mode)[-3:] == "600"
+    assert not re.findall(r"<script|src=[\"']http|@import|<link[^>]+http", page)
+    for exhibit in told["exhibits"]:
+        assert f"{exhibit['name']}. " in page
+    assert page.count("<svg") == 2 * sum(len(exhibit["charts"]) for exhibit in told["exhibits"])
+    assert "4.95e-03" in page
+    again = in_process(*words, "--quiet")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert json.loads((out / "zhang2017" / "figures.json").read_text()) == told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("zhang2015",), "there is no paper 'zhang2015'; choose one of zhang2017, zhang2016, hong2012"),
+        (("zhang2017", "--log", "no-such-log.tsv"), "no such file"),
+    ],
+)
+def test_bad_words_are_one_line(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = in_process("reproduce", *words, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    done = in_process("reproduce", "zhang2017", "--out", tmp_path)
+    assert done.returncode == 2
+    assert "is neither; name another" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_papers_that_are_made_at_once_share_one_log(tmp_path: Path) -> None:
+    folder = reproduction_folder(tmp_path / "out")
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: synthetic_log(folder, 20), range(2)))
+    assert made[0] == made[1]
+    assert made[0].is_file()
