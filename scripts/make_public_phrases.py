@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans
 
-FOLDER = Path(__file__).parents[1] / "src" / "querycloak" / "words" / "data"
+FOLDER = Path(__file__).parents[1] / "src" / "querycloak" / "text" / "data"
 LISTS = ("frequency_dictionary_en_82_765.txt", "frequency_bigramdictionary_en_243_342.txt")
 
 

@@ -83,9 +83,7 @@ def spelled_out(texts: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
 def test_no_text_spells_a_parameter_for_one_kind_of_reader(path: Path) -> None:
     tree = ast.parse(path.read_text())
     roots: list[ast.AST] = [tree]
-    if (
-        path.relative_to(SOURCE).parts[0] == "present"
-    ):  # the command line's own words; its errors are errors like others
+    if path.relative_to(SOURCE).parts[0] == "cli":  # the command line's own words; its errors are errors like others
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         roots = [call for call in calls if SAYING.fullmatch(name_of(call)) or name_of(call) in CHECKS]
     without = docstrings(tree)

@@ -168,9 +168,9 @@ def test_the_last_look_on_the_card(tmp_path: Path) -> None:
     a_release().save(tmp_path / "none", output_filter=None)
     patterns = ["payment card numbers", "US social-security numbers", "e-mail addresses", "telephone numbers"]
     said = {"applied": True, "patterns": patterns}
-    assert card(tmp_path / "built-in")["output_filter"] == said | {"owners_list": False}
-    assert card(tmp_path / "own")["output_filter"] == said | {"owners_list": True}
-    assert card(tmp_path / "none")["output_filter"] == {"applied": False}
+    assert card(tmp_path / "built-in")["last_look"] == said | {"owners_list": False}
+    assert card(tmp_path / "own")["last_look"] == said | {"owners_list": True}
+    assert card(tmp_path / "none")["last_look"] == {"applied": False}
     assert "telephone numbers and a list of the owner's were dropped" in readme(tmp_path / "own")
     assert "No last look was taken" in readme(tmp_path / "none")
     content = "".join(path.read_text() for path in (tmp_path / "own").iterdir() if path.suffix != ".parquet")
