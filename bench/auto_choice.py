@@ -32,7 +32,7 @@ BOUNDS: dict[Selection, tuple[int, ...]] = {
     "laplace": (1, 2, 4),
     "gaussian": (8, 32),
     "weighted": (16, 256),
-    "rounds": (4, 16, 64, 256),
+    "multi-round": (4, 16, 64, 256),
 }
 FIXED = tuple(Choice(bound, selection) for selection, bounds in BOUNDS.items() for bound in bounds)
 MANY_ENTRIES, FEW_RUNS = 500_000, 2

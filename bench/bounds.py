@@ -1,4 +1,4 @@
-"""`--per-user auto` against every fixed bound, on the standard synthetic log and on its users' first clicks alone."""
+"""`--max-keys-per-user auto` against every fixed bound: the standard synthetic log, then its users' first clicks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(_: Path, rows: int, folder: Path) -> None:
         for epsilon, delta in BUDGETS:
             with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
                 fixed = {each.bound: each.keys for each in yields(tunable(Clicks(epsilon=epsilon, delta=delta)), log)}
-                chosen = Clicks(epsilon=epsilon, delta=delta, per_user="auto").release(log)
+                chosen = Clicks(epsilon=epsilon, delta=delta, max_keys_per_user="auto").release(log)
             keys = chosen.table("clicks").num_rows
             report = {
                 "bench": f"auto bound, {name}",

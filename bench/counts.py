@@ -22,7 +22,7 @@ def prepare(path: str, folder: str) -> Any:
     place = Path(folder) / f"{Path(path).stem}-clicks"
     if place.exists():
         return None
-    method = Clicks(epsilon=EPSILON, delta=DELTA, selection="gaussian", per_user=PER_USER)
+    method = Clicks(epsilon=EPSILON, delta=DELTA, selection="gaussian", max_keys_per_user=PER_USER)
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         return str(method.release(log).save(place, output_filter=None).folder)
 

@@ -25,7 +25,7 @@ from bench.scale import BUDGET, EPSILON
 TABLE = Path(__file__).parents[1] / "docs" / "tables" / "internet-scale.csv"
 METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "k-anonymity": ("KAnonymity", {"min_users": 5}),
-    "clicks --per-user 4": ("Clicks", {**BUDGET, "per_user": 4}),
+    "clicks --max-keys-per-user 4": ("Clicks", {**BUDGET, "max_keys_per_user": 4}),
     "clicks": ("Clicks", BUDGET),
     "sessions": ("Sessions", BUDGET),
     "query-pool": ("QueryPool", {"epsilon": EPSILON}),

@@ -26,30 +26,36 @@ def methods(pool: str) -> dict[str, Method]:
     """One of each kind, at points with power."""
     return {
         "queries": qc.Queries(epsilon=8, delta=1e-6),
-        "queries laplace": qc.Queries(noise=1, threshold=5, per_user=1),
-        "queries rounds": qc.Queries(epsilon=3, delta=0.01, selection="rounds", per_user=8),
+        "queries laplace": qc.Queries(noise=1, threshold=5, max_keys_per_user=1),
+        "queries multi-round": qc.Queries(epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8),
         "clicks": qc.Clicks(epsilon=2, delta=0.01),
-        "clicks laplace": qc.Clicks(noise=1, threshold=5, per_user=1),
-        "clicks laplace l=4": qc.Clicks(epsilon=1, delta=0.01, selection="laplace", per_user=4),
-        "clicks gaussian": qc.Clicks(epsilon=1, delta=0.01, selection="gaussian", per_user=4),
-        "clicks two draws": qc.Clicks(noise=1, threshold=5, per_user=1, two_draws=True),
-        "clicks weighted": qc.Clicks(epsilon=2, delta=0.01, selection="weighted", per_user=8),
-        "clicks rounds": qc.Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=8),
-        "clicks priors": qc.Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=8, priors="public"),
-        "clicks bound chosen": qc.Clicks(epsilon=2, delta=0.01, selection="laplace", per_user="auto"),
+        "clicks laplace": qc.Clicks(noise=1, threshold=5, max_keys_per_user=1),
+        "clicks laplace l=4": qc.Clicks(epsilon=1, delta=0.01, selection="laplace", max_keys_per_user=4),
+        "clicks gaussian": qc.Clicks(epsilon=1, delta=0.01, selection="gaussian", max_keys_per_user=4),
+        "clicks two draws": qc.Clicks(noise=1, threshold=5, max_keys_per_user=1, two_draws=True),
+        "clicks weighted": qc.Clicks(epsilon=2, delta=0.01, selection="weighted", max_keys_per_user=8),
+        "clicks multi-round": qc.Clicks(epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8),
+        "clicks priors": qc.Clicks(
+            epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8, priors="public"
+        ),
+        "clicks bound chosen": qc.Clicks(epsilon=2, delta=0.01, selection="laplace", max_keys_per_user="auto"),
         "clicks coin": qc.Clicks(epsilon=2, delta=0.01, selection="laplace"),
         "clicks without counts": qc.Clicks(epsilon=2, delta=0.01, counts="none"),
         "clicks without counts, laplace": qc.Clicks(epsilon=2, delta=0.01, selection="laplace", counts="none"),
-        "clicks without counts, rounds": qc.Clicks(
-            epsilon=3, delta=0.01, selection="rounds", per_user=8, counts="none"
+        "clicks without counts, multi-round": qc.Clicks(
+            epsilon=3, delta=0.01, selection="multi-round", per_user=8, counts="none"
         ),
-        "clicks counted": qc.Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=8, count_of="clicks"),
+        "clicks counted": qc.Clicks(
+            epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8, count_of="clicks"
+        ),
         "clicks counted, laplace": qc.Clicks(epsilon=3, delta=0.01, selection="laplace", count_of="clicks"),
         "clicks paper": qc.Clicks(noise=1, threshold=8, variant="paper"),
         "sessions": qc.Sessions(epsilon=8, delta=1e-6),
-        "sessions laplace": qc.Sessions(noise=2, threshold=9, sessions_per_user=1, queries_per_session=2, per_user=1),
+        "sessions laplace": qc.Sessions(
+            noise=2, threshold=9, sessions_per_user=1, queries_per_session=2, max_keys_per_user=1
+        ),
         "sessions with queries": qc.Sessions(
-            epsilon=3, delta=0.01, selection="rounds", per_user=8, tables="queries,sessions"
+            epsilon=3, delta=0.01, selection="multi-round", per_user=8, tables="queries,sessions"
         ),
         "sessions paper": qc.Sessions(noise=1, threshold=8, variant="paper"),
         "query-pool": qc.QueryPool(epsilon=2, pool=pool, queries_per_user=2),
@@ -58,7 +64,7 @@ def methods(pool: str) -> dict[str, Method]:
         "query-pool paper": qc.QueryPool(
             noise=1, threshold=10, pool=pool, variant="paper", queries_per_user=1, clicks_per_user=1
         ),
-        "optimal": qc.Optimal(epsilon=2, delta=0.01, per_user=4, linked_per_user=3),
+        "optimal": qc.Optimal(epsilon=2, delta=0.01, max_keys_per_user=4, linked_per_user=3),
         "semantic": qc.Semantic(epsilon=2, domain="sport", max_queries=2),
         "semantic delta": qc.Semantic(epsilon=2, delta=0.01, domain="sport", max_queries=8),
         "semantic candidates": qc.Semantic(epsilon=2, domain="sport", max_queries=2, candidates="usual=20"),

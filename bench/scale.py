@@ -25,7 +25,7 @@ TABLES = Path(__file__).parents[1] / "docs" / "tables"
 EPSILON, DELTA = 8.0, 2.25e-7
 BUDGET: Mapping[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 METHODS: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
-    "clicks --per-user 4": ("Clicks", {**BUDGET, "per_user": 4}, ("clicks-4",)),
+    "clicks --max-keys-per-user 4": ("Clicks", {**BUDGET, "max_keys_per_user": 4}, ("clicks-4",)),
     "clicks": ("Clicks", BUDGET, ("clicks",)),
     "k-anonymity": ("KAnonymity", {"min_users": 5}, ("k-anonymity",)),
     "sessions": ("Sessions", BUDGET, ("sessions", "clicks")),

@@ -29,7 +29,7 @@ METHODS: dict[str, Method] = {
     "queries": qc.Queries(epsilon=EPSILON, delta=DELTA),
     "clicks": qc.Clicks(epsilon=EPSILON, delta=DELTA),
     "clicks, epsilon 1": qc.Clicks(epsilon=1.0, delta=DELTA),
-    "clicks, laplace 1": qc.Clicks(epsilon=1.0, delta=DELTA, selection="laplace", per_user=1),
+    "clicks, laplace 1": qc.Clicks(epsilon=1.0, delta=DELTA, selection="laplace", max_keys_per_user=1),
     "sessions": qc.Sessions(epsilon=EPSILON, delta=DELTA),
     "sessions, epsilon 3": qc.Sessions(epsilon=3.0, delta=DELTA),
     "query-pool": qc.QueryPool(epsilon=EPSILON, delta=DELTA),

@@ -89,7 +89,7 @@ def _buckets(each: Runs) -> float:
 
 DRIVER: dict[str, tuple[str, Callable[[Runs], float]]] = {
     "k-anonymity": ("keys released x bytes of a row", _released),
-    "clicks --per-user 4": ("keys that may pass x bytes of a row", _released),
+    "clicks --max-keys-per-user 4": ("keys that may pass x bytes of a row", _released),
     "clicks": ("2^24 buckets and keys released, x bytes of a row", _buckets),
     "sessions": ("2^24 buckets and keys released, x bytes of a row", _buckets),
     "query-pool": ("the public list: at most 2^24 rows", lambda each: BUCKETS * each.bytes_fetched),

@@ -23,7 +23,7 @@ BLOCK = re.compile(r"(<!-- (yields|field) (\S+) (\S+) -->\n).*?(<!-- end -->)", 
 AUTO_BLOCK = re.compile(r"(<!-- auto -->\n).*?(<!-- end -->)", re.DOTALL)
 STANDARD = {(1.0, 1e-6): "(1, 1e-6)", (3.0, math.exp(-10)): "(3, e^-10)", (8.0, 2.25e-7): "(8, 2.25e-7)"}
 LIMIT = "limit"
-OURS = ("laplace", "gaussian", "weighted", "rounds", "auto")
+OURS = ("laplace", "gaussian", "weighted", "multi-round", "auto")
 
 Row = dict[str, str]
 Budget = tuple[float, float]

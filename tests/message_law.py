@@ -1,4 +1,4 @@
-"""The law of messages: an error says `per_user` to a Python caller, and `--per-user` at a terminal.
+"""The law of messages: an error says `max_keys_per_user` to a Python caller, and `--max-keys-per-user` at a terminal.
 
 A plugin of pytest: every error that is made while a test runs is held to it, whatever the test is about.
 """

@@ -1,4 +1,4 @@
--- What `querycloak release clicks --per-user 4` must compute, by DuckDB alone: read, each pair once per user,
+-- What `querycloak release clicks --max-keys-per-user 4` must compute, by DuckDB alone: read, each pair once per user,
 -- the first four of each user, group.
 WITH clicks AS (
     SELECT "user", query, url, min(time) AS earliest

@@ -43,7 +43,7 @@ def released(task: str, path: str, numbers: list[str]) -> int:
         case "keys", [epsilon, delta]:
             method: Method = qc.Clicks(epsilon=float(epsilon), delta=float(delta))
         case "keys", [epsilon, delta, per_user]:
-            method = qc.Clicks(epsilon=float(epsilon), delta=float(delta), per_user=int(per_user))
+            method = qc.Clicks(epsilon=float(epsilon), delta=float(delta), max_keys_per_user=int(per_user))
         case "k-anonymity", [k]:
             method = qc.KAnonymity(min_users=int(k))
         case "replacement", [epsilon]:

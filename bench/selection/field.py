@@ -26,7 +26,7 @@ TUNED: Mapping[str, tuple[Callable[..., Ints], Mapping[str, Sequence[object]]]] 
     "DP n-grams": (dp_ngrams.select, {"most": (100,), "shares": ((0.2, 0.6, 0.2), (0.3, 0.4, 0.3), (0.5, 0.4, 0.1))}),
 }
 """Published algorithms and the parameters that are tried: the papers' own, and values on both sides of them."""
-OURS = ("laplace", "gaussian", "weighted", "rounds", "auto")
+OURS = ("laplace", "gaussian", "weighted", "multi-round", "auto")
 LIMIT = "limit"
 KEYS_ONLY = ", keys only"
 
@@ -82,7 +82,7 @@ def _own_ones(table: str) -> Iterator[tuple[str, str, Select]]:
     """Our selections, and the limit."""
     for name in OURS:
         yield name, "", partial(_ours, name, table, counts=True)
-        if name in ("weighted", "rounds"):
+        if name in ("weighted", "multi-round"):
             yield name + KEYS_ONLY, "", partial(_ours, name, table, counts=False)
     yield LIMIT, "", limit.select
 

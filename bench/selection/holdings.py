@@ -78,7 +78,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
 
 def clicks_of(log: SearchLog) -> Holdings:
     """Pairs of query and url, each user's in order of time."""
-    rows = log.engine.fetch(Clicks(epsilon=1.0, delta=1e-6, per_user=256).contributions(log)["clicks"])
+    rows = log.engine.fetch(Clicks(epsilon=1.0, delta=1e-6, max_keys_per_user=256).contributions(log)["clicks"])
     pairs = pc.binary_join_element_wise(rows["query"], rows["url"], "\t")
     held, texts = holdings_of(rows["user"], pairs, [rows["earliest"], rows["query"], rows["url"]])
     queries = pc.dictionary_encode(pc.list_element(pc.split_pattern(texts, "\t"), 0)).indices
@@ -87,13 +87,13 @@ def clicks_of(log: SearchLog) -> Holdings:
 
 def queries_of(log: SearchLog) -> Holdings:
     """Queries, each user's in order of time."""
-    rows = log.engine.fetch(Queries(epsilon=1.0, delta=1e-6, per_user=256).contributions(log)["queries"])
+    rows = log.engine.fetch(Queries(epsilon=1.0, delta=1e-6, max_keys_per_user=256).contributions(log)["queries"])
     return holdings_of(rows["user"], rows["query"], [rows["earliest"], rows["query"]])[0]
 
 
 def sessions_of(log: SearchLog) -> Holdings:
     """Sequences of two or three queries of a session, each user's in order of time."""
-    method = Sessions(no_clicks=True, epsilon=1.0, delta=1e-6, selection="rounds", sessions_per_user=32)
+    method = Sessions(no_clicks=True, epsilon=1.0, delta=1e-6, selection="multi-round", sessions_per_user=32)
     rows = log.engine.fetch(method.contributions(log)["sessions"])
     held, texts = holdings_of(rows["user"], rows["queries"], [rows["earliest"], rows["queries"]])
     queries = as_lists(texts)

@@ -32,7 +32,7 @@ def fixed_plan(choice: Choice, table: str, held: Holdings, budget: tuple[float, 
     if table == "sessions":
         return _bounded(Sessions(no_clicks=True, **given).at_bound(choice.bound), table, held)  # type: ignore[arg-type]
     of_table = Queries if _released(table) == "queries" else Clicks
-    return _bounded(of_table(per_user=choice.bound, **given), table, held)  # type: ignore[arg-type]
+    return _bounded(of_table(max_keys_per_user=choice.bound, **given), table, held)  # type: ignore[arg-type]
 
 
 def _bounded(method: Clicks | Queries | Sessions, table: str, held: Holdings) -> tuple[TablePlan, Holdings]:
@@ -53,7 +53,7 @@ def _method(name: str, table: str, budget: tuple[float, float], *, counts: bool)
     if table == "sessions":
         bounds = {} if name == "auto" else dict(zip(_SESSION_BOUNDS, BOUNDS[name], strict=True)) | {"selection": name}
         return Sessions(no_clicks=True, **given, **bounds)  # type: ignore[arg-type]
-    bounds = {} if name == "auto" else {"per_user": PER_USER[name], "selection": name}
+    bounds = {} if name == "auto" else {"max_keys_per_user": PER_USER[name], "selection": name}
     return (Queries if _released(table) == "queries" else Clicks)(**given, **bounds)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.selection.scout_of_parts LOG ...`: `rounds` with and without the scout that looks at queries.
+"""`python -m bench.selection.scout_of_parts LOG ...`: `multi-round` with and without the scout that looks at queries.
 
 LOG must be synthetic or public: what is printed compares releases with the log itself.
 """
@@ -18,7 +18,7 @@ from querycloak.logs.searchlog import read
 from querycloak.methods.sessions.session_bounds import BOUNDS
 from querycloak.privacy.calibration.selection import PER_USER, plan_tables
 
-TABLES = {"clicks": (clicks_of, PER_USER["rounds"]), "sessions": (sessions_of, BOUNDS["rounds"].sequences)}
+TABLES = {"clicks": (clicks_of, PER_USER["multi-round"]), "sessions": (sessions_of, BOUNDS["multi-round"].sequences)}
 WITHOUT_PARTS = "keys"
 """A table of this name has keys without parts, whatever the keys are."""
 
@@ -28,7 +28,7 @@ def released(
 ) -> Iterator[tuple[str, float, float]]:
     """Without and with the scout: how many keys came out on average, and the standard error of that."""
     for words, name in (("without", WITHOUT_PARTS), ("with", table)):
-        plan = plan_tables(*budget, {name: bound}, selection="rounds").plans[name]
+        plan = plan_tables(*budget, {name: bound}, selection="multi-round").plans[name]
         draws = (np.random.default_rng([seed, run]) for run in range(runs))
         sizes = np.array([ours.select(held, plan, draw).size for draw in draws], float)
         yield words, float(sizes.mean()), float(sizes.std(ddof=1) / np.sqrt(runs))

@@ -1,7 +1,7 @@
 """What an error says, as a value: parameters stand in it by name, and each reader sees them as he would write them.
 
-A Python caller reads `per_user`, somebody at a terminal `--per-user`. Text that comes from outside (a value received,
-the name of a file) is passed by keyword, so that it is never taken for a part of the template.
+A Python caller reads `max_keys_per_user`, somebody at a terminal `--max-keys-per-user`. Text that comes from outside
+(a value received, the name of a file) is passed by keyword, so that it is never taken for a part of the template.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Parameter:
         return f"{self.name}={self.value if _is_plain(self.value) else repr(self.value)}"
 
     def as_option(self) -> str:
-        """As it is typed: `--per-user`, `--per-user auto`; a switch that is on has no value."""
+        """As it is typed: `--max-keys-per-user`, `--max-keys-per-user auto`; a switch that is on has no value."""
         option = f"--{self.name.replace('_', '-')}"
         return option if self.value in ("", "True") else f"{option} {shlex.quote(self.value)}"
 
@@ -55,7 +55,8 @@ class Sentence:
     """A template filled with values.
 
     `{field}` is the value given by that keyword, formatted as `str.format` does, or a sentence or an action that stands
-    there. A field that is not given is a parameter: `{per_user}`, or set to a value, `{per_user:auto}`.
+    there. A field that is not given is a parameter: `{max_keys_per_user}`, or, set to a value,
+    `{max_keys_per_user:auto}`.
     """
 
     pieces: tuple[Piece, ...]

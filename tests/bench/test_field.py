@@ -22,6 +22,7 @@ from scipy.stats import norm
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import read
 from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.keys.plans import Selection
 from querycloak.methods.runs import in_memory
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import aol, write
@@ -131,7 +132,8 @@ def test_a_simulated_selection_is_a_released_one_where_noise_decides_nothing(
     ]
     log = read(write(tmp_path / "log.tsv", aol(people)), engine=duckdb_engine)
     held, budget = clicks_of(log), (400.0, 1e-6)
-    for name in ("laplace", "gaussian", "weighted", "rounds"):
+    names: tuple[Selection, ...] = ("laplace", "gaussian", "weighted", "multi-round")
+    for name in names:
         draw = np.random.default_rng(1)
         simulated = ours.select(held, our_plan(name, "clicks", held, budget, draw, counts=True)[0], draw)
         method = Clicks(epsilon=400.0, delta=1e-6, selection=name)
@@ -144,7 +146,7 @@ def test_a_table_of_the_field_has_every_algorithm_and_the_limit() -> None:
     held = shared_keys(20)
     found = list(rows("toy", "clicks", held, [(8.0, 1e-6)], runs=1, seed=1))
     assert [row.algorithm for row in found][-1] == "limit"
-    assert {"MAD", "MAD2R", "DP-SIPS", "policy Gaussian", "policy Laplace", "rounds", "auto"} <= {
+    assert {"MAD", "MAD2R", "DP-SIPS", "policy Gaussian", "policy Laplace", "multi-round", "auto"} <= {
         row.algorithm for row in found
     }
     assert all(0 <= row.volume <= 1 for row in found)

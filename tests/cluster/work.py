@@ -38,7 +38,7 @@ SEED = 5
 PART = 1 << 17
 """Bytes that one task reads: small logs, too, are read by several executors."""
 RELEASES: dict[str, Method] = {
-    "clicks": qc.Clicks(epsilon=8, delta=1e-4, per_user=32, selection="rounds"),
+    "clicks": qc.Clicks(epsilon=8, delta=1e-4, max_keys_per_user=32, selection="multi-round"),
     "sessions": qc.Sessions(epsilon=8, delta=1e-4, selection="gaussian", no_clicks=True),
     "affinity": qc.Affinity(min_users=3, theta=0.8, concept_users=5),
 }

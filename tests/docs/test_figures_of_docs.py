@@ -19,12 +19,12 @@ def page(name: str) -> str:
 
 def test_twelve_releases_composed() -> None:
     said = re.search(
-        r"Twelve releases of `clicks --selection rounds` at epsilon 1 and delta 1e-6 come to "
+        r"Twelve releases of `clicks --selection multi-round` at epsilon 1 and delta 1e-6 come to "
         r"epsilon (\S+) at delta (\S+), where the sum is 12 at 1.2e-5",
         page("privacy.md"),
     )
     assert said is not None
-    rounds = qc.Clicks(epsilon=1, delta=1e-6, selection="rounds").composition(12)
+    rounds = qc.Clicks(epsilon=1, delta=1e-6, selection="multi-round").composition(12)
     assert rounds.epsilon is not None
     assert rounds.epsilon <= float(said[1]) <= rounds.epsilon + 0.01
     assert rounds.delta <= float(said[2])

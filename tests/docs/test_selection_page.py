@@ -29,7 +29,7 @@ def test_the_best_is_bold_and_the_limit_is_not() -> None:
     budget = {"epsilon": "1.0", "delta": "1e-06", "volume": "0.1"}
     rows = [
         {**budget, "algorithm": "MAD", "keys": "10.0"},
-        {**budget, "algorithm": "rounds", "keys": "30.0"},
+        {**budget, "algorithm": "multi-round", "keys": "30.0"},
         {**budget, "algorithm": "limit", "keys": "40.0"},
     ]
     cell = maker._field_cells(rows)

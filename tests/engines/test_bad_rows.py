@@ -27,7 +27,7 @@ GUARANTEED: list[Method] = [
     Clicks(epsilon=4, delta=1e-3),
     Sessions(epsilon=8, delta=1e-3),
     QueryPool(epsilon=8),
-    Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
+    Optimal(epsilon=8, delta=1e-2, max_keys_per_user=8, linked_per_user=3),
     Optimal(epsilon=2, delta=0.6, variant="paper"),
     Semantic(epsilon=4, domain="sport", max_queries=4),
 ]

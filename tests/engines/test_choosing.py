@@ -68,7 +68,7 @@ def test_what_is_chosen_stands_in_the_release(log: SearchLog) -> None:
 def test_users_by_their_number_of_keys(engine: Engine, tmp_path: Path) -> None:
     rows = [(f"u{user}", "12:00:00", f"query {key}", "1", "http://x/") for user in range(9) for key in range(user + 1)]
     log = read(write(tmp_path / "log.tsv", aol([*rows, *rows])), engine=engine)
-    keys = Clicks(**BUDGET, per_user="auto").contributions(log)["clicks"]
+    keys = Clicks(**BUDGET, max_keys_per_user="auto").contributions(log)["clicks"]
     assert users_by_keys(engine, keys, 256) == dict.fromkeys(range(1, 10), 1)
     assert users_by_keys(engine, keys, 4) == {1: 1, 2: 1, 3: 1, 4: 6}
 
@@ -89,7 +89,7 @@ def test_the_choice_is_charged_before_it_is_made(log: SearchLog, tmp_path: Path)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_limit("people", 8, 1e-6)
     watched = Watched(ledger)
-    Clicks(**BUDGET, per_user="auto").release(log, ledger=ledger, population="people", randomness=watched)
+    Clicks(**BUDGET, max_keys_per_user="auto").release(log, ledger=ledger, population="people", randomness=watched)
     assert watched.charged == [1]
     (charge,) = ledger.show("people")[0].charges
     assert (float(charge.epsilon), charge.parameters["per_user"]) == (8.0, "auto")
@@ -109,7 +109,7 @@ def test_what_has_no_bound_to_tune() -> None:
     for method, message in (
         (KAnonymity(min_users=5), "k-anonymity, default variant, has no bound to tune"),
         (Clicks(noise=1, threshold=9, variant="paper"), "clicks, paper variant, has no bound to tune"),
-        (Clicks(**BUDGET, per_user=4), "tune tries every bound: leave per_user out"),
+        (Clicks(**BUDGET, max_keys_per_user=4), "tune tries every bound: leave per_user out"),
     ):
         with pytest.raises(ParameterError, match=message):
             tunable(method)

@@ -43,7 +43,7 @@ def test_rows_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine,
 def test_figures_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path) -> None:
     """Tasks that compare with TRAIN: releases made once, every table of counts in them."""
     train = open_rows(duckdb_engine, tmp_path / "train.parquet", some_rows(1, 40))
-    sessions = qc.Sessions(noise=0.05, threshold=2, per_user=3, sessions_per_user=2)
+    sessions = qc.Sessions(noise=0.05, threshold=2, max_keys_per_user=3, sessions_per_user=2)
     releases = {
         "sessions": sessions.release(train, randomness=Randomness(1)),
         "pool": qc.QueryPool(noise=0.05, threshold=2).release(train, randomness=Randomness(1)),

@@ -146,7 +146,7 @@ def test_what_a_charge_says_of_the_draws(duckdb_engine: Engine, log_file: Path, 
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_limit("people", 10, 1e-2)
     log = read(log_file, engine=duckdb_engine)
-    Clicks(epsilon=4, delta=1e-3, selection="rounds").release(log, ledger=ledger, population="people").save(
+    Clicks(epsilon=4, delta=1e-3, selection="multi-round").release(log, ledger=ledger, population="people").save(
         tmp_path / "out"
     )
     (charge,) = ledger.show("people")[0].charges
@@ -166,8 +166,8 @@ def test_once_per_key_or_every_record(log: SearchLog) -> None:
             ).to_pylist()
         }
         for variant, method in (
-            ("default", Clicks(noise=1, threshold=50, per_user=40)),
-            ("paper", Clicks(noise=1, threshold=50, per_user=40, variant="paper")),
+            ("default", Clicks(noise=1, threshold=50, max_keys_per_user=40)),
+            ("paper", Clicks(noise=1, threshold=50, max_keys_per_user=40, variant="paper")),
         )
     }
     assert counted["default"]["query 0"] == 60
@@ -176,7 +176,7 @@ def test_once_per_key_or_every_record(log: SearchLog) -> None:
 
 
 def test_what_is_far_above_comes_out_and_what_is_far_below_does_not(log: SearchLog) -> None:
-    release = Clicks(noise=0.1, threshold=30, per_user=40).release(log)
+    release = Clicks(noise=0.1, threshold=30, max_keys_per_user=40).release(log)
     counts = {row["query"]: row["count"] for row in release.table("clicks").to_pylist()}
     # Counts are 60 - i; noise of scale 0.1 moves by 3 with a chance below 1e-12.
     assert set(counts) >= {f"query {i}" for i in range(27)}
@@ -275,7 +275,10 @@ def test_a_streamed_release_must_be_saved_while_the_log_is_open(log_file: Path, 
         ({"epsilon": float("inf"), "delta": 1e-6}, "epsilon must be a finite number above 0, got inf"),
         ({"epsilon": 1, "delta": 0}, "delta must be a number above 0 and below 1, got 0"),
         ({"epsilon": 1, "delta": 1}, "delta must be a number above 0 and below 1, got 1"),
-        ({"noise": 9, "threshold": 0, "per_user": 99}, "threshold must be high enough for delta to stay below 1"),
+        (
+            {"noise": 9, "threshold": 0, "max_keys_per_user": 99},
+            "threshold must be high enough for delta to stay below 1",
+        ),
         ({"noise": 1, "threshold": 3, "variant": "paper"}, "threshold must be high enough"),
         ({"noise": 1, "threshold": 9, "variant": "new"}, "variant must be one of default, paper, got 'new'"),
         ({"noise": 1, "threshold": 9, "selection": "uniform"}, "selection must be one of laplace, gaussian, weighted"),
@@ -284,9 +287,9 @@ def test_a_streamed_release_must_be_saved_while_the_log_is_open(log_file: Path, 
             {"noise": 1, "threshold": 9, "variant": "paper", "priors": "public"},
             "leave selection, two_draws and priors out",
         ),
-        ({"noise": 1, "threshold": 9, "selection": "rounds"}, "has many knobs: give the budget"),
+        ({"noise": 1, "threshold": 9, "selection": "multi-round"}, "has many knobs: give the budget"),
         ({"epsilon": 1, "delta": 1e-6, "selection": "weighted", "two_draws": True}, "counts with fresh noise anyway"),
-        ({"noise": 1, "threshold": 9, "per_user": 0}, "per_user must be at least 1, got 0"),
+        ({"noise": 1, "threshold": 9, "max_keys_per_user": 0}, "max_keys_per_user must be at least 1, got 0"),
         ({"noise": 1, "threshold": 9, "variant": "paper", "two_draws": True}, "two draws of its own"),
     ],
 )
@@ -314,7 +317,7 @@ def test_k_anonymity_refuses_what_makes_no_sense(options: dict[str, Any], messag
 
 def test_golden_guarantees() -> None:
     """Zhang & Yang (ICTIR 2017), Table 4's budget with l = 4; and what our default solves for at it."""
-    paper = Clicks(variant="paper", per_user=4, noise=1, threshold=20)
+    paper = Clicks(variant="paper", max_keys_per_user=4, noise=1, threshold=20)
     claimed, proven = paper.claimed(), paper.proven()
     assert claimed is not None
     assert (claimed.epsilon, f"{claimed.delta:.2e}") == (8.0, "2.25e-07")
@@ -326,9 +329,9 @@ def test_golden_guarantees() -> None:
         (4, "gaussian", None, 8),
         (32, "gaussian", None, 23),
     ):
-        solved = Clicks(epsilon=8, delta=2.25e-7, per_user=per_user).parameters()
+        solved = Clicks(epsilon=8, delta=2.25e-7, max_keys_per_user=per_user).parameters()
         if per_user == 32:  # the formula prefers rounds there; of one draw per key it would still be this
             assert solved["selection"] == "rounds"
-            solved = Clicks(epsilon=8, delta=2.25e-7, per_user=per_user, selection=law).parameters()  # type: ignore[arg-type]
+            solved = Clicks(epsilon=8, delta=2.25e-7, max_keys_per_user=per_user, selection=law).parameters()  # type: ignore[arg-type]
         assert (solved["selection"], solved["threshold"]) == (law, threshold)
         assert noise is None or solved["noise"] == noise

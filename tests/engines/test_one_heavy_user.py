@@ -32,7 +32,7 @@ METHODS: dict[str, Method] = {
     "sessions paper": Sessions(noise=1, threshold=200, sessions_per_user=2, queries_per_session=6, variant="paper"),
     "pool": QueryPool(epsilon=12, delta=1e-3, pool=POOL, off_pool=True, clicks="threshold"),
     "pool paper": QueryPool(noise=1, threshold=10, pool=POOL, variant="paper"),
-    "optimal": Optimal(epsilon=8, delta=1e-2, per_user=8, linked_per_user=3),
+    "optimal": Optimal(epsilon=8, delta=1e-2, max_keys_per_user=8, linked_per_user=3),
     "k log": KAnonymity(min_users=3, keys="log"),
     "affinity": Affinity(min_users=3, concept_users=5),
     "generalize": Generalize(min_users=3),

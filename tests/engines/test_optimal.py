@@ -92,7 +92,7 @@ def test_after_the_tables_nothing_reads_the_log(
     duckdb_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = opened(duckdb_engine, tmp_path, holding({f"u{i}": "abcdef".replace("abcdef"[i % 6], "") for i in range(300)}))
-    method = Optimal(epsilon=8, delta=1e-3, per_user=6, linked_per_user=3)
+    method = Optimal(epsilon=8, delta=1e-3, max_keys_per_user=6, linked_per_user=3)
     kept: list[Any] = []
     draw = draw_tables
 
@@ -223,7 +223,7 @@ def test_the_commands_release_and_refuse(tmp_path: Path) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
     log = write(tmp_path / "log.tsv", aol(holding({f"SECRETUSER{i}": "abc" for i in range(60)})))
-    budget = ("--epsilon", "8", "--delta", "0.01", "--per-user", "3")
+    budget = ("--epsilon", "8", "--delta", "0.01", "--max-keys-per-user", "3")
     done = querycloak("release", "optimal", log, *budget, "--out", tmp_path / "default", tmp=tmp)
     assert done.returncode == 0
     assert "rows in log.parquet" in done.stdout

@@ -50,13 +50,13 @@ def share_out(method: Any, rows: list[Row], folder: Path, engine: Engine, texts:
 @pytest.mark.parametrize(
     ("method", "low", "high"),
     [
-        (Clicks(noise=1, threshold=9, per_user=4), 0.5, 0.9),
-        (Clicks(**BUDGET, selection="gaussian", per_user=32), 0.4, 0.7),
-        (Clicks(**BUDGET, selection="weighted", per_user=64), 0.4, 0.7),
+        (Clicks(noise=1, threshold=9, max_keys_per_user=4), 0.5, 0.9),
+        (Clicks(**BUDGET, selection="gaussian", max_keys_per_user=32), 0.4, 0.7),
+        (Clicks(**BUDGET, selection="weighted", max_keys_per_user=64), 0.4, 0.7),
         # Scouts lose a few and move weight among the others: near one half all the same.
-        (Clicks(**BUDGET, selection="rounds", per_user=64), 0.3, 0.7),
+        (Clicks(**BUDGET, selection="multi-round", max_keys_per_user=64), 0.3, 0.7),
     ],
-    ids=["laplace", "gaussian", "weighted", "rounds"],
+    ids=["laplace", "gaussian", "weighted", "multi-round"],
 )
 def test_accounts_bring_out_as_many_texts_as_the_card_says(
     method: Clicks, low: float, high: float, duckdb_engine: Engine, tmp_path: Path
@@ -80,7 +80,7 @@ def test_one_text_needs_fewer_accounts_by_weights_and_as_many_by_one_draw() -> N
 @pytest.mark.parametrize("texts", [1, 2, 7, 64, 65, 200])
 def test_beyond_the_bound_accounts_work_in_groups(texts: int) -> None:
     for selection in ("gaussian", "weighted"):
-        plan = Clicks(**BUDGET, selection=selection, per_user=64).plans["clicks"]
+        plan = Clicks(**BUDGET, selection=selection, max_keys_per_user=64).plans["clicks"]
         groups, rest = divmod(texts, 64)
         assert plan.accounts_for(texts) == groups * plan.accounts_for(64) + (plan.accounts_for(rest) if rest else 0)
 
@@ -95,6 +95,6 @@ def test_methods_that_had_no_number_have_one(duckdb_engine: Engine, tmp_path: Pa
     assert one == many == pool.thresholds["queries"] + 1
     assert texts == pool.bounds["queries"]
     assert said(Optimal(epsilon=8.0, delta=1e-6))[2] == 256
-    one, many, texts = said(Clicks(**BUDGET, per_user="auto"))
+    one, many, texts = said(Clicks(**BUDGET, max_keys_per_user="auto"))
     assert one <= 6
     assert (texts, many > 100) == (256, True)

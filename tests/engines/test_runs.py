@@ -31,16 +31,16 @@ RUNS = 5_000
 # What is drawn here has a chance of this to look unlike although it is alike.
 UNLIKELY = 1e-6
 METHODS: dict[str, Method] = {
-    "laplace": Clicks(noise=1, threshold=5, per_user=2),
-    "gaussian": Clicks(epsilon=1, delta=0.1, selection="gaussian", per_user=2),
-    "weighted": Clicks(epsilon=3, delta=0.1, selection="weighted", per_user=4),
-    "rounds": Clicks(epsilon=3, delta=0.1, selection="rounds", per_user=4),
-    "auto": Clicks(epsilon=2, delta=0.1, per_user="auto", auto_share=0.2, selection="laplace"),
-    "paper": Clicks(noise=2, threshold=8, per_user=2, variant="paper"),
-    "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, per_user=2),
+    "laplace": Clicks(noise=1, threshold=5, max_keys_per_user=2),
+    "gaussian": Clicks(epsilon=1, delta=0.1, selection="gaussian", max_keys_per_user=2),
+    "weighted": Clicks(epsilon=3, delta=0.1, selection="weighted", max_keys_per_user=4),
+    "rounds": Clicks(epsilon=3, delta=0.1, selection="multi-round", max_keys_per_user=4),
+    "auto": Clicks(epsilon=2, delta=0.1, max_keys_per_user="auto", auto_share=0.2, selection="laplace"),
+    "paper": Clicks(noise=2, threshold=8, max_keys_per_user=2, variant="paper"),
+    "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, max_keys_per_user=2),
     "pool": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2),
     "pool paper": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2, clicks_per_user=2, variant="paper"),
-    "optimal": Optimal(epsilon=3, delta=0.1, per_user=3, linked_per_user=2),
+    "optimal": Optimal(epsilon=3, delta=0.1, max_keys_per_user=3, linked_per_user=2),
     "semantic": Semantic(epsilon=2, domain="question", max_queries=2),
     "semantic counts": Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=2),
 }

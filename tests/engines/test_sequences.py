@@ -296,7 +296,9 @@ def test_zhang_and_yang_table_4(
 
 def test_budgets_of_both_tables_add_up() -> None:
     """sessions.md, paper variant: the paper's own run."""
-    method = Sessions(variant="paper", noise=1, threshold=20, sessions_per_user=1, queries_per_session=3, per_user=4)
+    method = Sessions(
+        variant="paper", noise=1, threshold=20, sessions_per_user=1, queries_per_session=3, max_keys_per_user=4
+    )
     claimed, proven = method.claimed(), method.proven()
     assert claimed is not None
     assert (claimed.epsilon, f"{claimed.delta:.2e}") == (8.0, "2.25e-07")
@@ -332,7 +334,7 @@ def test_a_budget_for_the_paper_variant_covers_both_tables() -> None:
         ({"queries_per_session": 9}, f"at most {MOST_KEYS}; 1 times 502 would make up to 502 rows for each user"),
         ({"split": "clicks=1,sessions=1"}, "split is for a budget"),
         ({"selection": "weighted"}, "selection='weighted' has many knobs"),
-        ({"selection": "best"}, "selection must be one of laplace, gaussian, weighted, rounds"),
+        ({"selection": "best"}, "selection must be one of laplace, gaussian, weighted, multi-round"),
         ({"variant": "paper", "two_draws": True}, "the paper variant has Laplace noise, two draws"),
     ],
 )

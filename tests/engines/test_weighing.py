@@ -62,7 +62,7 @@ def test_weights_are_the_largest_whole_ones_and_no_user_exceeds_the_length(engin
 def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine: Engine) -> None:
     """Else one more user would decide whether it is drawn, and move everybody who holds it (selection.md, step 1)."""
     held = [("u", f"key {key}") for key in range(300)]
-    plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="rounds").plans["clicks"]
+    plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     weighing = WeightedSelection.of(engine, table(engine, held), KEY, plan)
     interests = [64 if key == 0 else 1024 for key in range(300)]
@@ -136,7 +136,7 @@ def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypa
     The scouts leave everything, so that only the secret can make a difference.
     """
     held = [(f"u{key}", f"key {key}") for key in range(40)]
-    plan = plan_tables(4.0, 1e-3, {"clicks": 4}, selection="rounds").plans["clicks"]
+    plan = plan_tables(4.0, 1e-3, {"clicks": 4}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     plan = replace(plan, scouts=tuple(replace(scout, floor=-(10**9)) for scout in plan.scouts))
     buckets: list[dict[str, str]] = []
@@ -183,7 +183,7 @@ def test_rounds_find_what_one_round_cannot(duckdb_engine: Engine) -> None:
     held = crowd()
     one, rounds = (
         plan_tables(2, 1e-6, {"clicks": 256}, selection=selection).plans["clicks"]
-        for selection in ("weighted", "rounds")
+        for selection in ("weighted", "multi-round")
     )
     assert isinstance(one, WeightedPlan)
     assert isinstance(rounds, WeightedPlan)
@@ -250,7 +250,7 @@ def test_parts_of_a_user_have_one_weight_together(duckdb_engine: Engine) -> None
     """However many sequences hold a query, it counts once: nine queries of one user weigh 85 of 256 each."""
     queries = "abcdefghi"
     held = [("u", f"{one} {other}") for one in queries for other in queries if one < other] + [("v", "a a")]
-    plan = plan_tables(8, 1e-6, {"sessions": 256}, selection="rounds").plans["sessions"]
+    plan = plan_tables(8, 1e-6, {"sessions": 256}, selection="multi-round").plans["sessions"]
     assert isinstance(plan, WeightedPlan)
     weighing = WeightedSelection.of(duckdb_engine, sequences(duckdb_engine, held), ("queries",), plan).bucketed(
         "secret"
@@ -278,14 +278,14 @@ def test_counts_are_of_the_first_released_keys_of_each_user(duckdb_engine: Engin
 @pytest.mark.slow  # contract.is_the_same_on_another_engine draws by rounds on a smaller log
 def test_spark_weighs_as_duckdb_does(spark_engine: Engine, duckdb_engine: Engine) -> None:
     held = crowd()[:6000]
-    plan = plan_tables(4, 1e-4, {"clicks": 256}, selection="rounds").plans["clicks"]
+    plan = plan_tables(4, 1e-4, {"clicks": 256}, selection="multi-round").plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     assert released(spark_engine, held, plan, 8) == released(duckdb_engine, held, plan, 8) != {}
 
 
 def test_the_bound_comes_first(engine: Engine) -> None:
     held = [("u", f"key {key}") for key in range(9)]
-    plan = plan_tables(4, 1e-4, {"clicks": 3}, selection="rounds").plans["clicks"]
+    plan = plan_tables(4, 1e-4, {"clicks": 3}, selection="multi-round").plans["clicks"]
     weighing = count(engine, table(engine, held), KEY, plan)
     assert isinstance(weighing, WeightedSelection)
     assert {row["query"] for row in engine.fetch(weighing.held).to_pylist()} == {"key 0", "key 1", "key 2"}

@@ -28,13 +28,13 @@ SET = Action("Ledger('l').set_limit('a b', E, D)", ("querycloak", "ledger", "set
     ("sentence", "in_python", "typed"),
     [
         (Sentence("{since} must be before {until}"), "since must be before until", "--since must be before --until"),
-        (Sentence("say {per_user:auto}"), "say per_user='auto'", "say --per-user auto"),
+        (Sentence("say {max_keys_per_user:auto}"), "say max_keys_per_user='auto'", "say --max-keys-per-user auto"),
         (Sentence("say {force:True}"), "say force=True", "say --force"),
         (Sentence("such as {delta:1e-6}"), "such as delta=1e-6", "such as --delta 1e-6"),
         (Sentence("{urls:MY FILE}"), "urls='MY FILE'", "--urls 'MY FILE'"),
         (Sentence("{wait_seconds} is no option"), "wait_seconds is no option", "wait_seconds is no option"),
         (Sentence("{rows:,} rows of {path!r}", rows=1000, path="{x}"), "1,000 rows of '{x}'", "1,000 rows of '{x}'"),
-        (Sentence("{{per_user}}"), "{per_user}", "{per_user}"),
+        (Sentence("{{max_keys_per_user}}"), "{max_keys_per_user}", "{max_keys_per_user}"),
         (Sentence("{a}; {b}", a=Sentence("see {keys}"), b="{keys}"), "see keys; {keys}", "see --keys; {keys}"),
         (Sentence("{both}", both=listed(["noise", "delta"], " and ")), "noise and delta", "--noise and --delta"),
         (Sentence("first: {set}", set=SET), f"first: {SET.python}", "first: querycloak ledger set 'a b' --epsilon E"),
@@ -59,16 +59,16 @@ def test_a_command_comes_through_a_shell_as_it_was_meant(words: list[str]) -> No
 
 def test_a_bad_parameter_is_told_with_rule_value_and_way_out() -> None:
     with pytest.raises(ParameterError) as caught:
-        natural("per_user", 0, Sentence("or say {no_clicks:True}"))
+        natural("max_keys_per_user", 0, Sentence("or say {no_clicks:True}"))
     error = caught.value
     assert (error.parameter, error.rule, error.value, str(error.way_out)) == (
-        "per_user",
+        "max_keys_per_user",
         "at least 1",
         0,
         "or say no_clicks=True",
     )
-    assert str(error) == "per_user must be at least 1, got 0; or say no_clicks=True"
-    assert error_line(error) == "--per-user must be at least 1, got 0; or say --no-clicks"
+    assert str(error) == "max_keys_per_user must be at least 1, got 0; or say no_clicks=True"
+    assert error_line(error) == "--max-keys-per-user must be at least 1, got 0; or say --no-clicks"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,11 @@ def test_a_value_that_is_missing_must_be_given(check: object, told: str) -> None
 @pytest.mark.parametrize("name", errors.__all__)
 def test_errors_survive_pickling_and_copying(name: str) -> None:
     kind = getattr(errors, name)
-    for error in (kind(Sentence("{per_user} of {path!r}; {set}", path="x", set=SET)), kind("plain {text}"), kind()):
+    for error in (
+        kind(Sentence("{max_keys_per_user} of {path!r}; {set}", path="x", set=SET)),
+        kind("plain {text}"),
+        kind(),
+    ):
         for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
             assert type(twin) is kind
             assert (str(twin), error_line(twin), twin.sentence) == (str(error), error_line(error), error.sentence)
@@ -106,7 +110,7 @@ def test_a_bad_parameter_survives_whatever_its_value(value: object) -> None:
 
 
 def test_options_are_those_of_all_commands() -> None:
-    assert {"--per-user", "--set-aside", "--ledger", "--users", "--max-neighbours", "--at-delta"} <= options()
+    assert {"--max-keys-per-user", "--set-aside", "--ledger", "--users", "--max-neighbours", "--at-delta"} <= options()
     assert Parameter("two_draws").as_option() in options()
 
 
@@ -114,7 +118,10 @@ def test_a_broken_method_of_another_package_does_not_break_errors(monkeypatch: p
     broken = EntryPoint("broken", "no.such.module:Method", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda **_: [broken])
     options.cache_clear()
-    assert error_line(InputError(Sentence("{per_user} and {wait_seconds}"))) == "--per-user and wait_seconds"
+    assert (
+        error_line(InputError(Sentence("{max_keys_per_user} and {wait_seconds}")))
+        == "--max-keys-per-user and wait_seconds"
+    )
     done = in_process("guarantee", "clicks", "--min-users", "3")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--min-users does not go with clicks" in done.stderr

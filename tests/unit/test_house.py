@@ -117,7 +117,7 @@ def test_every_command_has_help_and_docs() -> None:
         assert command.help, headings
         told = "".join(section(documented, heading) for heading in headings)
         for option in command.params:
-            if option.opts[0].startswith("--") and option.name != "help":
+            if option.opts[0].startswith("--") and option.name != "help" and not option.hidden:
                 assert re.search(rf"{option.opts[0]}\b(?!-)", told), (headings, option.opts)
 
 

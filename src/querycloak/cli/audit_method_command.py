@@ -44,7 +44,7 @@ def show_method_audit(found: MethodAudit, *, as_json: bool) -> None:
 
 def _lines(found: MethodAudit) -> list[str]:
     method, worst = found.method, found.measured
-    head = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    head = f"{method.name}, {method.variant} variant: {shown_parameters(method)}"
     measured = (
         f"at least, by {worst.runs:,} runs of each log, half of which judge; wrong with a chance of {ERROR:g} at most. "
         f"This number of runs cannot show more than {found.tester.ceiling:.2f}."

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from querycloak.errors import QuerycloakError
+from querycloak.methods.option import options_of
 from querycloak.methods.registry import BUILT_IN, METHODS
 from querycloak.sentence import Action, Parameter, Sentence
 
@@ -55,12 +56,21 @@ def _bad_value(error: BaseException) -> str | None:
     option, list_problems = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
     if option is None or list_problems is None:
         return None
-    found = list_problems()[0]
-    if found["type"] in _RULES:
-        return f"{option.opts[0]} must be {_RULES[found['type']]}, got {found['input']!r}; see --help"
-    if "error" in found.get("ctx", {}):  # it lists the choices
-        return f"{option.opts[0]}: {str(found['ctx']['error']).rstrip('.')}; see --help"
+    problem, name = list_problems()[0], _current_name(option, getattr(error, "ctx", None))
+    if problem["type"] in _RULES:
+        return f"{name} must be {_RULES[problem['type']]}, got {problem['input']!r}; see --help"
+    if "error" in problem.get("ctx", {}):  # it lists the choices
+        return f"{name}: {str(problem['ctx']['error']).rstrip('.')}; see --help"
     return None
+
+
+def _current_name(option: Any, context: Any) -> str:
+    """The option as help shows it, also if it was typed by a former name."""
+    if option.hidden and context is not None and context.info_name in METHODS:
+        for each in options_of(METHODS[context.info_name]):
+            if option.name in each.formerly:
+                return each.typed
+    return str(option.opts[0])
 
 
 _RULES = {"int_parsing": "a whole number", "float_parsing": "a number"}

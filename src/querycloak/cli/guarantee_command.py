@@ -12,6 +12,7 @@ from querycloak.cli.error_line import as_typed
 from querycloak.cli.ledger_command import composed_line
 from querycloak.cli.running import say
 from querycloak.methods.method import Method
+from querycloak.methods.option import current_options
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 
@@ -63,7 +64,7 @@ def show_guarantee(
 def guarantee_lines(method: Method) -> list[str]:
     """Claimed and proven side by side, and what the proven one leaves out."""
     claimed, proven = method.claimed(), method.proven()
-    heading = f"{method.name}, {method.variant} variant: {shown_parameters(method.parameters())}"
+    heading = f"{method.name}, {method.variant} variant: {shown_parameters(method)}"
     title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     lines = [*title, "", f"{'':12}{'proven':<28}claimed"]
     for label, show in (
@@ -109,8 +110,12 @@ def _each_once(reached: Mapping[str, TableAccuracy]) -> dict[str, list[str]]:
     return said
 
 
-def shown_parameters(parameters: Mapping[str, Any]) -> str:
+def shown_parameters(method: Method) -> str:
     """Parameters for people: those that are set, under the names of options, numbers to six digits."""
+    return _listed(current_options(type(method), method.parameters()))
+
+
+def _listed(parameters: Mapping[str, Any]) -> str:
     return ", ".join(
         name.replace("_", "-") + ("" if value is True else f" {_shown(value)}")
         for name, value in parameters.items()
@@ -120,7 +125,7 @@ def shown_parameters(parameters: Mapping[str, Any]) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return f"({shown_parameters(value)})"
+        return f"({_listed(value)})"
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_shown, value))})"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -12,6 +12,7 @@ from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
+from querycloak.methods.option import current_options
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
 
@@ -122,13 +123,14 @@ def _when_empty(method: Method) -> str:
     if method.variant == "paper":
         more = "A larger budget would help"
     elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
-        more += ", or, if nobody knows how often people search, --per-user auto"
+        more += ", or, if nobody knows how often people search, --max-keys-per-user auto"
     return f"Nothing passed: the log is small for this budget. {more}. Each try is a release, and budgets add up."
 
 
 def _chosen(parameters: dict[str, Any]) -> str:
     """The bounds that were chosen, as options, and what selects keys."""
-    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in ("per_user", "sessions_per_user")}
+    names = ("max_keys_per_user", "sessions_per_user")
+    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in names}
     said = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
     return ", ".join([*said, parameters["selection"]])
 
@@ -142,7 +144,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         lines = [*guarantee_lines(method), ""]
         parameters = made["card"]["parameters"]
         if parameters.get("per_user") != method.parameters().get("per_user"):
-            lines.append(f"chosen for this log: {_chosen(parameters)}")
+            lines.append(f"chosen for this log: {_chosen(current_options(type(method), parameters))}")
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from querycloak.comparison.bound_yields import BoundYield, yields
+from querycloak.methods.option import current_options
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 LEAKS = (
     "PRIVATE OUTPUT: yields on this log. If the log is private, a bound chosen by\n"
-    "them reveals something that no budget covers: use --per-user auto instead.\n"
+    "them reveals something that no budget covers: use --max-keys-per-user auto instead.\n"
     "If the log is public or made up, say --public."
 )
-_BAR = 24
+_BAR = 22
 
 
 def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bool) -> None:
@@ -31,16 +32,18 @@ def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bo
         sys.stdout.write(f"{LEAKS}\n\n")
     listed = list(yields(method, log))
     most = max((each.keys for each in listed), default=0)
-    lines = ["per user  selection   threshold      keys      volume", *(_line(each, most) for each in listed)]
+    lines = ["per user  selection     threshold      keys      volume"]
+    lines += [_line(method, each, most) for each in listed]
     if listed and most:
         best = max(listed, key=lambda each: each.keys)
-        lines += ["", f"most keys at --per-user {best.bound}; each line is one draw, so close ones may swap"]
+        lines += ["", f"most keys at --max-keys-per-user {best.bound}", "each line is one draw, so close ones may swap"]
     elif listed:
         lines += ["", "nothing passed the threshold at any bound: the log is small for this budget"]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _line(found: BoundYield, most: int) -> str:
-    bar = "█" * round(_BAR * found.keys / most) if most else ""
-    selection, threshold = found.parameters.get("selection", ""), found.parameters.get("threshold", 0)
-    return f"{found.bound:>8}  {selection:<9} {threshold:>11.4g} {found.keys:>9,} {found.volume:>11,}  {bar}".rstrip()
+def _line(method: KeysMethod, row: BoundYield, most: int) -> str:
+    bar = "█" * round(_BAR * row.keys / most) if most else ""
+    parameters = current_options(type(method), row.parameters)
+    selection, threshold = parameters.get("selection", ""), parameters.get("threshold", 0)
+    return f"{row.bound:>8}  {selection:<11} {threshold:>11.4g} {row.keys:>9,} {row.volume:>11,}  {bar}".rstrip()

@@ -33,8 +33,8 @@ def tunable(method: Method) -> KeysMethod:
     """The method, if it has a bound that is still open."""
     if not isinstance(method, KeysMethod) or method.variant == "paper":
         raise ParameterError(f"{method.name}, {method.variant} variant, has no bound to tune; clicks has one")
-    if method.per_user not in (None, AUTO):
-        raise ParameterError(Sentence("tune tries every bound: leave {per_user} out"))
+    if method.max_keys_per_user not in (None, AUTO):
+        raise ParameterError(Sentence("tune tries every bound: leave {max_keys_per_user} out"))
     return method
 
 

@@ -12,7 +12,7 @@ from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.files.documents import parsed_toml
 from querycloak.methods.method import Method
-from querycloak.methods.option import options_of
+from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.parameters import number_above_zero, share
 from querycloak.sentence import Sentence
@@ -37,12 +37,13 @@ class PlannedRelease:
     def made(self) -> Method:
         """The method with these options."""
         kind = METHODS[self.method]
+        options = current_options(kind, self.options)
         known = [each.name for each in options_of(kind)]
-        unknown = [name for name in self.options if name not in known]
+        unknown = [name for name in options if name not in known]
         if unknown:
             listed = ", ".join(name.replace("_", "-") for name in known)
             raise ParameterError(f"{self.method} has no option {unknown[0]!r}; it has {listed}")
-        return kind(**self.options)
+        return kind(**options)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

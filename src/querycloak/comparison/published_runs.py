@@ -17,7 +17,7 @@ class PublishedRun(NamedTuple):
     options: Mapping[str, Any]
 
 
-_ZHANG_2017 = {"noise": 1.0, "threshold": 20, "per_user": 4}
+_ZHANG_2017 = {"noise": 1.0, "threshold": 20, "max_keys_per_user": 4}
 PUBLISHED_RUNS: Mapping[str, PublishedRun] = {
     "clicks": PublishedRun("Zhang and Yang 2017, DP_C of Table 5", _ZHANG_2017),
     "sessions": PublishedRun("Zhang and Yang 2017, DP_S of Table 5", _ZHANG_2017),

@@ -33,13 +33,13 @@ KEYS = {"clicks": CLICK, "sessions": ("queries",)}
 # Each selection with its own default bound.
 TRIED: dict[str, dict[str, Any]] = {
     "auto (default)": {},
-    "rounds": {"selection": "rounds"},
+    "multi-round": {"selection": "multi-round"},
     "laplace": {"selection": "laplace"},
     "gaussian": {"selection": "gaussian"},
     "weighted": {"selection": "weighted"},
     "gaussian, public priors": {"selection": "gaussian", "priors": "public"},
     "weighted, public priors": {"selection": "weighted", "priors": "public"},
-    "rounds, public priors": {"selection": "rounds", "priors": "public"},
+    "multi-round, public priors": {"selection": "multi-round", "priors": "public"},
 }
 
 
@@ -112,7 +112,7 @@ class _Measured:
     def __init__(self, log: SearchLog, table: str, randomness: Randomness) -> None:
         self._log, self._table, self._key, self._randomness = log, table, KEYS[table], randomness
         self._staged: dict[Any, ir.Table] = {}
-        held = self._contributions(_method(table, epsilon=1.0, delta=1e-6, selection="rounds"))
+        held = self._contributions(_method(table, epsilon=1.0, delta=1e-6, selection="multi-round"))
         self._true = log.engine.stage(held.group_by(list(self._key)).agg(users=held.count()))
         self._pairs = log.engine.fetch(self._true.agg(pairs=self._true.users.sum()))["pairs"][0].as_py() or 0
 

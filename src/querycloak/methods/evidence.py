@@ -146,7 +146,7 @@ def _files(place: Path) -> str | None:
 
 def _guarantee(place: Path) -> tuple[str, str | None]:
     card = loading.load_card(place)
-    if "options" not in card:
+    if card["options"] is None:
         return "the card is of a version that lists no options: its guarantee was not computed again", None
     if not _made_by_this_version(card):
         said = "the card is of another version of querycloak: of its guarantee all but delta was computed again"

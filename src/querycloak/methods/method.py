@@ -173,12 +173,15 @@ class Method(metaclass=Sealed):
 
     @final
     def options(self) -> dict[str, Any] | None:
-        """The options that were given, from which the method can be made again; None if one names a file."""
+        """The options that were given, as cards hold them; the method can be made again from them.
+
+        None if one of them names a file.
+        """
         given = {each: vars(self)[each.name] for each in options_of(type(self))}
         chosen = {each: value for each, value in given.items() if value != each.default}
         if any(each.names_file for each in chosen):
             return None
-        return {each.name: value for each, value in chosen.items()}
+        return {each.recorded_name: each.recorded_value(value) for each, value in chosen.items()}
 
     @final
     def describe(self) -> dict[str, Any]:

@@ -1,28 +1,46 @@
-"""An option of a method is declared with its field: what it means, what it accepts, and its default.
+"""An option of a method is declared with its field: its meaning, the values that it accepts, and its default.
 
-The command line, `docs/commands.md` and `help(qc.Clicks)` are all made from here.
+The command line, `docs/commands.md` and `help(qc.Clicks)` are all made from here. A renamed option keeps its former
+names, a renamed value its former spellings: constructors, command line, TOML files and cards take them, too. Cards,
+ledgers and `--json` keep writing the oldest ones, because their keys and values never change.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
-from collections.abc import Iterator
+from abc import ABCMeta
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from querycloak.errors import ParameterError
+from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_HELP, _NAMES_FILE = "help", "names_file"
+_HELP, _NAMES_FILE, _FORMERLY, _FORMER_VALUES = "help", "names_file", "formerly", "former_values"
 
 
-def option(default: Any = None, *, help: str, names_file: bool = False) -> Any:  # noqa: A002 (what it is called)
+def option(
+    default: Any = None,
+    *,
+    help: str,  # noqa: A002 (the usual name)
+    names_file: bool = False,
+    formerly: str | tuple[str, ...] = (),
+    former_values: Mapping[str, str] | None = None,
+) -> Any:
     """A field of a method that its user may set.
 
     names_file: it names a file of the owner, whose path must not be published.
+    formerly: its former name or names, oldest first. former_values: the current value for each former one.
     """
-    return field(default=default, metadata={_HELP: help, _NAMES_FILE: names_file})
+    names = (formerly,) if isinstance(formerly, str) else formerly
+    values = tuple((former_values or {}).items())
+    metadata = {_HELP: help, _NAMES_FILE: names_file, _FORMERLY: names, _FORMER_VALUES: values}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -34,6 +52,18 @@ class Option:
     default: Any
     help: str
     names_file: bool = False
+    formerly: tuple[str, ...] = ()
+    former_values: tuple[tuple[str, str], ...] = ()
+    """Each former value, with the current one."""
+
+    @property
+    def recorded_name(self) -> str:
+        """Its key in cards and `--json`: the oldest name."""
+        return self.formerly[0] if self.formerly else self.name
+
+    def recorded_value(self, value: Any) -> Any:
+        """A value as cards and `--json` hold it: the oldest spelling."""
+        return next((former for former, current in self.former_values if current == value), value)
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -73,7 +103,50 @@ def options_of(kind: type[DataclassInstance]) -> Iterator[Option]:
     given = {each.name: each for each in fields(kind) if each.init}
     for name in sorted(hints, key=lambda name: name == "variant"):
         metadata = given[name].metadata
-        yield Option(name, hints[name], given[name].default, metadata[_HELP], metadata[_NAMES_FILE])
+        yield Option(
+            name,
+            hints[name],
+            given[name].default,
+            metadata[_HELP],
+            metadata[_NAMES_FILE],
+            metadata[_FORMERLY],
+            metadata[_FORMER_VALUES],
+        )
+
+
+def current_options(kind: type[DataclassInstance], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options by their current names and values; other entries of `given` stay as they are.
+
+    Given by both names, an option is refused, unless the current name has the default, as from `dataclasses.replace`.
+    """
+    renamed = {former: each for each in fields(kind) for former in each.metadata.get(_FORMERLY, ()) if former in given}
+    for former, each in renamed.items():
+        others = [name for name, other in renamed.items() if other is each and name != former]
+        if others or given.get(each.name, each.default) != each.default:
+            names = {"former": Parameter(former), "current": Parameter(each.name)}
+            raise ParameterError(Sentence("{former} is the former name of {current}: give only {current}", **names))
+    replaced = {each.name for each in renamed.values()}
+    options = {renamed[name].name if name in renamed else name: given[name] for name in given if name not in replaced}
+    for each in fields(kind):
+        for former, current in each.metadata.get(_FORMER_VALUES, ()):
+            if options.get(each.name) == former:
+                options[each.name] = current
+    return options
+
+
+class TakesFormerNames(ABCMeta):
+    """The kind of classes whose constructor takes options by former names and values, too."""
+
+    if not TYPE_CHECKING:  # type checkers, editors and help see the parameters of __init__
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            """A value of the class, made with current names."""
+            return super().__call__(*given, **current_options(cls, named))
+
+        @property
+        def __signature__(cls) -> inspect.Signature:
+            taken = inspect.signature(cls.__init__)
+            return taken.replace(parameters=list(taken.parameters.values())[1:])
 
 
 def options_text(kind: type) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABCMeta
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from querycloak.methods.option import TakesFormerNames
 
-class Sealed(ABCMeta):
+
+class Sealed(TakesFormerNames, ABCMeta):
     """The kind of classes whose functions marked as `final` cannot be replaced."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **more: Any) -> None:
@@ -30,11 +31,6 @@ class Sealed(ABCMeta):
                 if name in vars(made):
                     _refuse(cls.__name__, name)
             return made
-
-        @property
-        def __signature__(cls) -> inspect.Signature:
-            taken = inspect.signature(cls.__init__)
-            return taken.replace(parameters=list(taken.parameters.values())[1:])
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name in _all_sealed(cls):

@@ -102,9 +102,9 @@ def natural(name: str, value: object, way_out: str | Sentence, *, most: int = 2*
     return whole(name, value, way_out, least=1, most=most)
 
 
-def checked_bound(per_user: object) -> int:
+def checked_bound(max_keys_per_user: object) -> int:
     """Return the contribution bound, how many keys of one user count, if it is one."""
-    return natural("per_user", per_user, "say how many keys one user may add to", most=LARGEST_BOUND)
+    return natural("max_keys_per_user", max_keys_per_user, "say how many keys one user may add to", most=LARGEST_BOUND)
 
 
 def _finite(name: str, value: object, rule: str | Sentence, way_out: str | Sentence) -> float:

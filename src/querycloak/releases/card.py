@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -14,7 +14,7 @@ from querycloak.releases.release import Release
 from querycloak.releases.tables import Kind
 
 CARD = "card.json"
-VERSION = 1
+VERSION = 2
 NOT_PRIVATE = (
     "NOT PRIVATE: the random numbers came from a seed, for a test. Somebody who knows the seed can remove the noise. "
     "Do not give this folder to anybody."
@@ -75,6 +75,23 @@ class Contents:
         return [*said, *self.release.warnings]
 
 
+def upgraded(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card of any earlier version as one of the current version; a release's digest is of the bytes as stored."""
+    current = dict(card)
+    while (version := current["card_version"]) < VERSION:
+        current = {**_UPGRADES[version](current), "card_version": version + 1}
+    return current
+
+
+def _with_all_keys(card: Mapping[str, Any]) -> dict[str, Any]:
+    """From version 1, which left out keys without a value; cards of 0.1 could also lack `rows`."""
+    return {"rows": "asked", "composition": {}, "population_size": None, "options": None, **card}
+
+
+_UPGRADES: Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_all_keys}
+"""For each earlier version the step to the next one."""
+
+
 def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
     """The card as a document."""
     release, look = contents.release, contents.output_filter
@@ -89,9 +106,9 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "warnings": contents.warnings,
         "seeded": release.seeded,
         "accounting": release.accounting.to_json(),
-        **({"composition": dict(release.composition)} if release.composition else {}),
-        **({} if release.population_size is None else {"population_size": release.population_size}),
-        **({} if release.options is None else {"options": dict(release.options)}),
+        "composition": dict(release.composition),
+        "population_size": release.population_size,
+        "options": None if release.options is None else dict(release.options),
         "counts": release.counts,
         "rows": release.rows,
         "log": dict(release.log),

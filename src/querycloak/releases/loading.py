@@ -18,7 +18,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import parquet, tsv
-from querycloak.releases.card import CARD, VERSION
+from querycloak.releases.card import CARD, VERSION, upgraded
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of
 
@@ -62,7 +62,7 @@ def load(folder: str | os.PathLike[str]) -> Release:
 
 
 def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """The card of a release folder, of a version that we know."""
+    """The card of a release folder, upgraded to the current version."""
     place = path_of("folder", folder, "name the folder of a release")
     try:
         card = parsed_json((place / CARD).read_bytes())
@@ -81,7 +81,7 @@ def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
             f"the release {str(place)!r} has a card of version {version}, this querycloak knows up to {VERSION}; "
             "install a newer querycloak"
         )
-    return dict(card)
+    return upgraded(card)
 
 
 def _damaged(place: Path) -> InputError:
@@ -138,13 +138,13 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             proven=Guarantee.from_json(card["proven"]),
             tables=tables,
             counts=card["counts"],
-            rows=card.get("rows", "asked"),
+            rows=card["rows"],
             seeded=card["seeded"],
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
-            composition=card.get("composition", {}),
-            population_size=card.get("population_size"),
-            options=card.get("options"),
+            composition=card["composition"],
+            population_size=card["population_size"],
+            options=card["options"],
             reach=_reach(card["tables"]),
             versions=card["versions"],
         )

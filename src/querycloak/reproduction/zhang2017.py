@@ -68,8 +68,8 @@ def paper_runs(threshold: int) -> dict[str, Method]:
     """KA(K), DP_C and DP_S as the paper runs them: l = 4, l_s = 1, l_q = 3, b = 1."""
     return {
         "KA": KAnonymity(min_users=threshold + 1, keys="clicks"),
-        "DP_C": Clicks(noise=1.0, threshold=threshold, per_user=4, variant="paper"),
-        "DP_S": Sessions(noise=1.0, threshold=threshold, per_user=4, variant="paper"),
+        "DP_C": Clicks(noise=1.0, threshold=threshold, max_keys_per_user=4, variant="paper"),
+        "DP_S": Sessions(noise=1.0, threshold=threshold, max_keys_per_user=4, variant="paper"),
     }
 
 

@@ -33,7 +33,7 @@ from tests.unit.audits.broken_mechanisms import with_another_plan
 
 PAGE = Path(__file__).parents[3] / "docs" / "audits.md"
 POOL = str(FIXTURES / "pool.txt")
-ONE = ("--noise", "1", "--threshold", "5", "--per-user", "1")
+ONE = ("--noise", "1", "--threshold", "5", "--max-keys-per-user", "1")
 
 
 def test_the_ceiling() -> None:
@@ -127,7 +127,7 @@ def test_a_method_that_is_broken_whatever_the_log_is_not_passed_over() -> None:
             raise IndexError("a bug")
 
     with pytest.raises(IndexError, match="a bug"):
-        audit_method(Broken(noise=1, threshold=5, per_user=1), runs=10, neighbours=["own"])
+        audit_method(Broken(noise=1, threshold=5, max_keys_per_user=1), runs=10, neighbours=["own"])
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ HALVED, OFF_BY_ONE, OFF_BY_ONE_GAUSSIAN, FRESH = 460, 19_000, 8_600, 3_600
 
 
 def laplace(kind: type[Clicks] = Clicks) -> Clicks:
-    return kind(noise=1, threshold=5, per_user=1)
+    return kind(noise=1, threshold=5, max_keys_per_user=1)
 
 
 def gaussian() -> Clicks:
-    return Clicks(epsilon=1, delta=0.01, selection="gaussian", per_user=1)
+    return Clicks(epsilon=1, delta=0.01, selection="gaussian", max_keys_per_user=1)
 
 
 def pair_of(method: Method, kind: str, number: int = 0) -> Pair[str]:
@@ -111,7 +111,7 @@ def test_fresh_noise_that_nobody_paid_for() -> None:
     found = sampled(free, "threshold", FRESH)
     assert found.refuted
     assert found.epsilon < 2
-    paid = Clicks(noise=1, threshold=5, per_user=1, two_draws=True)
+    paid = Clicks(noise=1, threshold=5, max_keys_per_user=1, two_draws=True)
     assert not sampled(paid, "threshold", FRESH).refuted
 
 
@@ -170,7 +170,7 @@ def test_seeded_draws_of_keys_without_counts() -> None:
 
 
 def rounds() -> Clicks:
-    return Clicks(epsilon=8, delta=1e-3, selection="rounds", per_user=400)
+    return Clicks(epsilon=8, delta=1e-3, selection="multi-round", max_keys_per_user=400)
 
 
 def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
@@ -186,11 +186,16 @@ def test_a_scout_that_skips_buckets_of_weight_zero() -> None:
 @pytest.mark.parametrize(
     ("method", "step", "changed"),
     [
-        (Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=8), "clicks: scout 1", (8 * 90) ** 2),
+        (Clicks(epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8), "clicks: scout 1", (8 * 90) ** 2),
         # Four sessions of two: eight queries, of which four are one.
         (
             Sessions(
-                epsilon=3, delta=0.01, selection="rounds", sessions_per_user=4, queries_per_session=2, no_clicks=True
+                epsilon=3,
+                delta=0.01,
+                selection="multi-round",
+                sessions_per_user=4,
+                queries_per_session=2,
+                no_clicks=True,
             ),
             "sessions: scout 1",
             (4 * 90) ** 2 + 4 * 90**2,
@@ -210,7 +215,7 @@ def test_parts_that_count_for_every_key(method: Method, step: str, changed: int)
 
 def test_weights_that_are_not_rounded_down() -> None:
     def weighted() -> Clicks:
-        return Clicks(epsilon=2, delta=0.01, selection="weighted", per_user=3)
+        return Clicks(epsilon=2, delta=0.01, selection="weighted", max_keys_per_user=3)
 
     pair = pair_of(weighted(), "own", 2)
     assert exactly(MethodMechanism(weighted()), pair) == []
@@ -262,9 +267,9 @@ def test_the_paper_of_the_query_pool_is_refuted() -> None:
 
 
 SOUND: dict[str, Callable[[], Method]] = {
-    "weighted": lambda: Clicks(epsilon=2, delta=0.01, selection="weighted", per_user=4),
-    "rounds": lambda: Clicks(epsilon=3, delta=0.01, selection="rounds", per_user=4),
-    "auto": lambda: Clicks(epsilon=2, delta=0.01, per_user="auto", selection="laplace"),
+    "weighted": lambda: Clicks(epsilon=2, delta=0.01, selection="weighted", max_keys_per_user=4),
+    "rounds": lambda: Clicks(epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=4),
+    "auto": lambda: Clicks(epsilon=2, delta=0.01, max_keys_per_user="auto", selection="laplace"),
     "paper": lambda: Clicks(noise=1, threshold=8, variant="paper"),
 }
 

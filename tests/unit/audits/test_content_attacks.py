@@ -176,7 +176,7 @@ def test_accounts_in_the_papers_variant_count_several_times() -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace"),
+        Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace"),
         Clicks(epsilon=8, delta=1e-6),
         Sessions(epsilon=8, delta=1e-6),
         Optimal(epsilon=8, delta=1e-6),

@@ -22,9 +22,11 @@ def release(method: str, *options: str) -> Command:
 
 COMMANDS: dict[str, Command] = {
     "clicks": release("clicks", "--epsilon", "4", "--delta", "1e-3", "--selection", "gaussian"),
-    "rounds": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "rounds"),
-    "auto": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--per-user", "auto"),
-    "priors": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "rounds", "--priors", "public"),
+    "rounds": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "multi-round"),
+    "auto": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--max-keys-per-user", "auto"),
+    "priors": release(
+        "clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "multi-round", "--priors", "public"
+    ),
     "coin": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--selection", "laplace"),
     "no counts": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--counts", "none"),
     "counted clicks": release("clicks", "--epsilon", "8", "--delta", "1e-3", "--count-of", "clicks"),

@@ -76,9 +76,9 @@ def test_rows_that_are_left_out_hide_nobody_in_the_others(
 @pytest.mark.parametrize(
     "method",
     [
-        Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace"),
-        Clicks(epsilon=1, delta=1e-6, per_user=3, selection="gaussian"),
-        Clicks(epsilon=3, delta=1e-6, selection="rounds"),
+        Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace"),
+        Clicks(epsilon=1, delta=1e-6, max_keys_per_user=3, selection="gaussian"),
+        Clicks(epsilon=3, delta=1e-6, selection="multi-round"),
         Sessions(epsilon=3, delta=1e-6),
     ],
     ids=lambda method: f"{method.name}-{method.parameters()['selection']}",
@@ -92,7 +92,7 @@ def test_promises_are_kept(knowledge: AuditData, method: Clicks | Sessions) -> N
 
 def test_the_attack_comes_close_to_what_is_allowed(knowledge: AuditData) -> None:
     """One key of each user, Laplace noise: no test can have a larger area than 1 - 1 / (1 + e), .731, on average."""
-    method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
+    method = Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace")
     tries = [found(knowledge, Target.of(method.release(knowledge.train), "release")) for _ in range(8)]
     area = np.mean([rows["area under the curve"].main or 0 for rows in tries])
     assert 0.62 < area < 0.80  # forty draws of noise, eight times
@@ -162,7 +162,7 @@ def test_an_empty_release_tells_nothing(knowledge: AuditData) -> None:
 
 
 def test_several_releases_are_judged_together(knowledge: AuditData) -> None:
-    method = Clicks(epsilon=1, delta=1e-6, per_user=1, selection="laplace")
+    method = Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace")
     releases = [Target.of(method.release(knowledge.train), f"release-{number}") for number in range(3)]
     attack = Membership()
     alone = [{each.setting: each for each in attack.run(release, knowledge)} for release in releases]

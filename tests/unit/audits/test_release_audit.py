@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_log(folder / "test.parquet", TEST)
     with qc.read(folder / "train.parquet") as log:
         qc.KAnonymity(min_users=5, keys="log").release(log).save(folder / "release")
-        qc.Clicks(epsilon=8, delta=1e-6, selection="rounds").release(log).save(folder / "clicks")
+        qc.Clicks(epsilon=8, delta=1e-6, selection="multi-round").release(log).save(folder / "clicks")
     return folder
 
 
@@ -138,7 +138,7 @@ def test_releases_of_one_name_and_of_one_kind(place: Path, duckdb_engine: Engine
     (tmp_path / "again").mkdir()
     with qc.read(place / "train.parquet") as log:
         for folder in ("k-anonymity", "again/clicks"):
-            qc.Clicks(epsilon=8, delta=1e-6, selection="rounds").release(log).save(tmp_path / folder)
+            qc.Clicks(epsilon=8, delta=1e-6, selection="multi-round").release(log).save(tmp_path / folder)
     folders = [place / "clicks", tmp_path / "again" / "clicks", tmp_path / "k-anonymity", place / "release"]
     found = audited(place, duckdb_engine, folders, attacks=["membership", "leaks"])
     names = list(dict.fromkeys(row["release"] for row in found.rows))

@@ -305,8 +305,8 @@ def test_summaries_of_commands_are_not_cut() -> None:
     [
         ("querycloak rel", ["release"]),
         ("querycloak release sess", ["sessions"]),
-        ("querycloak release clicks --selection ", ["laplace", "gaussian", "weighted", "rounds"]),
-        ("querycloak guarantee sessions --per-user ", ["auto"]),
+        ("querycloak release clicks --selection ", ["laplace", "gaussian", "weighted", "multi-round"]),
+        ("querycloak guarantee sessions --max-keys-per-user ", ["auto"]),
         ("querycloak inspect --log-format u", ["ubi"]),
         ("querycloak evaluate --task l", ["loss"]),
         ("querycloak audit release --attack s", ["singling-out", "secrets"]),

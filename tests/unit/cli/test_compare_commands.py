@@ -114,7 +114,8 @@ def test_figures_on_the_page_are_those_of_the_tables(page: str, folder: Path) ->
 
 def test_the_page_says_what_it_must(page: str) -> None:
     for words in (
-        "PRIVATE", "experiments", "not for release", "is itself a disclosure", "querycloak synth", "--per-user auto",
+        "PRIVATE", "experiments", "not for release", "is itself a disclosure", "querycloak synth",
+        "--max-keys-per-user auto",
         "What this means for one person", "What to choose", "What is not protected", "could not be made",
     ):  # fmt: skip
         assert words in page, words

@@ -109,16 +109,21 @@ def test_every_field_of_a_sentence_is_given_or_is_an_option(path: Path) -> None:
 
 @pytest.mark.any_words
 def test_the_law_can_be_broken() -> None:
-    assert breaks_the_law(InputError("give --per-user less"))
-    assert breaks_the_law(InputError("give per_user less"))
-    assert breaks_the_law(InputError(Sentence("give {per_user} less, for 'per_user' and \"--x\" were typed"))) is None
+    assert breaks_the_law(InputError("give --max-keys-per-user less"))
+    assert breaks_the_law(InputError("give max_keys_per_user less"))
+    assert (
+        breaks_the_law(
+            InputError(Sentence("give {max_keys_per_user} less, for 'max_keys_per_user' and \"--x\" were typed"))
+        )
+        is None
+    )
     told = "querycloak: look with --set-aside FILE, or querycloak inspect --gap-minutes 3"
     assert not_options_of(["release", "clicks", "x"], told) == {"--set-aside"}
     assert not_options_of(["inspect", "x"], told) == set()
     source = (
-        "refuse('x', 'below per_user', 1, f'give --{name} or so', 'see querycloak inspect')\n"
-        "Sentence('{per_user} of max_bad is', a='say --a b')"
+        "refuse('x', 'below max_keys_per_user', 1, f'give --{name} or so', 'see querycloak inspect')\n"
+        "Sentence('{max_keys_per_user} of max_bad is', a='say --a b')"
     )
     assert [text for _, text in spelled_out(texts_in(ast.parse(source), set()))] == [
-        "below per_user", "give --", "see querycloak inspect", " of max_bad is", "say --a b",
+        "below max_keys_per_user", "give --", "see querycloak inspect", " of max_bad is", "say --a b",
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from querycloak.releases.loading import load
 from tests.commands import in_process, querycloak
 from tests.logs import AOL_HEADER, Row, aol, write
 
-BUDGET = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "1")
+BUDGET = ("--epsilon", "4", "--delta", "1e-3", "--max-keys-per-user", "1")
 SPLIT = ("--epsilon", "4", "--delta", "1e-3", "--split", "clicks=1,sessions=2")
 LONG = ("--epsilon", "4", "--delta", "1e-3", "--queries-per-session", "12", "--force")
 SECRETS = ["SECRETUSER", "secret query", "secret-site", "4111 1111 1111 1111", "rosebud"]
@@ -46,7 +46,7 @@ def tmp(tmp_path: Path) -> Path:
 
 
 def test_guarantee_as_json_without_data() -> None:
-    done = in_process("guarantee", "clicks", "--variant", "paper", "--per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
+    done = in_process("guarantee", "clicks", "--variant", "paper", "--max-keys-per-user", "4", "--noise", "1", "--threshold", "20", "--json")  # noqa: E501  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert list(told) == ["method", "variant", "parameters", "claimed", "proven", "tables"]
@@ -97,19 +97,19 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
     [
         (
             ["clicks", "--noise", "1", "--threshold", "0", "--two-draws"],
-            "clicks, default variant: selection laplace, noise 1, threshold 0, per-user 1, two-draws, fresh-noise 1",
+            "clicks, default variant: selection laplace, noise 1, threshold 0, max-keys-per-user 1, two-draws, fresh",
         ),
         (
             ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "weighted", "--no-clicks"],
             "sessions, default variant: selection weighted, noise",
         ),
         (
-            ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "rounds"],
+            ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "multi-round"],
             "sessions (threshold 8.89453, scout-of (queries, keys, keys), counting-noise 4.567, counted-per-user 4), ",
         ),
-        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "selection auto, per-user auto, auto-choices (laplace"),
+        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "auto, max-keys-per-user auto, auto-choices (laplace"),
         (
-            ["clicks", "--epsilon", "8", "--delta", "1e-6", "--per-user", "auto", "--selection", "gaussian"],
+            ["clicks", "--epsilon", "8", "--delta", "1e-6", "--max-keys-per-user", "auto", "--selection", "gaussian"],
             "auto-choices (1, 2, 4, 8, 16, 32, 64",
         ),
         (["semantic", "--epsilon", "8", "--max-queries", "5"], "queries each user has, up to 5"),
@@ -216,7 +216,18 @@ def test_a_release_that_outlived_its_process_is_found_by_ledger_show(log: Path, 
 
 
 def test_several_releases_by_sums_and_by_privacy_loss_distributions() -> None:
-    yearly = ("guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "32", "--selection", "gaussian")
+    yearly = (
+        "guarantee",
+        "clicks",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--max-keys-per-user",
+        "32",
+        "--selection",
+        "gaussian",
+    )
     told = json.loads(in_process(*yearly, "--releases", "12", "--composition", "pld", "--json").stdout)
     assert list(told)[-1] == "composition"
     both = told["composition"]
@@ -234,7 +245,7 @@ def test_composition_in_the_ledger_and_on_the_card(log: Path, tmp_path: Path, tm
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
     in_process("ledger", "set", "people", "--epsilon", "40", "--delta", "0.1", *ledger)
     assert "By" not in in_process("ledger", "show", *ledger, "--composition", "pld").stdout  # nothing charged yet
-    budget = ("--epsilon", "4", "--delta", "1e-3", "--per-user", "8", "--selection", "gaussian")
+    budget = ("--epsilon", "4", "--delta", "1e-3", "--max-keys-per-user", "8", "--selection", "gaussian")
     for number in range(2):
         paid = (*ledger, "--population", "people", "--composition", "pld", "--quiet")
         done = in_process("release", "clicks", log, *budget, "--out", tmp_path / str(number), *paid, tmp=tmp)
@@ -305,11 +316,11 @@ def test_what_covers_one_step_says_so_wherever_it_is_added_up(log: Path, tmp_pat
 
 
 def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
-    auto = ("--epsilon", "8", "--delta", "1e-3", "--per-user", "auto")
+    auto = ("--epsilon", "8", "--delta", "1e-3", "--max-keys-per-user", "auto")
     done = in_process("release", "clicks", log, *auto, "--out", tmp_path / "out")
     assert done.returncode == 0
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
-    assert f"chosen for this log: --per-user {chosen}, " in done.stdout
+    assert f"chosen for this log: --max-keys-per-user {chosen}, " in done.stdout
     plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
     assert json.loads(in_process("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
 
@@ -319,7 +330,7 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
     private = in_process(*tune)
     assert private.returncode == 0
     assert private.stdout.startswith("PRIVATE OUTPUT: yields on this log.")
-    assert "no budget covers: use --per-user auto instead" in private.stdout
+    assert "no budget covers: use --max-keys-per-user auto instead" in private.stdout
     assert all(len(line) <= 80 for line in private.stdout.splitlines())
     assert "█" in private.stdout
     assert in_process(*tune, "--public").stdout.startswith("per user  selection")
@@ -330,7 +341,7 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
 
 
 def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> None:
-    auto = ("--epsilon", "20", "--delta", "1e-2", "--per-user", "auto", "--no-clicks")
+    auto = ("--epsilon", "20", "--delta", "1e-2", "--max-keys-per-user", "auto", "--no-clicks")
     done = in_process("release", "sessions", log, *auto, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]
@@ -349,11 +360,14 @@ def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> Non
         ),
         (["release", "k-anonymity"], "There is only one: default. Default: default."),
         (["guarantee", "clicks"], "--variant <default|paper> paper: as published, to compare with. Default: default."),
-        (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|rounds> How keys are selected"),
-        (["guarantee", "clicks"], "--per-user N|auto How many keys of one user count. auto chooses this number"),
+        (["guarantee", "clicks"], "--selection <laplace|gaussian|weighted|multi-round> How keys are selected"),
+        (
+            ["guarantee", "clicks"],
+            "--max-keys-per-user N|auto How many keys of one user count. auto chooses this number",
+        ),
         (
             ["guarantee", "optimal"],
-            "--per-user <int> Default variant: how many pairs of one user count; 256 if not given.",
+            "--max-keys-per-user <int> Default variant: how many pairs of one user count; 256 if not given.",
         ),
         (["release", "semantic"], "Release a log: a folder with tables, card and datasheet."),
     ],
@@ -415,18 +429,18 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["guarantee", "clicks", *BUDGET, "--releases", "0"], "--releases must be at least 1, got 0"),
         (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "--at-delta must be a number"),
         (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
-        (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--per-user", "some"], "a whole number or auto"),
+        (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--max-keys-per-user", "x"], "a whole number or"),
         (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "Missing argument 'LOG...'"),
-        (["tune", "clicks", *BUDGET, "{log}"], "tune tries every bound: leave --per-user out"),
+        (["tune", "clicks", *BUDGET, "{log}"], "tune tries every bound: leave --max-keys-per-user out"),
         (["tune", "k-anonymity", "--min-users", "5", "{log}"], "has no bound to tune"),
         (["guarantee", "semantic"], "--epsilon must be given, a finite number above 0; give the most"),
         (["guarantee", "affinity"], "--min-users must be given, a whole number; say how many users must"),
         (["guarantee", "generalize"], "--min-users must be given, a whole number; say how many users must"),
         (["guarantee", "query-pool", "--epsilon", "1", "--off-pool"], "--delta must be given, a number above 0"),
         (["release", "query-pool", "{log}", "--per-user", "3"], "querycloak release query-pool --help shows what does"),
-        (["guarantee", "clicks", "--noise", "1", "--threshold", "9", "--per-user", "0"], "--per-user must be at least"),
+        (["guarantee", "clicks", "--noise", "1", "--threshold", "9", "--per-user", "0"], "--max-keys-per-user must be"),
         (["guarantee", "sessions", *SPLIT, "--no-clicks"], "--split must be left out with --no-clicks: it divides"),
-        (["guarantee", "sessions", *BUDGET, "--no-clicks"], "--per-user must be left out with --no-clicks"),
+        (["guarantee", "sessions", *BUDGET, "--no-clicks"], "--max-keys-per-user must be left out with --no-clicks"),
         (["guarantee", "sessions", *LONG], "--queries-per-session must be at most 10, got 12; give 2 to 10: each"),
         (["guarantee", "k-anonymity", "--min-users", "3", "--preset", "dma"], "dma sets --min-users and --keys"),
         (["synth", "--users", "10", "--out", "{folder}/x.tsv", "--threads", "0"], "--threads must be at least 1, got"),
@@ -456,7 +470,7 @@ def test_the_papers_tables_from_the_command_line() -> None:
     knobs = ["--variant", "paper", "--noise", "1", "--threshold", "20", "--sessions-per-user", "1", "--json"]
     alone = json.loads(in_process("guarantee", "sessions", *knobs, "--queries-per-session", "3", "--no-clicks").stdout)
     assert (alone["claimed"]["epsilon"], f"{alone['claimed']['delta']:.2e}") == (8.0, "2.25e-07")
-    both = json.loads(in_process("guarantee", "sessions", *knobs, "--per-user", "4").stdout)
+    both = json.loads(in_process("guarantee", "sessions", *knobs, "--max-keys-per-user", "4").stdout)
     assert (both["claimed"]["epsilon"], both["proven"]["epsilon"]) == (8.0, 16.0)
     assert both["proven"]["delta"] <= 1.13e-7
     assert both["parameters"]["consecutive_repeats"] == "one query"

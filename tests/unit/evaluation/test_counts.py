@@ -160,11 +160,11 @@ def test_the_original_against_itself_is_perfect(duckdb_engine: Engine, tmp_path:
 
 
 METHODS: dict[str, Method] = {
-    "one key each": qc.Clicks(noise=0.05, threshold=2, per_user=1),
-    "three keys each": qc.Clicks(noise=0.05, threshold=2, per_user=3),
-    "sessions": qc.Sessions(noise=0.05, threshold=1, per_user=4, sessions_per_user=3, queries_per_session=3),
-    "weights": qc.Clicks(epsilon=400, delta=0.1, selection="weighted", per_user=4),
-    "optimal": qc.Optimal(epsilon=400, delta=0.1, per_user=3),
+    "one key each": qc.Clicks(noise=0.05, threshold=2, max_keys_per_user=1),
+    "three keys each": qc.Clicks(noise=0.05, threshold=2, max_keys_per_user=3),
+    "sessions": qc.Sessions(noise=0.05, threshold=1, max_keys_per_user=4, sessions_per_user=3, queries_per_session=3),
+    "weights": qc.Clicks(epsilon=400, delta=0.1, selection="weighted", max_keys_per_user=4),
+    "optimal": qc.Optimal(epsilon=400, delta=0.1, max_keys_per_user=3),
     "pairs of 5 users": qc.KAnonymity(min_users=5),
     "a log of 5 users": qc.KAnonymity(min_users=5, keys="log"),
 }

@@ -119,13 +119,13 @@ def test_the_original_against_itself_is_perfect(duckdb_engine: Engine, tmp_path:
 
 def test_a_table_without_users_has_what_needs_none(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(duckdb_engine, tmp_path, clicks(2, users=60))
-    release = qc.Clicks(noise=0.05, threshold=3, per_user=8).release(log, randomness=Randomness(1))
+    release = qc.Clicks(noise=0.05, threshold=3, max_keys_per_user=8).release(log, randomness=Randomness(1))
     found = figures(log, Released.of(release))
     assert found["recall", f"support={SUPPORTS[0]:g}"].value is not None
     for name in (*(name for name in WITH_USERS if name != "diff_ratio"), "within_ratio"):
         assert found[name, f"support={SUPPORTS[0]:g}"].value is None
         assert "it has no users" in (found[name, f"support={SUPPORTS[0]:g}"].why or "")
-    made_up = qc.Optimal(epsilon=400, delta=0.1, per_user=8).release(log, randomness=Randomness(1))
+    made_up = qc.Optimal(epsilon=400, delta=0.1, max_keys_per_user=8).release(log, randomness=Randomness(1))
     assert figures(log, Released.of(made_up))["association_error", f"support={SUPPORTS[0]:g}"].value is not None
 
 

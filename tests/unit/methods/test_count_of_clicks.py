@@ -75,7 +75,7 @@ def test_many_clicks_of_one_user_bring_nothing_out(duckdb_engine: Engine, tmp_pa
     rows: list[Asked] = [("one", second, "rare", "http://rare/", 1) for second in range(500)]
     rows += [(f"u{user}", second, "usual", "http://usual/", 1) for user in range(60) for second in range(3)]
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", rows)
-    for selection in ("laplace", "weighted", "rounds", None):
+    for selection in ("laplace", "weighted", "multi-round", None):
         options: dict[str, Any] = {**BUDGET, "selection": selection}
         release = qc.Clicks(**options).release(log, randomness=Randomness(seed=1))
         (row,) = release.table("clicks").to_pylist()
@@ -97,8 +97,10 @@ def test_what_is_paid_for() -> None:
     assert laplace.epsilon <= 8
     assert laplace.delta <= 1e-6
     assert laplace.draw().to_json()["kind"] == "any"
-    rounds = qc.Clicks(epsilon=8, delta=1e-6, count_of="clicks", selection="rounds", clicks_per_key=3).plans["clicks"]
-    users = qc.Clicks(epsilon=8, delta=1e-6, selection="rounds").plans["clicks"]
+    rounds = qc.Clicks(epsilon=8, delta=1e-6, count_of="clicks", selection="multi-round", clicks_per_key=3).plans[
+        "clicks"
+    ]
+    users = qc.Clicks(epsilon=8, delta=1e-6, selection="multi-round").plans["clicks"]
     assert isinstance(rounds, WeightedPlan)
     assert isinstance(users, WeightedPlan)
     assert rounds.counting is not None
@@ -137,9 +139,9 @@ def test_bounds_of_clicks_without_clicks() -> None:
     ("selection", "neighbours"),
     [
         ("laplace", ["own", "repeats"]),
-        ("rounds", ["repeats"]),
+        ("multi-round", ["repeats"]),
         pytest.param(
-            "rounds", ["own"], marks=pytest.mark.slow
+            "multi-round", ["own"], marks=pytest.mark.slow
         ),  # as without clicks, which test_broken_mechanisms audits
     ],
 )

@@ -28,7 +28,7 @@ def shared(sizes: list[int]) -> list[Asked]:
     return [(f"u{next(users)}", 0, f"query {k}", "http://x/", 1) for k, size in enumerate(sizes) for _ in range(size)]
 
 
-@pytest.mark.parametrize("selection", ["laplace", "weighted", "rounds", None])
+@pytest.mark.parametrize("selection", ["laplace", "weighted", "multi-round", None])
 def test_keys_alone_come_out_in_order(selection: Any, duckdb_engine: Engine, tmp_path: Path) -> None:
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", shared([40, 30, 1, 1, 25]))
     release = qc.Clicks(**BUDGET, selection=selection).release(log, randomness=Randomness(seed=1))
@@ -66,7 +66,7 @@ def test_chances_are_those_of_the_plan(duckdb_engine: Engine, tmp_path: Path) ->
 def test_more_come_out_than_with_counts() -> None:
     """The counting share costs 13 to 17 % of keys; thresholds say where that comes from."""
     both: list[Any] = ["noisy", "none"]
-    selections: list[Any] = ["weighted", "rounds"]
+    selections: list[Any] = ["weighted", "multi-round"]
     for selection in selections:
         with_counts, without = (
             qc.Clicks(epsilon=1, delta=1e-6, selection=selection, counts=counts).plans["clicks"] for counts in both
@@ -90,7 +90,7 @@ def test_auto_and_sessions_have_it_too(duckdb_engine: Engine, tmp_path: Path) ->
     assert isinstance(chooser, AutoBound)
     assert [plan.counts for each in chooser.candidates() for plan in each.plans.values()] == ["none"] * 3
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", some_rows(3, 60))
-    laws: list[Any] = ["laplace", "rounds"]
+    laws: list[Any] = ["laplace", "multi-round"]
     for selection in laws:
         method = qc.Sessions(epsilon=30, delta=1e-2, counts="none", selection=selection)
         release = method.release(log, randomness=Randomness(seed=1))

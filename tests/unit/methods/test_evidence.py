@@ -71,7 +71,7 @@ def test_an_edited_card_is_refused(edit: Callable[[dict[str, Any]], object], log
     assert not qc.verify(folder).ok
 
 
-@pytest.mark.parametrize("options", [{"per_user": "auto"}, {"selection": "laplace"}, {"variant": "paper"}])
+@pytest.mark.parametrize("options", [{"max_keys_per_user": "auto"}, {"selection": "laplace"}, {"variant": "paper"}])
 def test_cards_of_every_kind_follow_from_their_options(options: dict[str, Any], log: Path, tmp_path: Path) -> None:
     folder = released(log, tmp_path / "out", **options)
     found = qc.verify(folder)

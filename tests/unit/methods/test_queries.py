@@ -38,7 +38,7 @@ def test_it_counts_users_of_queries_whether_anything_was_clicked_or_not(
     rows = some_rows(1, 40)
     assert any(row[3] is None for row in rows)
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", rows)
-    method = qc.Queries(noise=0.01, threshold=1, per_user=per_user)
+    method = qc.Queries(noise=0.01, threshold=1, max_keys_per_user=per_user)
     released = method.release(log, randomness=Randomness(seed=1)).table("queries")
     counts = dict(zip(released["query"].to_pylist(), released["count"].to_pylist(), strict=True))
     assert counts == {query: users for query, users in asked_by_hand(rows, per_user).items() if users > 1}
@@ -61,7 +61,9 @@ def excite(path: Path, engine: Engine, users: int = 40) -> SearchLog:
 
 
 def test_a_log_that_can_hold_no_clicks(duckdb_engine: Engine, tmp_path: Path) -> None:
-    release = qc.Queries(epsilon=8, delta=1e-6, per_user=1).release(excite(tmp_path / "log.tsv", duckdb_engine))
+    release = qc.Queries(epsilon=8, delta=1e-6, max_keys_per_user=1).release(
+        excite(tmp_path / "log.tsv", duckdb_engine)
+    )
     assert release.table("queries")["query"].to_pylist() == ["weather"]
     release.save(tmp_path / "out")
     assert qc.verify(tmp_path / "out").problems == ()
@@ -75,7 +77,7 @@ def test_a_log_that_can_hold_no_clicks(duckdb_engine: Engine, tmp_path: Path) ->
 def test_beside_sequences(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", some_rows(3, 60))
     for tables, per_user in (("queries,sessions", 4), (" sessions,queries , clicks", 4), ("sessions", None)):
-        method = qc.Sessions(epsilon=30, delta=1e-2, per_user=per_user, sessions_per_user=1, tables=tables)
+        method = qc.Sessions(epsilon=30, delta=1e-2, max_keys_per_user=per_user, sessions_per_user=1, tables=tables)
         release = method.release(log, randomness=Randomness(seed=1))
         assert set(release.tables) == {name.strip() for name in tables.split(",")}
         assert release.parameters["per_user"] == per_user
@@ -88,12 +90,12 @@ def test_beside_sequences(duckdb_engine: Engine, tmp_path: Path) -> None:
 
 def test_the_budget_is_shared_among_three_tables() -> None:
     split = "queries=1,clicks=1,sessions=2"
-    three = qc.Sessions(epsilon=8, delta=1e-6, tables="queries,clicks,sessions", split=split, selection="rounds")
+    three = qc.Sessions(epsilon=8, delta=1e-6, tables="queries,clicks,sessions", split=split, selection="multi-round")
     assert set(three.plans) == {"queries", "clicks", "sessions"}
     epsilon, delta = three.proven().numbers
     assert epsilon <= 8
     assert delta <= 1e-6
-    one = qc.Sessions(noise=1, threshold=40, tables="queries,clicks,sessions", per_user=2, sessions_per_user=1)
+    one = qc.Sessions(noise=1, threshold=40, tables="queries,clicks,sessions", max_keys_per_user=2, sessions_per_user=1)
     # Two keys of queries, two of clicks, and one sequence of two queries.
     assert one.proven().numbers[0] == 5
 
@@ -105,7 +107,10 @@ def test_the_budget_is_shared_among_three_tables() -> None:
         ({"tables": "sessions,urls"}, "tables must be sessions, and some of"),
         ({"tables": "sessions,sessions"}, "tables must be sessions, and some of"),
         ({"tables": "sessions", "no_clicks": True}, "tables must be left out with no_clicks"),
-        ({"tables": "sessions", "per_user": 3}, "per_user must be left out with tables='sessions': it bounds clicks"),
+        (
+            {"tables": "sessions", "max_keys_per_user": 3},
+            "max_keys_per_user must be left out with tables='sessions': it bounds clicks",
+        ),
         ({"no_clicks": True, "split": "clicks=1,sessions=1"}, "split must be left out with no_clicks"),
         ({"tables": "queries,sessions", "split": "clicks=1,sessions=1"}, "split must be a part for each of queries"),
         ({"tables": "queries,sessions", "variant": "paper"}, "the paper variant has Laplace noise, two draws"),
@@ -124,7 +129,7 @@ def test_it_has_no_paper_variant() -> None:
 def test_tasks_that_it_serves(duckdb_engine: Engine, tmp_path: Path) -> None:
     train = write_rows(tmp_path / "train.parquet", some_rows(4, 60))
     test = write_rows(tmp_path / "test.parquet", some_rows(5, 30, first=100))
-    method = qc.Queries(epsilon=8, delta=1e-2, selection="laplace", per_user=2)
+    method = qc.Queries(epsilon=8, delta=1e-2, selection="laplace", max_keys_per_user=2)
     method.release(read(train, engine=duckdb_engine), randomness=Randomness(seed=1)).save(tmp_path / "released")
     found = evaluate(train, test, [tmp_path / "released"], tasks=["completion", "counts"])
     told = {
@@ -139,7 +144,7 @@ def test_tasks_that_it_serves(duckdb_engine: Engine, tmp_path: Path) -> None:
 
 
 def test_the_audit_of_its_method() -> None:
-    found = audit_method(qc.Queries(noise=1, threshold=5, per_user=1), runs=500, neighbours=["own", "shared"])
+    found = audit_method(qc.Queries(noise=1, threshold=5, max_keys_per_user=1), runs=500, neighbours=["own", "shared"])
     assert found.holds
     assert found.exact
     assert not any(each.refuted for each in found.exact)

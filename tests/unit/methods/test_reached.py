@@ -25,10 +25,10 @@ from tests.logs import Row, aol, write
 
 METHODS: dict[str, Method] = {
     "clicks": qc.Clicks(epsilon=8, delta=1e-6),
-    "one draw": qc.Clicks(noise=1, threshold=18, per_user=8),
+    "one draw": qc.Clicks(noise=1, threshold=18, max_keys_per_user=8),
     "two draws": qc.Clicks(epsilon=8, delta=1e-6, selection="gaussian", two_draws=True),
     "priors": qc.Clicks(epsilon=8, delta=1e-6, selection="weighted", priors="public"),
-    "auto": qc.Clicks(epsilon=8, delta=1e-6, per_user="auto"),
+    "auto": qc.Clicks(epsilon=8, delta=1e-6, max_keys_per_user="auto"),
     "paper clicks": qc.Clicks(noise=1, threshold=20, variant="paper"),
     "sessions": qc.Sessions(epsilon=8, delta=1e-6),
     "sessions alone": qc.Sessions(epsilon=8, delta=1e-6, no_clicks=True, selection="gaussian"),
@@ -96,14 +96,14 @@ GOLDEN: list[tuple[float, float, dict[str, tuple[int, Range, Range]]]] = [
 
 @pytest.mark.parametrize(("epsilon", "delta", "wanted"), GOLDEN)
 def test_golden_numbers_of_sessions(epsilon: float, delta: float, wanted: dict[str, tuple[int, Range, Range]]) -> None:
-    found = qc.Sessions(epsilon=epsilon, delta=delta, selection="rounds").reach()
+    found = qc.Sessions(epsilon=epsilon, delta=delta, selection="multi-round").reach()
     assert {table: (each.margin95, each.users50, each.users95) for table, each in found.items()} == {
         table: (Range(margin, margin), users50, users95) for table, (margin, users50, users95) in wanted.items()
     }
 
 
 def test_an_automatic_bound_runs_over_all_its_plans() -> None:
-    method = qc.Clicks(epsilon=8, delta=1e-6, per_user="auto")
+    method = qc.Clicks(epsilon=8, delta=1e-6, max_keys_per_user="auto")
     assert isinstance(method.planned, AutoBound)
     candidates = [each.reach()["clicks"] for each in method.planned.candidates()]
     found = method.reach()["clicks"]
@@ -139,7 +139,7 @@ WISHES: list[tuple[type[Method], dict[str, Any], AccuracyTarget]] = [
     (qc.Clicks, {"delta": 1e-6}, AccuracyTarget(200)),
     (qc.Clicks, {"delta": 1e-6, "selection": "laplace"}, AccuracyTarget(20)),
     (qc.Clicks, {"delta": 1e-6, "selection": "gaussian"}, AccuracyTarget(50, 10)),
-    (qc.Clicks, {"delta": 1e-6, "per_user": 8}, AccuracyTarget(100, 20)),
+    (qc.Clicks, {"delta": 1e-6, "max_keys_per_user": 8}, AccuracyTarget(100, 20)),
     (qc.Clicks, {"delta": 1e-6, "variant": "paper"}, AccuracyTarget(50)),
     (qc.Sessions, {"delta": 1e-7, "two_draws": True}, AccuracyTarget(60)),
     (qc.Optimal, {"delta": 1e-6}, AccuracyTarget(50)),
@@ -206,7 +206,7 @@ def test_wishes_that_cannot_be_met(ask: Any, words: str) -> None:
         ask()
 
 
-BUDGET = ("--epsilon", "8", "--delta", "2.25e-7", "--selection", "rounds")
+BUDGET = ("--epsilon", "8", "--delta", "2.25e-7", "--selection", "multi-round")
 
 
 def test_guarantee_and_dry_run_say_the_same(tmp_path: Path) -> None:
@@ -282,6 +282,8 @@ def test_the_fewest_accounts_that_any_plan_of_auto_asks_for() -> None:
 
 
 def test_the_card_of_clicks_has_no_bound_that_is_not_used() -> None:
-    users, clicks = (qc.Clicks(epsilon=8, delta=1e-6, selection="rounds", count_of=of) for of in ("users", "clicks"))
+    users, clicks = (
+        qc.Clicks(epsilon=8, delta=1e-6, selection="multi-round", count_of=of) for of in ("users", "clicks")
+    )
     assert users.parameters()["counted_per_user"] == 16
     assert clicks.parameters()["counted_per_user"] is None

@@ -23,13 +23,13 @@ BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 2.25e-7}
 NOTES: dict[str, tuple[str, list[Method]]] = {
     "queries": (
         "queries/queries.md",
-        [Queries(**BUDGET), Queries(**BUDGET, selection="rounds"), Queries(**BUDGET, selection="gaussian")],
+        [Queries(**BUDGET), Queries(**BUDGET, selection="multi-round"), Queries(**BUDGET, selection="gaussian")],
     ),
     "clicks": (
         "clicks/clicks.md",
         [
             Clicks(**BUDGET),
-            Clicks(**BUDGET, selection="rounds"),
+            Clicks(**BUDGET, selection="multi-round"),
             Clicks(**BUDGET, selection="gaussian"),
             Clicks(**BUDGET, variant="paper"),
         ],
@@ -38,7 +38,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         "sessions/sessions.md",
         [
             Sessions(**BUDGET),
-            Sessions(**BUDGET, selection="rounds"),
+            Sessions(**BUDGET, selection="multi-round"),
             Sessions(**BUDGET, selection="laplace"),
             Sessions(**BUDGET, variant="paper"),
         ],
@@ -105,10 +105,10 @@ def accounts_said(method: Method) -> int:
 @pytest.mark.parametrize(
     "method",
     [
-        Clicks(noise=0.125, threshold=2, per_user=1),
-        Clicks(**BUDGET, selection="gaussian", per_user=32),
+        Clicks(noise=0.125, threshold=2, max_keys_per_user=1),
+        Clicks(**BUDGET, selection="gaussian", max_keys_per_user=32),
         Clicks(**BUDGET, selection="weighted"),
-        Clicks(noise=1, threshold=19, per_user=4, variant="paper"),
+        Clicks(noise=1, threshold=19, max_keys_per_user=4, variant="paper"),
     ],
     ids=["laplace", "gaussian", "weighted", "paper"],
 )

@@ -151,7 +151,7 @@ def buckets_of_logs() -> Iterator[None]:
 
 
 def plan_of(table: str) -> WeightedPlan:
-    plan = plan_tables(3.0, 0.01, {table: BOUND}, selection="rounds").plans[table]
+    plan = plan_tables(3.0, 0.01, {table: BOUND}, selection="multi-round").plans[table]
     assert isinstance(plan, WeightedPlan)
     assert [scout.parts for scout in plan.scouts] == [{"clicks": "query", "sessions": "queries"}[table], None, None]
     return plan

@@ -40,7 +40,7 @@ def test_the_card_begins_as_the_guarantee_command_does(tmp_path: Path) -> None:
     assert said["claimed"] == CLAIMED.to_json()
     assert said["proven"] == PROVEN.to_json()
     assert said["parameters"] == {"threshold": 9, "per_user": 4}
-    assert said["card_version"] == 1
+    assert said["card_version"] == 2
 
 
 def test_the_card_vouches_for_every_other_file(tmp_path: Path) -> None:

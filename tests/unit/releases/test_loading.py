@@ -69,12 +69,12 @@ def test_missing_and_changed_files_are_named(out: Path, name: str) -> None:
 
 
 def test_a_newer_card(out: Path) -> None:
-    change_card(out, lambda card: card.update(card_version=2))
+    change_card(out, lambda card: card.update(card_version=3))
     with pytest.raises(
-        InputError, match="has a card of version 2, this querycloak knows up to 1; install a newer querycl"
+        InputError, match="has a card of version 3, this querycloak knows up to 2; install a newer querycl"
     ):
         load(out)
-    with pytest.raises(InputError, match="has a card of version 2"):
+    with pytest.raises(InputError, match="has a card of version 3"):
         load_card(out)
 
 

@@ -23,6 +23,7 @@ from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read
 from querycloak.methods.method import Method
+from querycloak.methods.option import current_options
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.privacy.sampling.randomness import Randomness
 
@@ -176,13 +177,14 @@ def _rebuilt(release: Target) -> Method | None:
     kind = method_class(release.method)
     accepted = {field.name for field in fields(kind) if field.init}
     parameters = {name: value for name, value in release.parameters.items() if name not in _CHOSEN}
-    told = {name: value for name, value in parameters.items() if name in accepted and value is not None}
+    options = current_options(kind, parameters)
+    told = {name: value for name, value in options.items() if name in accepted and value is not None}
     told["variant"] = release.variant
     bare = {name: value for name, value in told.items() if name not in _SOLVED}
     given = [told, *({**bare, **budget} for budget in _budgets(release) if set(budget) <= accepted)]
-    for options in given:
+    for tried in given:
         try:
-            method: Method = kind(**options)
+            method: Method = kind(**tried)
         except (ParameterError, TypeError):
             continue
         if _alike(method.parameters(), parameters):

@@ -12,6 +12,7 @@ from querycloak.methods.keys.plans import Selection
 from querycloak.methods.unprotected import with_any_bound
 from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import recorded_selection
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse, share
 from querycloak.privacy.sampling.exact import rounded_down, stated
@@ -41,8 +42,13 @@ class Choice(NamedTuple):
     def __str__(self) -> str:
         return f"{self.selection} {self.bound}" if self.selection else str(self.bound)
 
+    @property
+    def recorded(self) -> str:
+        """As cards hold it."""
+        return f"{recorded_selection(self.selection)} {self.bound}" if self.selection else str(self.bound)
 
-CHOICES = (Choice(1, "laplace"), Choice(16, "rounds"), Choice(256, "rounds"))
+
+CHOICES = (Choice(1, "laplace"), Choice(16, "multi-round"), Choice(256, "multi-round"))
 """No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
 WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
 """For budgets too small for scouting rounds."""
@@ -93,7 +99,7 @@ class AutoBound:
     def plans(self) -> Mapping[str, TablePlan]:
         """There are none yet."""
         raise ParameterError(
-            Sentence("{per_user:auto} is chosen when the log is released: there is no plan before that")
+            Sentence("{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that")
         )
 
     @property
@@ -174,7 +180,7 @@ class AutoBound:
         return {
             "selection": laws.pop() if len(laws) == 1 else AUTO,
             "per_user": AUTO,
-            "auto_choices": [str(choice) for choice, _ in self.payable],
+            "auto_choices": [choice.recorded for choice, _ in self.payable],
             "auto_share": self.share,
         }
 
@@ -190,16 +196,18 @@ def auto_bound(
     """How selection and bound are chosen, if they can be; any_selection: whether the selection is open too."""
     if variant == "paper":
         raise ParameterError(
-            Sentence("the paper variant has no way of choosing a bound: give {per_user} a number, not auto")
+            Sentence("the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto")
         )
     if not isinstance(given, Budget):
         raise ParameterError(
-            Sentence("{per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound")
+            Sentence(
+                "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
+            )
         )
     part = DEFAULT_SHARE if auto_share is None else auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
     chooser = AutoBound(given, checked, at_choice, CHOICES if any_selection else ANY_BOUND)
-    if any_selection and not any(choice.selection == "rounds" for choice, _ in chooser.payable):
+    if any_selection and not any(choice.selection == "multi-round" for choice, _ in chooser.payable):
         chooser = AutoBound(given, checked, at_choice, WITHOUT_ROUNDS)
     _ = chooser.payable  # a budget that cannot pay anything is refused here
     return chooser
@@ -209,11 +217,11 @@ def _weakest(method: Planned) -> TablePlan:
     return min(method.plans.values(), key=lambda plan: plan.accounts_for(1))
 
 
-def check_given_bound(per_user: object, auto_share: object) -> None:
+def check_given_bound(max_keys_per_user: object, auto_share: object) -> None:
     """Refuse what goes with `auto` alone."""
-    if isinstance(per_user, str):
-        refuse("per_user", f"a whole number or {AUTO}", per_user, "leave it out for the default")
+    if isinstance(max_keys_per_user, str):
+        refuse("max_keys_per_user", f"a whole number or {AUTO}", max_keys_per_user, "leave it out for the default")
     if auto_share is not None:
         raise ParameterError(
-            Sentence("{auto_share} is the price of {per_user:auto}; leave it out where the bound is given")
+            Sentence("{auto_share} is the price of {max_keys_per_user:auto}; leave it out where the bound is given")
         )

@@ -31,10 +31,11 @@ class KeysMethod(Method):
 
     keys: ClassVar[Mapping[str, Sequence[str]]]
     """The columns of a key, by table."""
-    per_user: int | Literal["auto"] | None = option(
+    max_keys_per_user: int | Literal["auto"] | None = option(
+        formerly="per_user",
         help="How many keys of one user count. auto chooses this number on the log, for a part of epsilon; if neither "
         "this nor a selection is given, auto chooses both. With a selection: 256 if not given, 32 with Gaussian noise, "
-        "1 with Laplace noise, 4 in the paper variant."
+        "1 with Laplace noise, 4 in the paper variant.",
     )
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
     planned: FixedPlans | AutoBound = field(init=False, repr=False)

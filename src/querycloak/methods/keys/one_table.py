@@ -27,6 +27,7 @@ from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound
 from querycloak.sentence import Sentence
 
@@ -47,8 +48,9 @@ class OneTable(KeysMethod):
     noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
+        former_values=FORMER_SELECTIONS,
         help="How keys are selected (docs/selection.md). If not given, auto chooses. If only the number of keys per "
-        "user is given, a formula chooses: rounds, or for small numbers the noise with the smaller threshold."
+        "user is given, a formula chooses: multi-round, or for small numbers the noise with the smaller threshold.",
     )
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
@@ -87,15 +89,15 @@ class OneTable(KeysMethod):
     def _planned(self, given: Given) -> FixedPlans | AutoBound:
         if self.chooses(given):
             return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
-        check_given_bound(self.per_user, self.auto_share)
+        check_given_bound(self.max_keys_per_user, self.auto_share)
         if self.variant == "paper":
             return self._paper_plans(given)
         return one_plan(self.table, self._plan(given))
 
     def chooses(self, given: Given) -> bool:
         """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
-        if self.per_user is not None:
-            return self.per_user == AUTO
+        if self.max_keys_per_user is not None:
+            return self.max_keys_per_user == AUTO
         return isinstance(given, Budget) and self.variant == "default" and self._any_selection
 
     @property
@@ -105,18 +107,20 @@ class OneTable(KeysMethod):
     def at_choice(self, choice: Choice, epsilon: float) -> Self:
         """The same method at this bound and with its selection."""
         selection = choice.selection or self.selection
-        return replace(self, per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
+        return replace(self, max_keys_per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
 
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method at this bound, perhaps with another epsilon."""
-        return replace(self, per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon)
+        return replace(
+            self, max_keys_per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon
+        )
 
     def _bound(self, default: int) -> int:
-        return checked_bound(default if self.per_user is None else self.per_user)
+        return checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
 
     def _plan(self, given: Given) -> TablePlan:
         if isinstance(given, Budget):
-            known = None if self.per_user is None else checked_bound(self.per_user)
+            known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
             law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
             bound = {self.table: self._bound(PER_USER[law or "gaussian"])}
             return plan_tables(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.reach import ReleaseProbability
     from querycloak.privacy.calibration.table_reach import TableAccuracy
 
-Selection = Literal["laplace", "gaussian", "weighted", "rounds"]
+Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]
 Counts = Literal["noisy", "none"]
 PAPER_PER_USER = 4
@@ -108,7 +108,7 @@ def paper_plans(
 
 def noise_of(law: Selection, size: float) -> Noise:
     """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
-    if law in ("weighted", "rounds"):
+    if law in ("weighted", "multi-round"):
         chosen = Parameter("selection", law)
         raise ParameterError(
             Sentence("{chosen} has many knobs: give the budget ({epsilon}, {delta}) instead", chosen=chosen)

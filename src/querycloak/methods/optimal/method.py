@@ -80,9 +80,10 @@ class Optimal(Method):
     weights: str | None = option(
         help="For joint, such as size=1,diversity=0.5,frequent=2. What is not named is 0; without any, all are 1."
     )
-    per_user: int | None = option(
+    max_keys_per_user: int | None = option(
+        formerly="per_user",
         help="Default variant: how many pairs of one user count; 256 if not given. Fewer are better if people search "
-        "little."
+        "little.",
     )
     linked_per_user: int | None = option(
         help="Default variant: how many released pairs of a user count for associations; 4 if not given."
@@ -141,15 +142,15 @@ class Optimal(Method):
         return ParameterError(said, parameter=name, rule="given", way_out=meaning)
 
     def _plan(self) -> SyntheticPlan | None:
-        given = {"per_user": self.per_user, "linked_per_user": self.linked_per_user}
+        given = {"max_keys_per_user": self.max_keys_per_user, "linked_per_user": self.linked_per_user}
         if self.variant == "paper":
             for name, value in given.items():
                 if value is not None:
                     refuse(name, "left out in the paper variant", value, "it bounds nobody's contribution")
             return None
-        per_user = PER_USER if self.per_user is None else self.per_user
+        per_user = PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
         linked = LINKED_PER_USER if self.linked_per_user is None else self.linked_per_user
-        natural("per_user", per_user, "say how many pairs one user may add to", most=_MOST_PER_USER)
+        natural("max_keys_per_user", per_user, "say how many pairs one user may add to", most=_MOST_PER_USER)
         natural("linked_per_user", linked, "say how many of a user's pairs are linked", most=_MOST_PER_USER)
         return plan_synthetic(self.given, per_user, linked)
 

@@ -24,6 +24,7 @@ from querycloak.methods.sessions.session_bounds import (
 )
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
+from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse
 from querycloak.sentence import Parameter, Sentence
 
@@ -58,7 +59,8 @@ class Sessions(KeysMethod):
     )
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
     selection: Selection | None = option(
-        help="How keys are selected (docs/selection.md). If not given, auto chooses; if bounds are given, a formula."
+        former_values=FORMER_SELECTIONS,
+        help="How keys are selected (docs/selection.md). If not given, auto chooses; if bounds are given, a formula.",
     )
     sessions_per_user: int | None = option(
         help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
@@ -68,10 +70,11 @@ class Sessions(KeysMethod):
         help="How many queries of a session count: 3 if not given, 2 with Laplace noise."
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
-    per_user: int | Literal["auto"] | None = option(
+    max_keys_per_user: int | Literal["auto"] | None = option(
+        formerly="per_user",
         help="How many clicked pairs of one user count, as for clicks, and how many queries. auto chooses this number "
         "on the log, for a part of epsilon; if no bound and no selection is given, auto also chooses the number of "
-        "sessions and the selection."
+        "sessions and the selection.",
     )
     auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     tables: str | None = option(
@@ -125,11 +128,11 @@ class Sessions(KeysMethod):
             raise ParameterError(
                 Sentence("{split} must be left out with {alone}: it divides a budget between tables", alone=alone)
             )
-        if self.per_user not in (None, AUTO):
+        if self.max_keys_per_user not in (None, AUTO):
             raise ParameterError(
                 Sentence(
-                    "{per_user} must be left out with {alone}: it bounds clicks and queries; {sessions_per_user} and "
-                    "{queries_per_session} bound sessions",
+                    "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
+                    "{sessions_per_user} and {queries_per_session} bound sessions",
                     alone=alone,
                 )
             )
@@ -147,7 +150,7 @@ class Sessions(KeysMethod):
     def _default_selection(self, given: Budget) -> str | None:
         """By formula; a bound that was given decides what is best for it."""
         most = None
-        if (self.sessions_per_user, self.queries_per_session, self.per_user) != (None, None, None):
+        if (self.sessions_per_user, self.queries_per_session, self.max_keys_per_user) != (None, None, None):
             most = max(self._room("gaussian", self._checked_bounds(BOUNDS["gaussian"])).values())
         return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws)
 
@@ -159,9 +162,9 @@ class Sessions(KeysMethod):
     def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
         if self.chooses(given):
             if self.sessions_per_user is not None:
-                raise ParameterError(Sentence("{per_user:auto} chooses {sessions_per_user} too: leave it out"))
+                raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
             return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
-        check_given_bound(self.per_user, self.auto_share)
+        check_given_bound(self.max_keys_per_user, self.auto_share)
         room = self._room(law or "gaussian", self.bounds)
         if self.variant == "paper":
             self._check_paper()
@@ -184,8 +187,8 @@ class Sessions(KeysMethod):
 
     def chooses(self, given: Given) -> bool:
         """Whether bounds are chosen on the log: for auto, or for a budget without bounds and selection."""
-        if self.per_user is not None:
-            return self.per_user == AUTO
+        if self.max_keys_per_user is not None:
+            return self.max_keys_per_user == AUTO
         open_bounds = self.sessions_per_user is None and self.queries_per_session is None
         return isinstance(given, Budget) and self.variant == "default" and open_bounds and self._any_selection
 
@@ -212,7 +215,7 @@ class Sessions(KeysMethod):
         room = bound if self.force else min(bound, MOST_KEYS)
         return replace(
             self,
-            per_user=None if self.released == (TABLE,) else bound,
+            max_keys_per_user=None if self.released == (TABLE,) else bound,
             sessions_per_user=max(1, room // max(1, sensitivity(1, queries))),
             queries_per_session=queries,
             selection=selection,
@@ -225,7 +228,7 @@ class Sessions(KeysMethod):
         if self.released == (TABLE,):
             return {TABLE: bounds.sequences}
         default = PAPER_PER_USER if law == "paper" else PER_USER[law]
-        single = checked_bound(default if self.per_user is None else self.per_user)
+        single = checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
         return {table: bounds.sequences if table == TABLE else single for table in self.released}
 
     def _check_paper(self) -> None:

@@ -31,7 +31,7 @@ BOUNDS = {
     "laplace": SessionBounds(1, 2),
     "gaussian": SessionBounds(8, 3),
     "weighted": SessionBounds(32, 3),
-    "rounds": SessionBounds(32, 3),
+    "multi-round": SessionBounds(32, 3),
     "paper": SessionBounds(1, 3),
 }
 

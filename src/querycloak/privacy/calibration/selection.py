@@ -36,8 +36,8 @@ __all__ = [
 
 PRIORS = ("public",)
 """What may guide users in choosing among their keys."""
-SELECTIONS = (*LAWS, "weighted", "rounds")
-PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "rounds": 256})
+SELECTIONS = (*LAWS, "weighted", "multi-round")
+PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "multi-round": 256})
 """How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
 LEAST_DELTA = 1e-15
 """Below this the slack of claim 1 would count."""
@@ -94,7 +94,7 @@ def plan_tables(
     if selection is not None:
         one_of("selection", selection, SELECTIONS, "or leave it out: a formula chooses")
     parts = _parts(per_user, split)
-    if selection in ("weighted", "rounds"):
+    if selection in ("weighted", "multi-round"):
         if delta < LEAST_DELTA:
             chosen = Parameter("selection", selection)
             rule = Sentence("at least {least:g} for {chosen}", least=LEAST_DELTA, chosen=chosen)
@@ -124,8 +124,8 @@ def plan_times(epsilon: float, delta: float, per_user: int, selection: str | Non
     if selection == "gaussian":
         raise ParameterError(
             Sentence(
-                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:rounds}; take "
-                "one of these, or leave {selection} out"
+                "{count_of:clicks} goes with {selection:laplace}, {selection:weighted} and {selection:multi-round}; "
+                "take one of these, or leave {selection} out"
             )
         )
     return calibrate_times(epsilon, delta, per_user, times, COUNTING)
@@ -137,7 +137,8 @@ def plan_without_counts(epsilon: float, delta: float, per_user: int, selection: 
         raise ParameterError(
             Sentence(
                 "{selection:gaussian} decides by the count that it publishes, so that {counts:none} gains nothing with "
-                "it; take {selection:laplace}, {selection:weighted} or {selection:rounds}, or leave {selection} out"
+                "it; take {selection:laplace}, {selection:weighted} or {selection:multi-round}, or leave {selection} "
+                "out"
             )
         )
     return plan_keys_only(epsilon, delta, per_user)
@@ -212,14 +213,16 @@ def default_selection(epsilon: float, delta: float, per_user: int | None, *, two
     if two_draws:
         return None
     try:
-        plan = _only(plan_tables(epsilon, delta, {"keys": per_user or PER_USER["rounds"]}, selection="rounds").plans)
+        plan = _only(
+            plan_tables(epsilon, delta, {"keys": per_user or PER_USER["multi-round"]}, selection="multi-round").plans
+        )
     except ParameterError:
         return None  # a budget too small for weights
     if per_user is None:
-        return "rounds"
+        return "multi-round"
     one_draw = calibrate(epsilon, delta, per_user)
     weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
-    return "rounds" if plan.threshold < one_draw.threshold * weight else None
+    return "multi-round" if plan.threshold < one_draw.threshold * weight else None
 
 
 def parse_split(text: str) -> dict[str, int]:

@@ -31,7 +31,7 @@ class TablePlan(ABC):
     @property
     @abstractmethod
     def selection(self) -> str:
-        """Which selection it is: laplace, gaussian, weighted or rounds."""
+        """Which selection it is: laplace, gaussian, weighted or multi-round."""
 
     @property
     @abstractmethod

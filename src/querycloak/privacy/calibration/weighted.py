@@ -27,6 +27,7 @@ from querycloak.privacy.sampling.randomness import IntArray
 from querycloak.sentence import Sentence
 
 __all__ = [
+    "FORMER_SELECTIONS",
     "GRID",
     "PARTS",
     "ROUNDS",
@@ -38,8 +39,11 @@ __all__ = [
     "interest_of",
     "own_keys",
     "plan_weighted",
+    "recorded_selection",
 ]
 
+FORMER_SELECTIONS: Mapping[str, str] = MappingProxyType({"rounds": "multi-round"})
+"""The current name of each renamed selection; cards, ledgers and `--json` keep the former one."""
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
@@ -109,7 +113,7 @@ class WeightedPlan(TablePlan):
     @property
     def selection(self) -> str:
         """Whether scouts go before the decision."""
-        return "rounds" if self.scouts else "weighted"
+        return "multi-round" if self.scouts else "weighted"
 
     @property
     def counts(self) -> str:
@@ -189,7 +193,7 @@ class WeightedPlan(TablePlan):
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
         return {
-            "selection": self.selection,
+            "selection": recorded_selection(self.selection),
             "noise": self.noise.sigma / GRID,
             "threshold": self.threshold / GRID,
             "per_user": self.per_user,
@@ -199,6 +203,11 @@ class WeightedPlan(TablePlan):
             "counting_noise": None if self.counting is None else self.counting.sigma,
             "counted_per_user": None if self.counting is None or self.times is not None else self.counted_per_user,
         }
+
+
+def recorded_selection(selection: str) -> str:
+    """The name of a selection in cards and `--json`, whose values never change."""
+    return next((former for former, current in FORMER_SELECTIONS.items() if current == selection), selection)
 
 
 def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:

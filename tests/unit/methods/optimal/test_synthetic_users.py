@@ -314,9 +314,9 @@ def test_an_output_size_beyond_what_there_is_gives_what_there_is() -> None:
         ({"epsilon": 1, "delta": 1e-6, "objective": "frequent", "support": 2, "output_size": 9}, "support must be"),
         ({"epsilon": 1, "delta": 1e-6, "output_size": 0}, "output_size must be at least 1, got 0"),
         ({"epsilon": 1, "delta": 1e-6, "weights": "size=1"}, "weights must be left out"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": 0}, "per_user must be at least 1, got 0"),
+        ({"epsilon": 1, "delta": 1e-6, "max_keys_per_user": 0}, "max_keys_per_user must be at least 1, got 0"),
         ({"epsilon": 1, "delta": 1e-6, "linked_per_user": 0}, "linked_per_user must be at least 1, got 0"),
-        ({"epsilon": 1, "delta": 0.1, "variant": "paper", "per_user": 4}, "per_user must be left out in the paper"),
+        ({"epsilon": 1, "delta": 0.1, "variant": "paper", "max_keys_per_user": 4}, "per_user must be left out"),
         ({"epsilon": 1e-6, "delta": 1e-6}, "raise epsilon or delta, or lower the numbers per user"),
     ],
 )  # fmt: skip

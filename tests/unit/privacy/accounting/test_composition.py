@@ -32,13 +32,15 @@ def releases(plan: Any, n: int) -> Account:
 
 def test_a_year_of_months() -> None:
     """Twelve Gaussian releases cost about the root of twelve; twelve of Laplace noise still their sum."""
-    gaussian = releases(Clicks(epsilon=1, delta=1e-6, per_user=32, selection="gaussian").plans["clicks"], 12).composed()
+    gaussian = releases(
+        Clicks(epsilon=1, delta=1e-6, max_keys_per_user=32, selection="gaussian").plans["clicks"], 12
+    ).composed()
     assert (gaussian.epsilon_sum, gaussian.delta) == (12.0, 2 * gaussian.delta_sum)
     assert gaussian.below_the_sum
     assert gaussian.epsilon == 3.441
-    laplace = releases(Clicks(epsilon=0.5, delta=1e-8, per_user=1).plans["clicks"], 12).composed()
+    laplace = releases(Clicks(epsilon=0.5, delta=1e-8, max_keys_per_user=1).plans["clicks"], 12).composed()
     assert not laplace.below_the_sum
-    daily = releases(Clicks(epsilon=0.1, delta=1e-9, per_user=1).plans["clicks"], 365).composed()
+    daily = releases(Clicks(epsilon=0.1, delta=1e-9, max_keys_per_user=1).plans["clicks"], 365).composed()
     assert (daily.epsilon_sum, daily.epsilon) == (36.5, 10.70)
 
 
@@ -80,5 +82,5 @@ def test_the_epsilon_that_is_shown_is_within_its_delta(listed: list[Draw], at_de
 
 def test_sums_are_not_touched_by_it() -> None:
     """The limit is about sums: an account that has spent its epsilon refuses, however small the tighter figure."""
-    account = releases(Clicks(epsilon=1, delta=1e-6, per_user=32, selection="gaussian").plans["clicks"], 12)
+    account = releases(Clicks(epsilon=1, delta=1e-6, max_keys_per_user=32, selection="gaussian").plans["clicks"], 12)
     assert account.spent[0] == Fraction(12)

@@ -64,7 +64,7 @@ def test_many_counts_changed_by_one_do_not_cover_one_changed_by_many() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 2.25e-7), (1.0, 1e-6), (0.5, 1e-8)])
-@pytest.mark.parametrize("selection", ["weighted", "rounds"])
+@pytest.mark.parametrize("selection", ["weighted", "multi-round"])
 def test_rounds_of_gaussian_noise_cost_what_selection_says(epsilon: float, delta: float, selection: str) -> None:
     """Claim 4: mu^2 and own keys add up as selection.md, claim 4, has it; the grid adds a little."""
     plan = plan_tables(epsilon, delta, {"clicks": 64}, selection=selection).plans["clicks"]

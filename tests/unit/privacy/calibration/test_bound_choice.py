@@ -29,7 +29,9 @@ from querycloak.privacy.sampling.randomness import Randomness
 from tests.unit.privacy.privacy_oracles import surprising
 
 ONE_DRAW: list[TablePlan] = [price(Laplace(0.125), 2, 1), price(Laplace(0.5), 9, 4), price(Gaussian(3.9), 23, 32)]
-WEIGHTED, ROUNDS = (plan_tables(8, 1e-6, {"keys": 64}, selection=name).plans["keys"] for name in ("weighted", "rounds"))
+WEIGHTED, ROUNDS = (
+    plan_tables(8, 1e-6, {"keys": 64}, selection=name).plans["keys"] for name in ("weighted", "multi-round")
+)
 PLANS = [*ONE_DRAW, WEIGHTED, ROUNDS]
 DIGITS = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Chances of e^-millions are not 0 here."""
@@ -172,10 +174,10 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
         "priors": None,
         "counts": None,
     }
-    given_law = Clicks(epsilon=3, delta=1e-6, per_user="auto", selection="gaussian").planned
+    given_law = Clicks(epsilon=3, delta=1e-6, max_keys_per_user="auto", selection="gaussian").planned
     assert isinstance(given_law, AutoBound)
     assert [each.plans["clicks"].per_user for each in given_law.candidates()] == list(BOUNDS)
-    dearer = Clicks(epsilon=3, delta=1e-6, per_user="auto", auto_share=0.1)
+    dearer = Clicks(epsilon=3, delta=1e-6, max_keys_per_user="auto", auto_share=0.1)
     assert isinstance(dearer.planned, AutoBound)
     assert dearer.planned.budget == (0.3, 2.7)
     assert dearer.proven().epsilon == 3.0
@@ -185,14 +187,26 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": 1, "threshold": 9, "per_user": "auto"}, "per_user='auto' needs the budget"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "variant": "paper"}, "the paper variant has no way"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": "most"}, "per_user must be a whole number or auto, got 'most'"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": 4, "auto_share": 0.1}, "auto_share is the price of per_user='auto'"),
-        ({"epsilon": 1, "delta": 1e-6, "per_user": "auto", "auto_share": 1}, "auto_share must be a number above 0"),
-        ({"epsilon": 0, "delta": 1e-6, "per_user": "auto"}, "epsilon must be a finite number above 0"),
-        ({"epsilon": 1, "delta": 0, "per_user": "auto"}, "delta must be a number above 0 and below 1"),
-        ({"epsilon": 1e-6, "delta": 1e-6, "per_user": "auto"}, "budget must allow noise"),
+        ({"noise": 1, "threshold": 9, "max_keys_per_user": "auto"}, "max_keys_per_user='auto' needs the budget"),
+        (
+            {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": "auto", "variant": "paper"},
+            "the paper variant has no way",
+        ),
+        (
+            {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": "most"},
+            "max_keys_per_user must be a whole number or auto, got 'most'",
+        ),
+        (
+            {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": 4, "auto_share": 0.1},
+            "auto_share is the price of max_keys_per_user='auto'",
+        ),
+        (
+            {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": "auto", "auto_share": 1},
+            "auto_share must be a number above 0",
+        ),
+        ({"epsilon": 0, "delta": 1e-6, "max_keys_per_user": "auto"}, "epsilon must be a finite number above 0"),
+        ({"epsilon": 1, "delta": 0, "max_keys_per_user": "auto"}, "delta must be a number above 0 and below 1"),
+        ({"epsilon": 1e-6, "delta": 1e-6, "max_keys_per_user": "auto"}, "budget must allow noise"),
     ],
 )
 def test_what_does_not_go_with_auto(options: dict[str, object], message: str) -> None:
@@ -204,15 +218,15 @@ def test_what_is_given_is_not_chosen() -> None:
     """Explicit noise, a bound, a selection, two draws and the paper's variant stay as given, at no charge."""
     budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
     options: list[dict[str, Any]] = [
-        {"per_user": 4},
-        {"selection": "rounds"},
+        {"max_keys_per_user": 4},
+        {"selection": "multi-round"},
         {"two_draws": True},
         {"variant": "paper"},
     ]
     for each in options:
         assert not isinstance(Clicks(**budget, **each).planned, AutoBound), each
     assert not isinstance(Clicks(noise=1, threshold=9).planned, AutoBound)
-    assert Clicks(**budget, selection="rounds").plans["clicks"].per_user == 256
+    assert Clicks(**budget, selection="multi-round").plans["clicks"].per_user == 256
     small = Clicks(epsilon=0.1, delta=1e-8).planned
     assert isinstance(small, AutoBound)
     assert [str(choice) for choice, _ in small.payable] == ["laplace 1", "gaussian 8", "gaussian 32", "weighted 256"]
@@ -229,12 +243,12 @@ def test_sessions_choose_their_own_bounds() -> None:
     ]
     assert [each["sequences_per_user"] for each in candidates] == [1, 16, 248]
     options: list[dict[str, Any]] = [{"sessions_per_user": 4}, {"queries_per_session": 3}, {"selection": "laplace"}]
-    for each in [*options, {"per_user": 4}]:
+    for each in [*options, {"max_keys_per_user": 4}]:
         assert not isinstance(Sessions(epsilon=8, delta=1e-6, **each).planned, AutoBound), each
 
 
 def test_there_is_no_plan_before_the_choice() -> None:
-    with pytest.raises(ParameterError, match="per_user='auto' is chosen when the log is released"):
-        _ = Clicks(epsilon=1, delta=1e-6, per_user="auto").plans
+    with pytest.raises(ParameterError, match="max_keys_per_user='auto' is chosen when the log is released"):
+        _ = Clicks(epsilon=1, delta=1e-6, max_keys_per_user="auto").plans
     with pytest.raises(ParameterError, match="at least one plan"):
         choose_plan([], {"keys": {1: 1}}, 0.1, Randomness(seed=1))

@@ -90,9 +90,9 @@ def test_bad_delta(delta: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"per_user": 0}, "per_user must be at least 1, got 0; say how many keys"),
-        ({"per_user": 1.0}, "per_user must be a whole number, got 1.0"),
-        ({"per_user": 10**7}, "per_user must be at most 1,000,000, got 10000000"),
+        ({"per_user": 0}, "max_keys_per_user must be at least 1, got 0; say how many keys"),
+        ({"per_user": 1.0}, "max_keys_per_user must be a whole number, got 1.0"),
+        ({"per_user": 10**7}, "max_keys_per_user must be at most 1,000,000, got 10000000"),
         ({"law": "cauchy"}, "law must be one of laplace, gaussian, got 'cauchy'; or leave it out"),
         ({"deciding_share": 1}, "deciding_share must be a number above 0 and below 1, got 1"),
     ],

@@ -86,7 +86,7 @@ def test_the_papers_guarantees() -> None:
             r"threshold must be high enough for delta to stay below 1 \(it is 218\), got 4; raise threshold or lower",
         ),
         (0, 1, "threshold must be at least 1, got 0"),
-        (20, 0, "per_user must be at least 1, got 0"),
+        (20, 0, "max_keys_per_user must be at least 1, got 0"),
     ],
 )
 def test_bad_paper_knobs(threshold: int, sensitivity: int, message: str) -> None:

@@ -223,11 +223,11 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
         (1.0, 1e-6, "laplace", 3, Range(15, 15), Range(17, 17)),
         (1.0, 1e-6, "gaussian", 47, Range(131, 131), Range(170, 170)),
         (1.0, 1e-6, "weighted", 77, Range(29, 462), Range(37, 590)),
-        (1.0, 1e-6, "rounds", 77, Range(41, 662), Range(53, 841)),
-        (3.0, math.exp(-10), "rounds", 24, Range(12, 184), Range(15, 239)),
+        (1.0, 1e-6, "multi-round", 77, Range(41, 662), Range(53, 841)),
+        (3.0, math.exp(-10), "multi-round", 24, Range(12, 184), Range(15, 239)),
         (8.0, 2.25e-7, "laplace", 0, Range(3, 3), Range(3, 3)),
         (8.0, 2.25e-7, "gaussian", 8, Range(24, 24), Range(30, 30)),
-        (8.0, 2.25e-7, "rounds", 13, Range(7, 112), Range(9, 141)),
+        (8.0, 2.25e-7, "multi-round", 13, Range(7, 112), Range(9, 141)),
     ],
 )
 def test_golden_numbers_of_the_defaults(
@@ -245,7 +245,7 @@ def test_golden_numbers_of_the_defaults(
 @pytest.mark.parametrize("keys", [1, 2, 7, 64, 256])
 def test_users_of_equal_interest_give_what_the_ends_of_the_range_say(keys: int) -> None:
     """A user of this key alone gives all weight, whatever scouts leave of its interest; one of l keys 1/sqrt(l)."""
-    plan = plan_tables(8.0, 2.25e-7, {"clicks": keys}, selection="rounds").plans["clicks"]
+    plan = plan_tables(8.0, 2.25e-7, {"clicks": keys}, selection="multi-round").plans["clicks"]
     route = plan.route()
     assert len(route.stages) == 4  # a scout of queries, two of pairs, the decision
     for interest in (LEAST_INTEREST, 100, 777, FULL_INTEREST):
@@ -262,7 +262,7 @@ def test_users_of_rounds_by_adding_up(budget: tuple[float, float], table: str, b
 
     Those divide a weight among l keys, and among as many parts as these have at most.
     """
-    plan = plan_tables(*budget, {table: bound}, selection="rounds").plans[table]
+    plan = plan_tables(*budget, {table: bound}, selection="multi-round").plans[table]
     assert isinstance(plan, WeightedPlan)
     of_parts, *others = [Stage(scout.noise, scout.floor) for scout in plan.scouts]
     keys = (*others, Stage(plan.noise, plan.threshold))
@@ -282,7 +282,7 @@ def test_users_of_rounds_by_adding_up(budget: tuple[float, float], table: str, b
 
 def test_of_a_scout_of_parts_others_may_help() -> None:
     """A key comes out more easily if others have its parts: the fewest users are those of the other rounds."""
-    plan = plan_tables(1.0, 1e-6, {"sessions": 128}, selection="rounds").plans["sessions"]
+    plan = plan_tables(1.0, 1e-6, {"sessions": 128}, selection="multi-round").plans["sessions"]
     route = plan.route()
     first = route.stages[0]
     assert isinstance(first, StageOfParts)

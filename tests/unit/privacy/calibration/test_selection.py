@@ -13,7 +13,7 @@ from tests.unit.privacy.examples import BUDGETS
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("selection", ["weighted", "rounds"])
+@pytest.mark.parametrize("selection", ["weighted", "multi-round"])
 def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float, selection: str) -> None:
     plans = plan_tables(epsilon, delta, {"clicks": 256}, selection=selection)
     plan = plans.plans["clicks"]
@@ -26,12 +26,12 @@ def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float,
 
 
 def test_tables_share_one_budget_better_than_two_budgets_add_up() -> None:
-    both = plan_tables(16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds")
-    alone = plan_tables(8, 1.13e-7 / 2, {"clicks": 256}, selection="rounds")
+    both = plan_tables(16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="multi-round")
+    alone = plan_tables(8, 1.13e-7 / 2, {"clicks": 256}, selection="multi-round")
     assert both.delta <= 1.13e-7
     assert both.plans["clicks"].threshold < 0.85 * alone.plans["clicks"].threshold
     uneven = plan_tables(
-        16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="rounds", split={"clicks": 1, "sessions": 3}
+        16, 1.13e-7, {"clicks": 256, "sessions": 256}, selection="multi-round", split={"clicks": 1, "sessions": 3}
     )
     assert uneven.delta <= 1.13e-7
     assert uneven.plans["sessions"].threshold < both.plans["sessions"].threshold < uneven.plans["clicks"].threshold
@@ -46,12 +46,12 @@ def test_golden_plans() -> None:
     """Our own figures: sigma and threshold in weights, sigma of counts; they change only with the formulas."""
     solved = {
         selection: plan_tables(8, 2.25e-7, {"clicks": 256}, selection=selection).plans["clicks"].parameters()
-        for selection in ("weighted", "rounds")
+        for selection in ("weighted", "multi-round")
     }
     assert [round(solved["weighted"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
         0.782, 5.051, 6.494,
     ]  # fmt: skip
-    assert [round(solved["rounds"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
+    assert [round(solved["multi-round"][name], 3) for name in ("noise", "threshold", "counting_noise")] == [
         1.107, 6.895, 6.494,
     ]  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
     assert default_selection(0.05, 1e-9, None) is None
     assert default_selection(8, 1e-16, None) is None
     with pytest.raises(ParameterError, match="raise epsilon or delta, or take another selection"):
-        plan_tables(0.05, 1e-9, {"clicks": 256}, selection="rounds")
+        plan_tables(0.05, 1e-9, {"clicks": 256}, selection="multi-round")
     with pytest.raises(ParameterError, match="delta must be at least 1e-15 for selection='weighted', got 1e-16"):
         plan_tables(8, 1e-16, {"clicks": 256}, selection="weighted")
 
@@ -68,7 +68,7 @@ def test_a_budget_too_small_for_weights_is_refused_or_leads_elsewhere() -> None:
 def test_the_default_follows_a_formula() -> None:
     """At (8, 2.25e-7) few keys per user want one draw, many want rounds; nobody's data is asked."""
     assert [default_selection(8, 2.25e-7, bound) for bound in (1, 2, 4, 16, 32, 256, None)] == [
-        None, None, None, "rounds", "rounds", "rounds", "rounds",
+        None, None, None, "multi-round", "multi-round", "multi-round", "multi-round",
     ]  # fmt: skip
     assert default_selection(8, 2.25e-7, None, two_draws=True) is None
 
@@ -86,4 +86,4 @@ def test_splits_name_every_table() -> None:
     with pytest.raises(ParameterError, match=f"selection must be one of {', '.join(SELECTIONS)}, got 'best'"):
         plan_tables(1, 1e-6, {"clicks": 1}, selection="best")
     with pytest.raises(ParameterError, match="counts with fresh noise anyway"):
-        plan_tables(1, 1e-6, {"clicks": 1}, selection="rounds", two_draws=True)
+        plan_tables(1, 1e-6, {"clicks": 1}, selection="multi-round", two_draws=True)

@@ -249,7 +249,7 @@ def _given_what_passed(
 def test_bounds_at_which_no_key_or_part_would_have_weight_are_refused(table: str, most: int) -> None:
     words = f"must be at most {most:,} with weights, it would be {most + 1:,}: each would weigh nothing"
     with pytest.raises(ParameterError, match=words):
-        plan_tables(8.0, 1e-6, {table: most + 1}, selection="rounds")
-    plan = plan_tables(8.0, 1e-6, {table: most}, selection="rounds").plans[table]
+        plan_tables(8.0, 1e-6, {table: most + 1}, selection="multi-round")
+    plan = plan_tables(8.0, 1e-6, {table: most}, selection="multi-round").plans[table]
     assert plan.route().least >= 1
     assert plan.accounts_for(most) > 0
