@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
 
 LEAKS = (
-    "PRIVATE OUTPUT: yields on this log. If the log is private, a bound chosen by\n"
-    "them reveals something that no budget covers: use --max-keys-per-user auto instead.\n"
+    "PRIVATE OUTPUT: yields on this log. Of a private log, a bound chosen by them\n"
+    "reveals something that no budget covers: use --max-keys-per-user auto instead.\n"
     "If the log is public or made up, say --public."
 )
 _BAR = 22
