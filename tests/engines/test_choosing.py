@@ -49,7 +49,7 @@ def test_the_default_comes_within_a_tenth_of_the_best_choice(log: SearchLog) -> 
         drawn = (Clicks(**BUDGET, **options).release(log, randomness=Randomness(seed=seed)) for seed in (1, 2, 3))
         return float(np.mean([release.table("clicks").num_rows for release in drawn]))
 
-    fixed = {choice: released(selection=choice.selection, per_user=choice.bound) for choice in CHOICES}
+    fixed = {choice: released(selection=choice.selection, max_keys_per_user=choice.bound) for choice in CHOICES}
     assert min(fixed.values()) < 0.5 * max(fixed.values()), "the bound must matter here"
     assert released() >= 0.9 * max(fixed.values())
 

@@ -19,7 +19,7 @@ def test_plans_keep_within_their_budget_and_use_it(epsilon: float, delta: float,
     plan = plans.plans["clicks"]
     assert isinstance(plan, WeightedPlan)
     assert 0.95 * delta < together(epsilon, plan.draw()) == plans.delta <= delta
-    assert plan.parameters()["selection"] == selection
+    assert plan.selection == selection
     drawn = plan.draw()
     assert isinstance(drawn, GaussianRounds)
     assert gaussian_delta(drawn.squared_loss, epsilon) + drawn.own_keys <= delta
