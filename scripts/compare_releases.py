@@ -198,7 +198,10 @@ def _became(where: str, old: Any, new: Any) -> str:
 
 
 def summary(found: Iterable[Difference], numbers: Mapping[str, int]) -> str:
-    """Each difference once, with the values that have it; then how many are the same, part by part."""
+    """Each difference once, with the values that have it; then how many are the same, part by part.
+
+    A part that has no number was not compared.
+    """
     lines, differing = [], list(found)
     for part in PARTS:
         names: dict[str, list[str]] = {}
@@ -212,6 +215,7 @@ def summary(found: Iterable[Difference], numbers: Mapping[str, int]) -> str:
         other = len({each.name for each in differing if each.part == part})
         what = "the same bytes" if part == "tables" else "the same keys and numbers"
         lines.append(f"{part}: {what} in {number - other} of {number}")
+    lines += [f"{part}: not compared, because a recording lacks it" for part in PARTS if part not in numbers]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -19,7 +19,7 @@ from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.method import Variant
 from querycloak.methods.uses import uses_of
 from tests.logs import Row, aol, write
-from tests.unit.affinity import oracles
+from tests.unit.methods.affinity import oracles
 
 VOCABULARY = (
     "cell", "phone", "case", "nokia", "the", "of", "a", "visa", "card", "blue", "sky", "2651", "e815", "bank", "los",

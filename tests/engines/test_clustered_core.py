@@ -14,7 +14,7 @@ from querycloak.methods.uses import uses_of
 from querycloak.synthetic.log_writer import synthesize
 from querycloak.synthetic.presets import PRESETS
 from tests.engines.test_affinity import log_of, random_searches
-from tests.unit.affinity import oracles
+from tests.unit.methods.affinity import oracles
 
 SMALL_BLOCKS, NOTHING_HERE = {"most_in_block": 4}, {"most_peeled_here": 0}
 

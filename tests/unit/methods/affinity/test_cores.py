@@ -13,7 +13,7 @@ from querycloak.methods.affinity import graph as graphs
 from querycloak.methods.affinity.cores import core_degrees
 from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.graph import Graph, build_graph, symmetric
-from tests.unit.affinity import oracles
+from tests.unit.methods.affinity import oracles
 from tests.unit.methods.affinity.oracles import rows
 
 

@@ -21,7 +21,7 @@ from querycloak.methods.affinity.shared_concepts import (
     Post,
     Prefixes,
 )
-from tests.unit.affinity import oracles
+from tests.unit.methods.affinity import oracles
 
 CONCEPTS = 12
 Vectors = list[frozenset[int]]

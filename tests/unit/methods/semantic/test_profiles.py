@@ -33,7 +33,7 @@ from querycloak.reproduction.semantic_figures import (
 from querycloak.text.topics import FOUR, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 from tests.logs import aol, write
-from tests.unit.semantic import oracles
+from tests.unit.methods.semantic import oracles
 
 shares = st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any)
 

@@ -15,7 +15,7 @@ from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.taxonomy_table import Row, taxonomy_of
 from querycloak.text.wordnet import wordnet
-from tests.unit.semantic import oracles
+from tests.unit.methods.semantic import oracles
 from tests.unit.text.test_taxonomy import random_rows
 
 DOMAINS = {"disease": 0.540, "scientific discipline": 0.592, "sport": 0.562, "social event": 0.561}
