@@ -33,7 +33,7 @@ def our_steps(path: str, _: str) -> Any:
     from querycloak.engines import connect
     from querycloak.errors import ResourceError
     from querycloak.logs.searchlog import read
-    from querycloak.methods.affinity.degrees import Cores
+    from querycloak.methods.affinity.cores import Cores
     from querycloak.methods.affinity.expansion import expand
     from querycloak.methods.affinity.ngram_concepts import mine_concepts
     from querycloak.methods.uses import sorted_uses, uses_of

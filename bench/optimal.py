@@ -25,7 +25,7 @@ WHOLE = ("ours", "spe", "cp-sat", "scip", "highs-milp")
 
 def instance(pairs: int, users: int, seed: int = 1) -> Any:
     """Holdings of about so many pairs and users: a few popular pairs, many of two users, clicks as in AOL's log."""
-    from querycloak.methods.optimal.paper.holdings import of_counts
+    from querycloak.methods.optimal.holdings import of_counts
 
     random = np.random.default_rng(seed)
     activity = np.cumsum(random.lognormal(0, 1.1, users))

@@ -90,7 +90,7 @@ def _query_vectors(path: str, saved: str) -> Fields:
     from bench.peer_scripts.on_querycloak import pairs_of
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
-    from querycloak.methods.affinity.degrees import expand_log
+    from querycloak.methods.affinity.cores import expand_log
     from querycloak.methods.uses import uses_of
 
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.csv
 
-from querycloak.comparison.selection_yields import TABLES, TRIED, Yield, yields
+from bench.selection_yields import TABLES, TRIED, Yield, yields
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from querycloak.methods.semantic.domains import Domain
-from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.public_figures import ALL, FILE, Certified, digest_of
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.text.wordnet import wordnet
+from scripts.expected_similarity import blind_similarity_of, expected_similarities
 
 PLACE = Path(__file__).parent.parent / "src/querycloak/methods/semantic" / FILE
 LOSSES = [0.01, 0.03, 0.1, 0.2, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 25, 30, 40]

@@ -20,7 +20,7 @@ import pyarrow.csv
 import querycloak as qc
 from bench.selection.field import Row, rows
 from bench.selection.holdings import Holdings, clicks_of, glosses_of, sessions_of
-from querycloak.comparison.selection_yields import STANDARD_BUDGETS
+from bench.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
 from querycloak.synthetic.presets import PRESETS

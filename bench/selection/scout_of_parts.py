@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.selection import ours
 from bench.selection.holdings import Holdings, clicks_of, sessions_of
-from querycloak.comparison.selection_yields import STANDARD_BUDGETS
+from bench.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
 from querycloak.methods.sessions.session_bounds import BOUNDS

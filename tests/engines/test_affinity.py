@@ -14,7 +14,7 @@ from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.affinity.degrees import degrees_at, expand_log
+from querycloak.methods.affinity.cores import degrees_at, expand_log
 from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.method import Variant
 from querycloak.methods.uses import uses_of

@@ -9,7 +9,7 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.clustered_core import Rule, passed_queries
-from querycloak.methods.affinity.degrees import degrees_at, expand_log
+from querycloak.methods.affinity.cores import degrees_at, expand_log
 from querycloak.methods.uses import uses_of
 from querycloak.synthetic.log_writer import synthesize
 from querycloak.synthetic.presets import PRESETS

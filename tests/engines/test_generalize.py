@@ -11,8 +11,7 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read
-from querycloak.methods.generalize.clustered_cut import renamings
-from querycloak.methods.generalize.count import generalise
+from querycloak.methods.generalize.clusters import generalise, renamings
 from querycloak.methods.generalize.method import Generalize
 from querycloak.methods.uses import uses_of
 from querycloak.text.wordnet import wordnet

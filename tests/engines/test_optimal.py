@@ -16,11 +16,11 @@ from querycloak.errors import InputError
 from querycloak.evaluation.tasks.pair_measures import pair_measures, values
 from querycloak.evaluation.tasks.pair_values import output_of
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.optimal import noisy_tables as counted_pairs
+from querycloak.methods.optimal.holdings import of_log
 from querycloak.methods.optimal.method import Optimal
-from querycloak.methods.optimal.paper.holdings import of_log
-from querycloak.methods.optimal.synthetic import count as counted_pairs
-from querycloak.methods.optimal.synthetic.noisy_tables import bounded, draw_tables
-from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
+from querycloak.methods.optimal.noisy_tables import bounded, draw_tables
+from querycloak.methods.optimal.plan import SyntheticPlan
 from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.noise import Gaussian

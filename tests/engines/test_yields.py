@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 import pytest
+from bench.selection_yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
 
-from querycloak.comparison.selection_yields import STANDARD_BUDGETS, TRIED, Yield, paper_budget, yields
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import read
 from querycloak.privacy.sampling.randomness import Randomness

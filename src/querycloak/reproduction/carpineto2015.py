@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.reproduction.affinity_figures import affinity_figures
-from querycloak.reproduction.affinity_tables import affinity_tables
+from querycloak.reproduction.carpineto2015_figures import affinity_figures, affinity_tables
 from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, verdict_of
 from querycloak.reproduction.workbench import Workbench
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.methods.optimal.paper.holdings import of_log
+from querycloak.methods.optimal.holdings import of_log
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, number
-from querycloak.reproduction.optimal_printed import (
+from querycloak.reproduction.hong2012_printed import (
     DELTAS,
     EXP_EPSILONS,
     LARGEST,
@@ -22,7 +22,7 @@ from querycloak.reproduction.optimal_printed import (
     PROOF,
     TABLE_7_OTHERS,
 )
-from querycloak.reproduction.optimal_tables import OptimalTables
+from querycloak.reproduction.hong2012_tables import OptimalTables
 from querycloak.reproduction.workbench import Workbench
 
 CITATION = (

@@ -17,7 +17,7 @@ from querycloak.reproduction.exhibit import (
     rises,
     verdict_of,
 )
-from querycloak.reproduction.semantic_figures import (
+from querycloak.reproduction.sanchez2018_figures import (
     EPSILONS,
     HISTOGRAM_USERS,
     READINGS,

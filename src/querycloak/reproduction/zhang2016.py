@@ -6,16 +6,50 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from querycloak.evaluation.task import ORIGINAL
+from querycloak.evaluation.aggregations import DIFFERENCE, About, rows_of
+from querycloak.evaluation.subjects import Original, Released
+from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject, Task
 from querycloak.evaluation.tasks.retrieval_feedback import RetrievalFeedback
 from querycloak.evaluation.tasks.retrieval_walk import RetrievalWalk
 from querycloak.logs.profile import profile
+from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.split import Split
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.release import Release
 from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, number, verdict_of
-from querycloak.reproduction.retrieval_runs import WHOLE, retrieval_runs
 from querycloak.reproduction.workbench import AOL_USERS, Workbench
+
+WHOLE = ""
+"""How the slice of all cases is called here."""
+
+
+def retrieval_runs(
+    train: SearchLog, test: SearchLog, releases: Mapping[str, Release], tasks: Sequence[Task]
+) -> dict[str, Any]:
+    """By release, task, slice and measure: the mean over cases answered, over all, and the original's on the same."""
+    original = Original(train)
+    subjects: list[Subject] = [original, *(Released(name, release) for name, release in releases.items())]
+    logs = Logs(train, test, tuple(subjects))
+    found: dict[str, Any] = {subject.name: {} for subject in subjects}
+    for task in tasks:
+        prepared = task.prepare(logs)
+        first: list[CaseScores] = []
+        for subject in subjects:
+            scores = [each for each in prepared.scores(subject) if isinstance(each, CaseScores)]
+            first = first or scores
+            rows = rows_of(About(subject.name, None, task.name), scores, first, logs.test_users)
+            told: dict[str, Any] = found[subject.name].setdefault(task.name, {})
+            for row in rows:
+                part, _, last = (row.slice or "").rpartition(",")
+                if DIFFERENCE in (row.slice, last):
+                    place = told.setdefault(part, {}).setdefault(row.measure, {})
+                    place |= {"difference": row.value, "low": row.low, "high": row.high, "p_value": row.p_value}
+                elif "over=users" not in (row.slice or ""):
+                    place = told.setdefault(row.slice or WHOLE, {}).setdefault(row.measure, {})
+                    place |= {row.reading: row.value, "cases": row.cases, "answers": row.answered}
+    return found
+
 
 CITATION = (
     "S. Zhang, H. Yang and L. Singh, Anonymizing query logs by differential privacy, SIGIR 2016, "

@@ -19,7 +19,7 @@ from querycloak.evaluation.tasks.pair_measures import WITH_USERS, pair_measures,
 from querycloak.evaluation.tasks.pair_values import Output, output_of, supports
 from querycloak.evaluation.tasks.pairs import SUPPORTS, Pairs, within_ratio
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.optimal.paper.holdings import of_log
+from querycloak.methods.optimal.holdings import of_log
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 from tests.subjects import ORIGINAL, Released

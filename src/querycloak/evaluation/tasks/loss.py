@@ -16,8 +16,7 @@ from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Numbers, Subject
 from querycloak.evaluation.tasks.profiles import released_queries
 from querycloak.evaluation.tasks.query_measures import NCP, SHARE_RELEASED
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.generalize.clusters import Tree
-from querycloak.methods.generalize.count import Generalised, generalise
+from querycloak.methods.generalize.clusters import Generalised, Tree, generalise
 from querycloak.methods.generalize.phrases import Matcher, matcher_of
 from querycloak.methods.uses import uses_of
 from querycloak.text.spans import Spans

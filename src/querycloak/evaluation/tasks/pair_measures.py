@@ -9,7 +9,7 @@ from typing import Any
 
 from querycloak.evaluation.measure import Measure
 from querycloak.evaluation.tasks import pair_values
-from querycloak.methods.optimal.paper.holdings import Holdings
+from querycloak.methods.optimal.holdings import Holdings
 from querycloak.privacy.parameters import share
 
 HONG = "Hong, Vaidya, Lu & Wu, Differentially private search log sanitization with optimal output utility, EDBT 2012"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.methods.optimal.paper.holdings import Holdings
+from querycloak.methods.optimal.holdings import Holdings
 from querycloak.privacy.sampling.randomness import IntArray
 
 FloatArray = NDArray[np.float64]

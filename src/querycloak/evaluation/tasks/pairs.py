@@ -13,7 +13,7 @@ from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Subject
 from querycloak.evaluation.tasks.pair_measures import HONG, WITH_USERS, pair_measures, values
 from querycloak.evaluation.tasks.pair_values import DIFF_RATIO_BINS, Output, output_of, output_of_log
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.optimal.paper.holdings import Holdings, of_log
+from querycloak.methods.optimal.holdings import Holdings, of_log
 
 SUPPORTS = (0.002, 0.0005, 0.0001)
 """From which share of all clicks on a pair is frequent."""

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.affinity.cores import core_degrees
-from querycloak.methods.affinity.degrees import words_of
+from querycloak.methods.affinity.cores import core_degrees, words_of
 from querycloak.methods.affinity.graph import Graph
 from querycloak.methods.affinity.ngram_concepts import concepts_of
 from querycloak.methods.affinity.shared_concepts import (

@@ -149,7 +149,7 @@ class Affinity(Method):
         """The queries that come out, in the engine."""
         import pyarrow as pa
 
-        from querycloak.methods.affinity.degrees import degrees_at, expand_log
+        from querycloak.methods.affinity.cores import degrees_at, expand_log
 
         if log.engine.name == "spark" and self.max_neighbours is None:
             from querycloak.methods.affinity.clustered_core import Rule, passed_queries

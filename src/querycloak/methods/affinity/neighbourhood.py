@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.affinity.cores import Cores, Expansion, expand_log, words_of
 from querycloak.methods.affinity.cosine import neighbours_of
-from querycloak.methods.affinity.degrees import Cores, Expansion, expand_log, words_of
 from querycloak.methods.affinity.expansion import UNSAFE
 from querycloak.methods.affinity.ngram_concepts import GRID
 from querycloak.methods.uses import uses_of

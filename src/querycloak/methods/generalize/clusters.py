@@ -1,17 +1,92 @@
-"""Concepts, general enough that k users share each (generalize.md, step 2)."""
+"""Concepts, general enough that k users share each (generalize.md, step 2), on one machine and by executors.
+
+Figures are true and private until something is released. On a cluster fewer than k users of each small concept come to
+one machine: a concept with k users of its own is kept, whoever they are, so k numbers stand for them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.engines import Engine
+from querycloak.methods.distinct_queries import gather
+from querycloak.methods.generalize.phrases import UNMATCHED, matcher_of
+from querycloak.methods.uses import sorted_uses
 from querycloak.text.compiled import kernel
+from querycloak.text.lexicon import Lexicon
 from querycloak.text.lists import Lists
+from querycloak.text.sorted_sets import sorted_sets
+from querycloak.text.spans import Spans
 from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.wordnet import wordnet
+
+MATCHES = pa.schema({"query": pa.string(), "concept": pa.int32()})
+
+
+def matches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What an executor does: queries with the concepts of WordNet that they match."""
+    for batch in batches:
+        queries = batch.column("query")
+        concepts = matcher_of(wordnet()).concepts(Spans.of(queries))
+        found = pa.record_batch([queries, pa.array(concepts)], schema=MATCHES)
+        yield found.filter(pa.array(concepts != UNMATCHED))
+
+
+def renamings(engine: Engine, uses: ir.Table, taxonomy: Taxonomy, least: int) -> ir.Table:
+    """query and concept, in the engine, for the queries that come out; the taxonomy is WordNet's."""
+    matched = engine.stage(engine.mapped(uses.select("query").distinct(), matches, MATCHES))
+    pairs = engine.stage(uses.join(matched, "query").select("concept", "user").distinct())
+    becomes = cut(Tree.of(taxonomy), *_users(engine, pairs, len(taxonomy), least), least)
+    kept = np.flatnonzero((becomes >= 0) & (becomes != taxonomy.root))
+    shown = pa.array([taxonomy.shown(concept) for concept in becomes[kept]], pa.string())
+    names = engine.upload(pa.table({"concept": pa.array(kept.astype(np.int32)), "shown": shown}))
+    return engine.stage(matched.join(names, "concept").select("query", concept="shown"))
+
+
+def _users(engine: Engine, pairs: ir.Table, concepts: int, least: int) -> tuple[Lists, int]:
+    """The users of each concept, as numbers, and how many numbers there are."""
+    counted = pairs.group_by("concept").agg(n=pairs.count())
+    many = engine.fetch(counted.filter(counted.n >= least).select("concept"))["concept"].to_numpy()
+    few = engine.fetch(pairs.semi_join(counted.filter(counted.n < least), "concept"))
+    lexicon = Lexicon()
+    numbers: list[NDArray[np.int32]] = [lexicon.add(chunk) for chunk in few["user"].chunks]
+    owners = np.concatenate([few["concept"].to_numpy(), np.repeat(many, least)])
+    values = np.concatenate([*numbers, np.tile(np.arange(least, dtype=np.int32), len(many))])
+    return Lists.of_pairs(owners, values, concepts), max(len(lexicon), least)
+
+
+@dataclass(frozen=True, eq=False)
+class Generalised:
+    """Queries with their own concepts, and what is needed to cut for any k."""
+
+    queries: pa.ChunkedArray
+    own_users: NDArray[np.int32]
+    concepts: NDArray[np.int32]
+    users_of_concepts: Lists
+    number_of_users: int
+    tree: Tree
+
+    def becomes(self, least: int) -> NDArray[np.int32]:
+        """The concept that stands for each query if each needs this many users; -1 for none."""
+        of_concept = cut(self.tree, self.users_of_concepts, self.number_of_users, least)
+        return np.where(self.concepts == UNMATCHED, -1, of_concept[self.concepts]).astype(np.int32)
+
+
+def generalise(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> Generalised:
+    """Match every query."""
+    found = gather(engine.stream(sorted_uses(uses)), matcher_of(taxonomy).concepts)
+    of_concepts = sorted_sets(found.use_numbers, found.use_users, len(taxonomy))
+    tree = Tree.of(taxonomy)
+    return Generalised(found.queries, found.own_users, found.numbers, of_concepts, found.number_of_users, tree)
+
 
 Numbers = NDArray[np.int32]
 

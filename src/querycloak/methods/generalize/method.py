@@ -84,13 +84,13 @@ class Generalize(Method):
         import numpy as np
         import pyarrow as pa
 
-        from querycloak.methods.generalize.count import generalise
+        from querycloak.methods.generalize.clusters import generalise
         from querycloak.text.wordnet import wordnet
 
         log.progress("matching queries", 0.0)
         taxonomy = wordnet()
         if log.engine.name == "spark":
-            from querycloak.methods.generalize.clustered_cut import renamings
+            from querycloak.methods.generalize.clusters import renamings
 
             return renamings(log.engine, uses, taxonomy, self.k)
         found = generalise(log.engine, uses, taxonomy)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import InputError, ParameterError
 from querycloak.extras import COMPARE, require
 from querycloak.methods.method import Counted, Method, Variant
-from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, plan_synthetic
+from querycloak.methods.optimal.plan import SyntheticPlan, plan_synthetic
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS, several_accounts, with_thresholds
 from querycloak.privacy.budget import Budget
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.holdings import Holdings
+    from querycloak.methods.optimal.noisy_tables import NoisyTables
     from querycloak.methods.optimal.objectives import Objective
     from querycloak.methods.optimal.paper.constraints import Limit, Packing
-    from querycloak.methods.optimal.paper.holdings import Holdings
     from querycloak.methods.optimal.paper.solver import Solution
-    from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.calibration.reach import ReleaseProbability
     from querycloak.privacy.calibration.table_reach import TableAccuracy
@@ -246,11 +246,11 @@ class Optimal(Method):
     def count(self, log: SearchLog) -> Counted:
         """Bound the log, or solve for the output counts of the paper's variant."""
         if self.plan is not None:
-            from querycloak.methods.optimal.synthetic.count import BoundedPairs
+            from querycloak.methods.optimal.noisy_tables import BoundedPairs
 
             return BoundedPairs.of(self, self.plan, log)
         require(COMPARE, "optimal as published")
-        from querycloak.methods.optimal.paper.count import SolvedPairs
+        from querycloak.methods.optimal.paper.solver import SolvedPairs
 
         return SolvedPairs.of(self, log)
 
@@ -258,10 +258,9 @@ class Optimal(Method):
         """The rows of synthetic users: post-processing of the noisy tables."""
         import numpy as np
 
-        from querycloak.methods.optimal.drawn_rows import log_table, named
+        from querycloak.methods.optimal.degree_sequences import reconcile
+        from querycloak.methods.optimal.made_up_users import deal, log_table, named
         from querycloak.methods.optimal.objectives import free_objective
-        from querycloak.methods.optimal.synthetic.degree_sequences import reconcile
-        from querycloak.methods.optimal.synthetic.made_up_users import deal
 
         query = tables.pairs["query"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         wanted = free_objective(
@@ -277,9 +276,9 @@ class Optimal(Method):
 
     def solve(self, held: Holdings) -> Solution:
         """The output counts of the paper variant; they, and every error here, are private output."""
+        from querycloak.methods.optimal.holdings import PRIVATE
         from querycloak.methods.optimal.objectives import objective
         from querycloak.methods.optimal.paper.constraints import least_delta, limit, packing
-        from querycloak.methods.optimal.paper.holdings import PRIVATE
         from querycloak.methods.optimal.paper.solver import largest_output, solve
 
         bound = limit(self.given.epsilon, self.given.delta)
@@ -332,7 +331,7 @@ class Optimal(Method):
         return solve_by_floor(rows, goal)
 
     def _check_reached(self, largest: Solution) -> None:
-        from querycloak.methods.optimal.paper.holdings import PRIVATE
+        from querycloak.methods.optimal.holdings import PRIVATE
 
         if self.output_size is not None and largest.value < self.output_size:
             raise InputError(

@@ -1,19 +1,117 @@
-"""Domains: the parts of a taxonomy within which concepts are replaced, and which of them a query belongs to."""
+"""Domains: parts of a taxonomy within which concepts are replaced, their names and candidates (semantic.md)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.methods.semantic.candidates import kept_concepts, representatives
-from querycloak.methods.semantic.domain_names import ALL, domain_labels, domain_numbers, domain_roots
-from querycloak.text.query_concepts import ConceptFinder, Mentions
-from querycloak.text.taxonomy import Taxonomy
-from querycloak.text.topics import OTHER
+from querycloak.errors import ParameterError
+from querycloak.privacy.parameters import refuse, whole
+from querycloak.sentence import Sentence
+from querycloak.text.taxonomy import Flags, Taxonomy
+from querycloak.text.topics import FOUR, OTHER, topics_of, widest_sense
+
+if TYPE_CHECKING:
+    from querycloak.text.query_concepts import ConceptFinder, Mentions
+
+ALL, TOPICS = "all", "topics"
+
+
+def domain_labels(name: str) -> tuple[str, ...]:
+    """The labels that a domain's name consists of; those of four topics of WordNet for `topics`."""
+    return FOUR if name == TOPICS else tuple(name.split("|"))
+
+
+def domain_roots(taxonomy: Taxonomy, name: str) -> list[int]:
+    """The concept of each label; of `all`, the root."""
+    return [taxonomy.root] if name == ALL else [widest_sense(taxonomy, label) for label in domain_labels(name)]
+
+
+def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
+    """For every concept the number of the domain it is in, from 1, if several are named; 0 is the rest."""
+    # No concept is in two domains, so that a replacement has the topic of what it replaces.
+    labels, roots = domain_labels(name), domain_roots(taxonomy, name)
+    found = topics_of(taxonomy, roots)
+    for number, root in enumerate(roots, 1):
+        if found[root] != number:
+            inside = labels[found[root] - 1]
+            raise ParameterError(
+                Sentence(
+                    "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
+                    inner=labels[number - 1],
+                    outer=inside,
+                )
+            )
+    if found[taxonomy.root]:
+        raise ParameterError(
+            Sentence("{domain} names the root beside other concepts; name only these, the rest has its own")
+        )
+    return found
+
+
+def check_domain(taxonomy: Taxonomy, name: str) -> None:
+    """Refuse a name that means no domain of this taxonomy."""
+    if len(domain_roots(taxonomy, name)) > 1:
+        domain_numbers(taxonomy, name)
+
+
+DEPTH, USUAL = "depth", "usual"
+RULE, WAY_OUT = "depth=N or usual=N", "such as depth=6, or usual=1000; leave it out for all concepts"
+
+
+def parse_candidates(text: str) -> tuple[str, int]:
+    """How candidates are chosen, and the number that says how many."""
+    kind, equals, number = (piece.strip() for piece in text.partition("="))
+    if kind not in (DEPTH, USUAL) or not equals or not number.isdecimal():
+        refuse("candidates", RULE, text, WAY_OUT)
+    return kind, whole("candidates", int(number), WAY_OUT, least=1, most=10**6)
+
+
+def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:
+    """Which concepts of a domain may come out: with each of them, all that stand above it."""
+    kind, number = parse_candidates(text)
+    if kind == DEPTH:
+        return np.asarray(taxonomy.depths <= number)
+    uses = inclusive_uses(taxonomy)
+    if not uses.any():
+        raise ParameterError(
+            Sentence("{candidates} by use needs a taxonomy that counts uses, as WordNet does; give depth=N instead")
+        )
+    # A concept has at least the uses of what is below it; of equal ones the higher goes first: nothing between is lost.
+    order = np.lexsort((np.arange(len(taxonomy)), taxonomy.depths, -uses))
+    kept = np.zeros(len(taxonomy), np.bool_)
+    kept[order[:number]] = True
+    return kept
+
+
+def own_uses(taxonomy: Taxonomy) -> NDArray[np.int64]:
+    """How often tagged text uses each concept itself."""
+    counted = np.bincount(taxonomy.senses_of.values, taxonomy.sense_counts, minlength=len(taxonomy))
+    return np.rint(counted).astype(np.int64)
+
+
+def inclusive_uses(taxonomy: Taxonomy) -> NDArray[np.int64]:
+    """How often tagged text uses each concept or one below it (Resnik 1995)."""
+    above = taxonomy.ancestors_of
+    counted = np.bincount(above.values, own_uses(taxonomy)[above.owners()], minlength=len(taxonomy))
+    return np.rint(counted).astype(np.int64)
+
+
+def representatives(taxonomy: Taxonomy, kept: Flags) -> Ints:
+    """For each concept the kept one that stands for it, numbered among the kept: itself, or the lowest above it."""
+    above = taxonomy.ancestors_of
+    size = np.int64(len(taxonomy))
+    # The deepest comes out on top, and of equally deep ones the first.
+    rank = taxonomy.depths[above.values].astype(np.int64) * size + (size - 1 - above.values)
+    best = np.maximum.reduceat(np.where(kept[above.values], rank, -1), above.starts[:-1])
+    numbers = np.cumsum(kept) - 1
+    return np.asarray(numbers[size - 1 - best % size], np.int32)
+
 
 Ints = NDArray[np.int32]
 
@@ -74,7 +172,9 @@ class Domains:
 
     @cached_property
     def finder(self) -> ConceptFinder:
-        """What finds concepts in queries."""
+        """The finder of concepts in queries; heavy, so loaded when first used."""
+        from querycloak.text.query_concepts import ConceptFinder
+
         # With one domain the domain decides which of a label's senses is meant; with several it must be found out.
         return ConceptFinder(self.taxonomy if self.several else self.domains[0].finer)
 

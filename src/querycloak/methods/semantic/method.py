@@ -166,7 +166,7 @@ class Semantic(Method):
                 Sentence("{delta} goes with {max_queries}, {variant:default} and {repeats:draw}: it adds up draws")
             )
         if self.candidates is not None:
-            from querycloak.methods.semantic.candidates import parse_candidates
+            from querycloak.methods.semantic.domains import parse_candidates
 
             parse_candidates(self.candidates)
             if self.variant == "paper" or self._several_domains:
@@ -325,7 +325,7 @@ class Semantic(Method):
 
     def check_inputs(self) -> None:
         """Refuse a taxonomy, a domain or topics that are not there; all of them are public, no log is needed."""
-        from querycloak.methods.semantic.domain_names import ALL, check_domain
+        from querycloak.methods.semantic.domains import ALL, check_domain
         from querycloak.text.topics import topic_concepts
 
         if self.taxonomy == WORDNET and self.chosen.domain == ALL and self.topics is None:
@@ -376,9 +376,8 @@ class Semantic(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Read the taxonomy, and count the searches."""
-        from querycloak.methods.semantic.language import check_language
         from querycloak.methods.semantic.replacement import Replacement
-        from querycloak.methods.semantic.searches import Histories, staged_searches
+        from querycloak.methods.semantic.searches import Histories, check_language, staged_searches
 
         replacement = Replacement.of(self, self.read_taxonomy())
         searches = staged_searches(log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from querycloak.methods.optimal.paper.holdings import Holdings, of_counts
+from querycloak.methods.optimal.holdings import Holdings, of_counts
 
 # Hong et al. (EDBT 2012), figure 1: counts of users 081, 082, 083 for five pairs.
 TOY = np.array([[2, 0, 0], [3, 0, 1], [15, 7, 17], [0, 0, 1], [0, 2, 5]])

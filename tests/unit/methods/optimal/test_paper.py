@@ -13,13 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.methods.optimal.drawn_rows import named, sample
+from querycloak.methods.optimal.holdings import Holdings
+from querycloak.methods.optimal.made_up_users import named
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
 from querycloak.methods.optimal.paper.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
-from querycloak.methods.optimal.paper.holdings import Holdings
 from querycloak.methods.optimal.paper.linear_relaxation import relax
-from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve, solve_by_floor, solve_by_spe
+from querycloak.methods.optimal.paper.solver import (
+    Solution,
+    largest_output,
+    sample,
+    solve,
+    solve_by_floor,
+    solve_by_spe,
+)
 from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.exact import exp_minus
 from querycloak.privacy.sampling.randomness import Randomness

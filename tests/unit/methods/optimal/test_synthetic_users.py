@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
+from querycloak.methods.optimal import made_up_users as synthesis
+from querycloak.methods.optimal.degree_sequences import allocate, apportion, fits, graphical, reconcile
+from querycloak.methods.optimal.made_up_users import deal
 from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.methods.optimal.objectives import free_objective
-from querycloak.methods.optimal.synthetic import made_up_users as synthesis
-from querycloak.methods.optimal.synthetic.degree_sequences import allocate, apportion, fits, graphical, reconcile
-from querycloak.methods.optimal.synthetic.made_up_users import deal
-from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
-from querycloak.methods.optimal.synthetic.plan import SyntheticPlan, joint_delta, plan_synthetic
+from querycloak.methods.optimal.plan import SyntheticPlan, joint_delta, plan_synthetic
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian

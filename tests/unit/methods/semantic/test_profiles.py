@@ -21,7 +21,7 @@ from querycloak.evaluation.tasks.profile_values import (
 )
 from querycloak.logs.searchlog import read
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.reproduction.semantic_figures import (
+from querycloak.reproduction.sanchez2018_figures import (
     SETTINGS,
     Profiled,
     Setting,

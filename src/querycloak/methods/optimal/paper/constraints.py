@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import Objective
-from querycloak.methods.optimal.paper.holdings import Holdings
 from querycloak.privacy.sampling.exact import exp_minus, stated
 from querycloak.privacy.sampling.randomness import IntArray
 

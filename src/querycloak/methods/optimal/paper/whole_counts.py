@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from querycloak.methods.optimal.made_up_users import below
 from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.methods.optimal.paper.constraints import Packing
-from querycloak.methods.optimal.search_seed import below
 from querycloak.privacy.sampling.randomness import IntArray
 
 NO_TOTAL = 1 << 62

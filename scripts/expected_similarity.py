@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from querycloak.methods.semantic.candidates import own_uses
-from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.domains import Domain, own_uses
 from querycloak.methods.semantic.kinship import Floats, Ints
 from querycloak.methods.semantic.weights import similarity
 from querycloak.text.taxonomy import Taxonomy

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.evaluation.tasks.pair_values import diff_ratio
-from querycloak.methods.optimal.drawn_rows import sample
+from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import objective
 from querycloak.methods.optimal.paper.constraints import UNIT, Limit, limit, packing
-from querycloak.methods.optimal.paper.holdings import Holdings
-from querycloak.methods.optimal.paper.solver import Solution, largest_output, solve
+from querycloak.methods.optimal.paper.solver import Solution, largest_output, sample, solve
 from querycloak.methods.optimal.paper.whole_counts import eliminate
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.reproduction.exact_programs import by_cp_sat, by_scip
-from querycloak.reproduction.optimal_printed import (
+from querycloak.reproduction.hong2012_printed import (
     DELTAS,
     EXP_EPSILONS,
     LARGEST,

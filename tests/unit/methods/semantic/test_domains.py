@@ -7,11 +7,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts.expected_similarity import blind_similarity_of, expected_similarities
 
 from querycloak.errors import ParameterError
-from querycloak.methods.semantic.candidates import inclusive_uses, kept_concepts, own_uses, representatives
-from querycloak.methods.semantic.domains import Domain, Domains
-from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
+from querycloak.methods.semantic.domains import (
+    Domain,
+    Domains,
+    inclusive_uses,
+    kept_concepts,
+    own_uses,
+    representatives,
+)
 from querycloak.methods.semantic.weights import SemanticWeights
 from querycloak.text.taxonomy_table import Row, taxonomy_of
 from querycloak.text.wordnet import wordnet

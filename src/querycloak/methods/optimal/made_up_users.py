@@ -8,13 +8,44 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.optimal.search_seed import below
-from querycloak.methods.optimal.synthetic.degree_sequences import Degrees
-from querycloak.methods.optimal.synthetic.noisy_tables import NoisyTables
+from querycloak.methods.optimal.degree_sequences import Degrees
+from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
+
+
+@njit(cache=True, nogil=True)
+def below(state, bound):  # type: ignore[no-untyped-def]
+    """An integer below the bound; the state, one word in an array, moves on by one step of SplitMix64."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    word = state[0]
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((word ^ (word >> np.uint64(31))) % np.uint64(bound))
+
+
+def named(user: IntArray, randomness: Randomness) -> pa.Array:
+    """A fresh random name for every user, the same wherever that user stands; it says nothing about who it was."""
+    _, numbered = np.unique(user, return_inverse=True)
+    people = int(numbered.max()) + 1 if numbered.size else 0
+    numbers = randomness.below(1 << 63, people)
+    # Two users of one name would be one; drawn again as a whole, names stay uniform among different ones.
+    while np.unique(numbers).size < people:
+        numbers = randomness.below(1 << 63, people)
+    digits = np.frombuffer(numbers.astype(">u8").tobytes().hex().encode(), dtype="S16")
+    return pa.array(digits.astype(str), pa.string()).take(pa.array(numbered))
+
+
+def log_table(keys: pa.Table, pair: IntArray, names: pa.Array, count: IntArray) -> pa.Table:
+    """The rows of a log: user, query, url, count; largest count first, then by name and pair."""
+    texts = keys.take(pa.array(pair))
+    columns = {"user": names, "query": texts["query"], "url": texts["url"], "count": pa.array(count)}
+    order = [("count", "descending"), *((name, "ascending") for name in ("user", "query", "url"))]
+    return pa.table(columns).sort_by(order)
+
 
 _ROUNDS_PER_LINK = 300
 _MOST_ROUNDS = 30_000_000

@@ -5,7 +5,9 @@ After this module nothing reads the log.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -18,12 +20,49 @@ from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
-from querycloak.methods.noiseless import Past, Step
-from querycloak.methods.optimal.paper.holdings import KEY
-from querycloak.methods.optimal.synthetic.plan import SyntheticPlan
-from querycloak.methods.runs import RUN, runs_alike
+from querycloak.methods.method import Drawn
+from querycloak.methods.noiseless import Noiseless, Past, Step
+from querycloak.methods.optimal.holdings import KEY
+from querycloak.methods.optimal.plan import SyntheticPlan
+from querycloak.methods.runs import RUN, DrawnRuns, RepeatedDraw, numbered, runs_alike
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.optimal.method import Optimal
+    from querycloak.privacy.sampling.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class BoundedPairs(RepeatedDraw, Noiseless):
+    """What each user adds, in the engine."""
+
+    method: Optimal
+    plan: SyntheticPlan
+    engine: Engine
+    contributions: ir.Table
+
+    @classmethod
+    def of(cls, method: Optimal, plan: SyntheticPlan, log: SearchLog) -> BoundedPairs:
+        """Bound every user of the log."""
+        return cls(method, plan, log.engine, bounded(log, plan.per_user))
+
+    def draw(self, randomness: Randomness) -> Drawn:
+        """Draw the noisy tables; the log is not read after that."""
+        tables = draw_tables(self.engine, self.contributions, self.plan, randomness)
+        return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows="made-up")
+
+    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
+        """Noisy tables of all runs, then made-up users for each."""
+        tables = draw_tables_of_runs(self.engine, self.contributions, self.plan, randomness, runs)
+        made = [numbered(self.method.made_up(each, randomness), run) for run, each in enumerate(tables)]
+        return DrawnRuns(runs, {"log": pa.concat_tables(made)})
+
+    def steps(self, past: Past) -> Sequence[Step]:
+        """Counts of pairs; of pairs per user and of associations among those that are supposed to have come out."""
+        return steps_of(self.engine, self.contributions, self.plan, past)
+
 
 LINK = ("first", "second")
 
