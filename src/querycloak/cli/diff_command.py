@@ -1,0 +1,65 @@
+"""`querycloak diff`: changes between two releases that exceed their noise."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from querycloak.cli import options
+
+if TYPE_CHECKING:
+    from querycloak.evaluation.release_diff import ChangedKey, ReleaseDiff
+
+_WIDTH, _SHOWN = 80, 20
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="RELEASE", help="The earlier release folder.")],
+    after: Annotated[Path, typer.Argument(metavar="RELEASE", help="The later release folder.")],
+    fdr: Annotated[float, typer.Option(help="Expected share of reported changes that are noise.")] = 0.05,
+    as_json: options.Json = False,
+) -> None:
+    """Show what changed between two releases beyond noise (public)."""
+    from querycloak.evaluation.release_diff import diff as compared
+
+    result = compared(before, after, fdr=fdr)
+    if as_json:
+        json.dump(result.to_json(), sys.stdout)
+        sys.stdout.write("\n")
+        return
+    sys.stdout.write("\n".join(diff_lines(result, fdr)) + "\n")
+
+
+def diff_lines(result: ReleaseDiff, fdr: float) -> list[str]:
+    """Return the summary and the strongest changes, for a terminal of 80 columns."""
+    total = len(result.appeared) + len(result.vanished) + len(result.changed)
+    summary = (
+        f"{len(result.appeared):,} appeared, {len(result.vanished):,} vanished, {len(result.changed):,} changed beyond "
+        f"noise, of {result.tested:,} keys; at most {fdr:.0%} of these are expected to be noise"
+    )
+    lines = textwrap.wrap(summary, _WIDTH)
+    shown = sorted((*result.appeared, *result.vanished, *result.changed), key=lambda each: each.q_value)[:_SHOWN]
+    lines += [_line(each) for each in shown]
+    if total > len(shown):
+        lines.append(f"... and {total - len(shown):,} more (--json lists all)")
+    return [*lines, *(line for note in result.notes for line in textwrap.wrap(f"note: {note}", _WIDTH))]
+
+
+def _line(each: ChangedKey) -> str:
+    from querycloak.cli.terminal import printable
+
+    counts = f"{_count(each.before)} -> {_count(each.after)}"
+    key = " | ".join(" > ".join(value) if isinstance(value, tuple) else str(value) for value in each.key.values())
+    room = _WIDTH - 22 - len(each.table)
+    text = printable(key)
+    shortened = text if len(text) <= room else f"{text[: room - 3]}..."
+    return f"{counts:>18}  {each.table}  {shortened}".rstrip()
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"

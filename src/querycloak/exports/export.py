@@ -1,0 +1,91 @@
+"""Write a release in the format of another tool: `querycloak export`, `release.export(...)`, entry points.
+
+A format of another package is an entry point of the group `querycloak.exports`: a function that takes a release, an
+`Output` and the grade options, and writes files by `Output.write`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from querycloak.errors import ParameterError
+from querycloak.exports import csv_tables, ir_dataset, judgement_files
+from querycloak.exports.grades import LEVELS
+from querycloak.files.private_file import check_new, private_file
+from querycloak.methods.evidence import load
+from querycloak.privacy.parameters import one_of
+from querycloak.releases.release import Release
+
+__all__ = ["EXPORTS", "Output", "export"]
+
+GROUP = "querycloak.exports"
+GRADES = ("users", "coec", "rate")
+_PUBLIC = 0o644
+
+
+@dataclass
+class Output:
+    """Files of an export below one path; each is written whole or not at all, and never over another."""
+
+    path: Path
+    written: list[Path] = field(default_factory=list)
+
+    def write(self, data: bytes, name: str = "") -> None:
+        """Write one file: the path itself, or `name` in the folder of that path."""
+        place = self.path / name if name else self.path
+        if name:
+            self.path.mkdir(exist_ok=True)
+        with private_file(place, "the export", mode=_PUBLIC) as file:
+            file.write(data)
+        self.written.append(place)
+
+    def write_beside(self, data: bytes, ending: str) -> None:
+        """Write one file beside the path, under its name with an ending."""
+        beside = self.path.with_name(self.path.name + ending)
+        with private_file(beside, "the export", mode=_PUBLIC) as file:
+            file.write(data)
+        self.written.append(beside)
+
+
+Export = Callable[[Release, Output, str, int], None]
+
+
+EXPORTS: Mapping[str, Export] = {
+    "qrels": judgement_files.qrels,
+    "quepid": judgement_files.quepid,
+    "workbench": judgement_files.workbench,
+    "ir-datasets": ir_dataset.write,
+    "csv": csv_tables.write,
+}
+
+
+def exports() -> dict[str, Export]:
+    """Return every format by name: ours, then those of installed packages."""
+    others = {point.name: point.load() for point in entry_points(group=GROUP) if point.name not in EXPORTS}
+    return {**EXPORTS, **others}
+
+
+def export(
+    release: Release | str | os.PathLike[str],
+    as_: str,
+    out: str | os.PathLike[str],
+    *,
+    grades: str = "users",
+    levels: int = LEVELS,
+) -> list[Path]:
+    """Write a release, or the release in a folder, as another tool reads it; return the files written."""
+    known = exports()
+    one_of("as", as_, known)
+    one_of("grades", grades, GRADES)
+    path = Path(out)
+    check_new(path, "the export")
+    if not path.absolute().parent.is_dir():
+        raise ParameterError(f"the export must lie in a folder that exists, {str(path.absolute().parent)!r} does not")
+    loaded = release if isinstance(release, Release) else load(release)
+    output = Output(path)
+    known[as_](loaded, output, grades, levels)
+    return output.written
