@@ -12,8 +12,10 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.engines import connect
     from querycloak.evaluation.description import describe
     from querycloak.evaluation.evaluation import evaluate
+    from querycloak.evaluation.release_diff import diff
     from querycloak.evaluation.split_folder import split
     from querycloak.evaluation.task_registry import measures
+    from querycloak.exports.export import export
     from querycloak.logs.choices import Choices
     from querycloak.logs.profile import Profile, profile
     from querycloak.logs.searchlog import SearchLog, read
@@ -56,6 +58,8 @@ _HOMES = {
     "compare": "querycloak.pages.comparison_page",
     "connect": "querycloak.engines",
     "describe": "querycloak.evaluation.description",
+    "diff": "querycloak.evaluation.release_diff",
+    "export": "querycloak.exports.export",
     "evaluate": "querycloak.evaluation.evaluation",
     "Verified": "querycloak.methods.evidence",
     "load": "querycloak.methods.evidence",
@@ -91,7 +95,9 @@ __all__ = [
     "compare",
     "connect",
     "describe",
+    "diff",
     "evaluate",
+    "export",
     "find_leaks",
     "load",
     "measures",

@@ -22,8 +22,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
     "compiled_code", "sentence", "shown_in_notebooks", "errors", "extras", "interruption", "files", "privacy",
-    "engines", "text", "logs", "synthetic", "releases", "methods", "evaluation", "audits", "contract", "comparison",
-    "reproduction", "pages", "cli",
+    "engines", "text", "logs", "synthetic", "releases", "methods", "evaluation", "exports", "audits", "contract",
+    "comparison", "reproduction", "pages", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 
@@ -69,8 +69,8 @@ def test_public_names() -> None:
     assert querycloak.__all__ == [
         "Affinity", "Choices", "Clicks", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal", "Profile",
         "Queries", "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "Verified", "audit_method",
-        "audit_release", "compare", "connect", "describe",
-        "evaluate", "find_leaks", "load", "measures", "profile", "read", "report", "split", "synthesize", "verify",
+        "audit_release", "compare", "connect", "describe", "diff", "evaluate",
+        "export", "find_leaks", "load", "measures", "profile", "read", "report", "split", "synthesize", "verify",
     ]  # fmt: skip
     for name in querycloak.__all__:
         assert getattr(querycloak, name) is not None

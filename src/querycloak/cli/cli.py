@@ -11,12 +11,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from querycloak.cli import book_commands, folder_commands, log_commands, method_commands, method_options, study_commands
+from querycloak.cli import (
+    book_commands,
+    diff_command,
+    export_command,
+    folder_commands,
+    log_commands,
+    method_commands,
+    method_options,
+    study_commands,
+)
 from querycloak.cli.running import run_and_exit
 
 ORDER = (
     "demo", "synth", "inspect", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit", "compare",
-    "report", "reproduce", "tune", "ledger",
+    "report", "export", "diff", "reproduce", "tune", "ledger",
 )  # fmt: skip
 
 
@@ -58,6 +67,8 @@ PLAIN: tuple[Declared, ...] = (
     (app, "verify", folder_commands.verify),
     (app, "evaluate", folder_commands.evaluate),
     (app, "report", folder_commands.report),
+    (app, "export", export_command.export),
+    (app, "diff", diff_command.diff),
     (audits, "release", folder_commands.audit_releases),
     (app, "compare", study_commands.compare),
     (app, "demo", study_commands.demo),

@@ -22,10 +22,12 @@ def export(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
     as_: Annotated[
         str | None,
-        typer.Option("--as", help="qrels, quepid, workbench, ir-datasets or csv.", autocompletion=options.completing(_formats)),
+        typer.Option(
+            "--as", help="qrels, quepid, workbench, ir-datasets or csv.", autocompletion=options.completing(_formats)
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The file or folder to write; it must not exist yet.")] = None,
-    grades: Annotated[str, typer.Option(help="Grades by users who clicked (users), or by views (coec, rate).")] = "users",
+    grades: Annotated[str, typer.Option(help="users: by users who clicked; coec, rate: by views.")] = "users",
     levels: Annotated[int, typer.Option(help="Number of relevance levels, unjudged or irrelevant included.")] = 5,
     quiet: options.Quiet = False,
 ) -> None:

@@ -78,9 +78,9 @@ class CountLaw:
         slack = self.beyond(probability)
         if self.threshold is None:
             return max(0, count - slack), count + slack
-        rarer = [true for true in (0, max(0, count - slack)) if self._published_at_least(count, true) >= probability / 2]
-        low = rarer[0] if rarer else max(0, count - slack)
-        return low, count + slack
+        # A count that is plausible without any user is plausible for every smaller true count.
+        near_threshold = self._published_at_least(count, 0) >= probability / 2
+        return 0 if near_threshold else max(0, count - slack), count + slack
 
     def _published_at_least(self, count: int, true: int) -> float:
         start, law = self.published(true)

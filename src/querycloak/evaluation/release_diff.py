@@ -166,7 +166,7 @@ class ComparedCounts:
         self._laws = (before, after)
         self._tails: dict[int, FloatArray] = {}
 
-    def p_value(self, was: bool, now: bool, before: int | None, after: int | None) -> float | None:  # noqa: FBT001
+    def p_value(self, was: bool, now: bool, before: int | None, after: int | None) -> float | None:
         """Return the largest p-value over plausible true counts; None if a count is missing or clamped."""
         if was and now:
             return None if before is None or after is None else self._changed(before, after)
@@ -202,7 +202,7 @@ def _distance_tail(first: tuple[int, FloatArray], second: tuple[int, FloatArray]
 
 
 def _hidden(count: int, present: CountLaw, absent: CountLaw) -> float:
-    """Return the largest chance, over true counts, to publish at least `count` in one release and no row in the other."""
+    """Return the largest chance, over true counts, of at least `count` in one release and no row in the other."""
     slack = present.beyond(IMPLAUSIBLE)
     centres = np.arange(max(0, count - slack), count + slack + 1)
     joint = [present.at_least(count, int(centre)) * absent.absent(int(centre)) for centre in centres]

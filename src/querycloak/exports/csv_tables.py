@@ -24,7 +24,9 @@ def write(release: Release, output: Output, _grades: str, _levels: int) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.schema.names)
         for batch in batches_of(table):
-            writer.writerows(tuple(map(_field, row)) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True))
+            writer.writerows(
+                tuple(map(_field, row)) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+            )
         output.write(text.getvalue().encode(), f"{kind}.csv")
 
 

@@ -45,7 +45,9 @@ def register(name: str, folder: str | os.PathLike[str]) -> Any:
     try:
         import ir_datasets
     except ImportError:
-        raise ResourceError("register needs the package ir_datasets, not installed here: pip install ir_datasets") from None
+        raise ResourceError(
+            "register needs the package ir_datasets, not installed here: pip install ir_datasets"
+        ) from None
     dataset = ir_datasets.create_dataset(
         docs_tsv=str(place / DOCUMENTS), queries_tsv=str(place / QUERIES), qrels_trec=str(place / QRELS)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,15 @@ class Release(ShownInNotebooks):
         from querycloak.releases.saving import save
 
         return save(self, folder, format, output_filter)
+
+    def export(self, as_: str, out: str | os.PathLike[str], *, grades: str = "users", levels: int = 5) -> list[Path]:
+        """Write the release in the format of another tool (qrels, quepid, workbench, ir-datasets, csv)."""
+        from importlib import import_module
+
+        written: list[Path] = import_module("querycloak.exports.export").export(
+            self, as_, out, grades=grades, levels=levels
+        )
+        return written
 
 
 def describe_log(choices: Choices) -> dict[str, object]:

@@ -27,7 +27,7 @@ def published(counts: dict[str, int], options: dict[str, object] = OPTIONS) -> q
     table = pa.table({"query": list(counts), "count": pa.array(counts.values(), pa.int64())})
     return a_release(
         method="queries", tables={"queries": table}, options=method.options(), parameters=method.parameters(),
-        proven=method.proven(), reach=method.reach(),
+        claimed=method.claimed(), proven=method.proven(), reach=method.reach(),
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_real_changes_are_reported() -> None:
 def test_a_key_at_the_threshold_may_come_and_go() -> None:
     """A key published once, just above the threshold, is no finding: noise hides it half of the time."""
     result = diff(published({"a": 15, "b": 40}), published({"b": 41, "c": 16}))
-    assert not (result.appeared or result.vanished or result.changed)
+    assert result.appeared + result.vanished + result.changed == ()
 
 
 @pytest.mark.parametrize("noise", [Laplace(1.0), Laplace(4.0), Gaussian(3.9)])
@@ -80,7 +80,10 @@ def test_p_values_hold_for_every_true_count(noise: Noise, thresholds: tuple[int,
     compared = ComparedCounts(*laws)
     for true in (0, 5, 14, 20, 40):
         (start, first), (other_start, other) = (law.published(true) for law in laws)
-        wide = [at for at in range(first.size) if first[at] > 1e-6], [at for at in range(other.size) if other[at] > 1e-6]
+        wide = (
+            [at for at in range(first.size) if first[at] > 1e-6],
+            [at for at in range(other.size) if other[at] > 1e-6],
+        )
         reported = dict.fromkeys((0.05, 0.001), 0.0)
         for one in wide[0]:
             for two in wide[1]:
@@ -94,7 +97,23 @@ def test_p_values_hold_for_every_true_count(noise: Noise, thresholds: tuple[int,
 def test_benjamini_hochberg_by_hand() -> None:
     """Benjamini and Hochberg 1995, section 3: 15 p-values, four below the line at .05."""
     p_values = np.array(
-        [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1]
+        [
+            0.0001,
+            0.0004,
+            0.0019,
+            0.0095,
+            0.0201,
+            0.0278,
+            0.0298,
+            0.0344,
+            0.0459,
+            0.3240,
+            0.4262,
+            0.5719,
+            0.6528,
+            0.7590,
+            1,
+        ]
     )
     assert (benjamini_hochberg(p_values) <= 0.05).sum() == 4
     shuffled = np.array([3, 1, 0, 2])

@@ -38,7 +38,7 @@ def clicks(rows: list[tuple[str, str, int | None]] | list[tuple[str, str, int]] 
 
 
 def test_grades_by_hand() -> None:
-    """100 and 97 are within 5 * sqrt(2) of each other and share the top grade; 40 is 41 % of their mean: grade 2 of 4."""
+    """100 and 97 lie within 5 sqrt(2) and share the top grade; 40 is 41 % of their mean: grade 2 of 4."""
     graded = judgements(clicks())
     assert [(row.query, row.count, row.grade) for row in graded.rows] == [
         ("weather", 100, 4), ("weather", 97, 4), ("weather", 40, 2), ("maps", 60, 4),
@@ -46,9 +46,7 @@ def test_grades_by_hand() -> None:
     assert graded.queries == {"weather": "q1", "maps": "q2"}
 
 
-@given(
-    st.lists(st.integers(1, 10**6), min_size=1, max_size=30), st.floats(0, 1000), st.integers(2, 20)
-)
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30), st.floats(0, 1000), st.integers(2, 20))
 def test_grades_are_monotone_and_never_within_noise(counts: list[int], margin: float, levels: int) -> None:
     falling = sorted(counts, reverse=True)
     grades = _graded(falling, margin, levels)
@@ -102,8 +100,15 @@ def test_no_text_is_computed(text: str) -> None:
 
 def test_an_export_of_ir_datasets(tmp_path: Path) -> None:
     export(clicks(), "ir-datasets", tmp_path / "set")
-    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == ["docs.tsv", "qrels", "queries.tsv", "rule.txt"]
-    assert (tmp_path / "set" / "docs.tsv").read_text().splitlines()[1] == "http://news.example/a%20b\thttp://news.example/a b"
+    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == [
+        "docs.tsv",
+        "qrels",
+        "queries.tsv",
+        "rule.txt",
+    ]
+    assert (tmp_path / "set" / "docs.tsv").read_text().splitlines()[
+        1
+    ] == "http://news.example/a%20b\thttp://news.example/a b"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = in_process("export", tmp_path / "release", "--as", "qrels", "--out", tmp_path / "q")
     assert done.stdout.splitlines()[0] == f"written: {tmp_path / 'q'}"
     refused = in_process("export", tmp_path / "release", "--as", "qrels", "--out", tmp_path / "q")
-    assert refused.code == 2
+    assert refused.returncode == 2
     assert "must not exist yet" in refused.stderr
     unknown = in_process("export", tmp_path / "release", "--as", "xml", "--out", tmp_path / "x")
     assert all(name in unknown.stderr for name in EXPORTS)
