@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,9 +79,10 @@ class CountLaw:
         slack = self.beyond(probability)
         if self.threshold is None:
             return max(0, count - slack), count + slack
-        # A count that is plausible without any user is plausible for every smaller true count.
-        near_threshold = self._published_at_least(count, 0) >= probability / 2
-        return 0 if near_threshold else max(0, count - slack), count + slack
+        # Given that it passed a threshold, a count may lie further above its true count.
+        lower = range(max(0, count - slack))
+        low = bisect_left(lower, probability / 2, key=lambda true: self._published_at_least(count, true))
+        return low, count + slack
 
     def _published_at_least(self, count: int, true: int) -> float:
         start, law = self.published(true)
