@@ -22,8 +22,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
     "compiled_code", "sentence", "shown_in_notebooks", "errors", "extras", "interruption", "files", "privacy",
-    "engines", "text", "logs", "synthetic", "releases", "methods", "evaluation", "exports", "audits", "contract",
-    "comparison", "reproduction", "pages", "cli",
+    "engines", "text", "logs", "synthetic", "releases", "methods", "papers", "evaluation", "exports", "audits",
+    "contract", "comparison", "reproduction", "pages", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 
@@ -151,6 +151,7 @@ def test_the_page_of_commands_lists_options_as_they_are_declared() -> None:
 
 def test_a_file_name_means_one_thing() -> None:
     shared = {"__init__.py", "method.py", "count.py", "paper.py"}  # each method's folder has these
+    shared |= {path.name for path in (SOURCE / "papers").glob("*.py")}  # a paper's variant, and its tables
     names = [path.name for path in SOURCE.rglob("*.py") if path.name not in shared]
     assert sorted({name for name in names if names.count(name) > 1}) == []
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
-from querycloak.privacy.calibration.reach import LIKELY, ReleaseProbability
+from querycloak.privacy.calibration.reach import LIKELY
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.calibration.weighted import WeightedPlan
@@ -111,19 +110,6 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
     if plan.priors:
         supposed += "; public priors are assumed to be the same for all of them"
     return TableAccuracy.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
-
-
-def paper_route(plan: TablePlan) -> ReleaseProbability:
-    """How a key comes out where one user may add as much as the bound to a single count."""
-    return replace(plan.route(), most=plan.per_user)
-
-
-def of_paper_plan(table: str, plan: TablePlan) -> TableAccuracy:
-    """What a table of a paper's variant reaches."""
-    route = paper_route(plan)
-    told = counted_records(table, plan.per_user, (route.fresh or plan.noise).words)
-    spread = f"The range of users runs from users who add {plan.per_user} each to this row to users who add 1."
-    return TableAccuracy.of_route(route, told, notes=[spread])
 
 
 def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
-from querycloak.methods.option import option, options_of, options_text
-from querycloak.methods.sealed import Sealed
+from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
 from querycloak.methods.unprotected import with_bad_rows
 from querycloak.privacy import order
 from querycloak.privacy.cautions import cautions_of
@@ -73,8 +73,21 @@ class Counted(Protocol):
         ...
 
 
+class MethodClass(TakesFormerNames):
+    """The class of method classes: `Clicks(variant="paper", ...)` makes a value of that variant's class."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:  # noqa: N805
+            """A value of the class or, if its variant has one (methods/registry.py), of the variant's class."""
+            from querycloak.methods.registry import variant_class
+
+            options = current_options(cls, named)
+            return type.__call__(variant_class(cls, options), *given, **options)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Method(metaclass=Sealed):
+class Method(metaclass=MethodClass):
     """One way of releasing a log.
 
     A method is a frozen dataclass whose options are fields made by `option`. Its guarantee follows from them alone.
@@ -89,6 +102,9 @@ class Method(metaclass=Sealed):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        for name in (*final_names(), "__getattribute__"):
+            if getattr_static(cls, name) is not getattr_static(Method, name):
+                raise TypeError(f"{cls.__name__} must not define {name}: every method is released the same way")
         listed = options_text(cls)
         if listed:
             cls.__doc__ = f"{cls.__doc__}\n\n    Options:\n{listed}\n    "
@@ -298,6 +314,11 @@ class Method(metaclass=Sealed):
     @final
     def _recorded(self) -> list[dict[str, Any]]:
         return [each.to_json() for each in self.draws()]
+
+
+def final_names() -> list[str]:
+    """The functions of `Method` that no method may define again, because they are marked as final."""
+    return [name for name, member in vars(Method).items() if getattr_static(member, "__final__", False)]
 
 
 def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:

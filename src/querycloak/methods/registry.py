@@ -1,6 +1,6 @@
-"""The methods by name: those that come with querycloak, and those of other packages (docs/own-method.md).
+"""Methods by name: those of querycloak, those of other packages (docs/own-method.md), and papers' variants.
 
-A method's module is imported when it is asked for.
+A module is imported when its method is asked for. `papers/` stands below `methods/`, so it is named here as text.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method
@@ -26,16 +27,18 @@ BUILT_IN = {
     "k-anonymity": "querycloak.methods.k_anonymity.method:KAnonymity",
 }
 
+VARIANTS = {
+    ("clicks", "paper"): "querycloak.papers.zhang2017:PaperClicks",
+    ("sessions", "paper"): "querycloak.papers.zhang2017:PaperSessions",
+}
+"""The class of each variant that has one (querycloak.papers), by name of the method and of the variant."""
+
 
 class MethodsByName(Mapping[str, type[Method]]):
     """Every method there is; those of other packages come last, by name."""
 
     def __getitem__(self, name: str) -> type[Method]:
-        if name in BUILT_IN:
-            module, _, class_name = BUILT_IN[name].partition(":")
-            found: type[Method] = vars(import_module(module))[class_name]
-            return found
-        return _loaded(_added()[name])
+        return _at_home(BUILT_IN[name]) if name in BUILT_IN else _loaded(_added()[name])
 
     def __iter__(self) -> Iterator[str]:
         yield from BUILT_IN
@@ -55,6 +58,27 @@ def method_class(name: str) -> type[Method]:
     return METHODS[name]
 
 
+def variant_class(kind: type[Method], options: Mapping[str, Any]) -> type[Method]:
+    """The class that makes a method with these options, if `kind` is called: of a paper's variant, its own class.
+
+    A subclass of somebody else's makes no variant that has a class: it would claim the paper's guarantee.
+    """
+    homes = {variant: home for (name, variant), home in VARIANTS.items() if name == kind.name}
+    given = options.get("variant", "default")
+    home = f"{kind.__module__}:{kind.__qualname__}"
+    if home in (BUILT_IN.get(kind.name), *homes.values()):
+        return _at_home(homes[given] if given in homes else BUILT_IN[kind.name])
+    if given in homes and not issubclass(kind, _at_home(homes[given])):
+        raise TypeError(f"{kind.__name__} makes no variant {given!r}: derive it from {homes[given]}")
+    return kind
+
+
+def _at_home(home: str) -> type[Method]:
+    module, _, name = home.partition(":")
+    kind: type[Method] = vars(import_module(module))[name]
+    return kind
+
+
 def _added() -> dict[str, EntryPoint]:
     """What other packages add; none of them can take the name of one that comes with querycloak."""
     return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in BUILT_IN}
@@ -63,13 +87,13 @@ def _added() -> dict[str, EntryPoint]:
 def _loaded(entry: EntryPoint) -> type[Method]:
     problem = ""
     try:
-        found = entry.load()
+        kind = entry.load()
     except Exception as error:  # whatever a foreign package does when it is imported
         problem = type(error).__name__
     if problem:
         raise InputError(f"the method {entry.name!r} of another package cannot be loaded: {problem}; mend or remove it")
-    if not isinstance(found, type) or not issubclass(found, Method):
+    if not isinstance(kind, type) or not issubclass(kind, Method):
         raise InputError(f"the method {entry.name!r} of another package is no querycloak Method; mend or remove it")
-    if found.name != entry.name:
-        raise InputError(f"the method {entry.name!r} of another package calls itself {found.name!r}; mend or remove it")
-    return found
+    if kind.name != entry.name:
+        raise InputError(f"the method {entry.name!r} of another package calls itself {kind.name!r}; mend or remove it")
+    return kind

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from querycloak.privacy.calibration.histogram_plan import HistogramPlan
     from querycloak.privacy.calibration.table_plan import TablePlan
     from querycloak.privacy.guarantee import Guarantee
 
@@ -63,10 +62,3 @@ def with_any_bound(plans: Sequence[TablePlan]) -> tuple[str, ...]:
     texts = max(plan.per_user for plan in plans)
     one, many = (min(plan.accounts_for(number) for plan in plans) for number in (1, texts))
     return (*ALWAYS, several_accounts(one, (texts, many)))
-
-
-def of_paper_variant(*plans: HistogramPlan) -> tuple[str, ...]:
-    """The same if one user may add as much as the bound to a single count."""
-    weakest = min(plans, key=lambda plan: plan.threshold // plan.per_user)
-    one = weakest.threshold // weakest.per_user + 1
-    return (*ALWAYS, several_accounts(one, (weakest.per_user, weakest.threshold + 1)))

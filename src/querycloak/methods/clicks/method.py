@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.one_table import OneTable
@@ -49,24 +49,18 @@ class Clicks(OneTable):
     variant: Variant = option("default", help="paper: as published, to compare with.")
 
     def __post_init__(self) -> None:
-        if self.count_of == "clicks":
-            self._check_clicks()
-        else:
-            given = {"clicks_per_key": self.clicks_per_key, "clicks_per_user": self.clicks_per_user}
-            for name, value in given.items():
-                if value is not None:
-                    refuse(name, Sentence("left out without {count_of:clicks}"), value, "users are counted")
+        self.check_count_of()
         super().__post_init__()
 
-    def _check_clicks(self) -> None:
-        """Refuse what does not go with a second release."""
-        if self.epsilon is None or self.two_draws or self.variant == "paper" or self.counts == "none":
-            raise ParameterError(
-                Sentence(
-                    "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
-                    "{threshold}, {two_draws}, {counts:none} and the paper variant out"
-                )
-            )
+    def check_count_of(self) -> None:
+        """Refuse options that do not go with what is counted."""
+        if self.count_of == "clicks":
+            if self.epsilon is None or self.two_draws or self.counts == "none":
+                refuse_clicks()
+            return
+        for name in ("clicks_per_key", "clicks_per_user"):
+            if vars(self)[name] is not None:
+                refuse(name, Sentence("left out without {count_of:clicks}"), vars(self)[name], "users are counted")
 
     @property
     def times(self) -> Times | None:
@@ -91,3 +85,13 @@ class Clicks(OneTable):
         from querycloak.methods.clicked import clicks_of
 
         return clicks_of(log)
+
+
+def refuse_clicks() -> NoReturn:
+    """Refuse to count clicks: they are counted in a second release of the same budget."""
+    raise ParameterError(
+        Sentence(
+            "{count_of:clicks} is for a budget ({epsilon}, {delta}), and a draw of its own: leave {noise}, "
+            "{threshold}, {two_draws}, {counts:none} and the paper variant out"
+        )
+    )

@@ -188,16 +188,11 @@ class AutoBound:
 def auto_bound(
     given: Given,
     auto_share: float | None,
-    variant: str,
     at_choice: Callable[[Choice, float], Planned],
     *,
     any_selection: bool,
 ) -> AutoBound:
     """How selection and bound are chosen, if they can be; any_selection: whether the selection is open too."""
-    if variant == "paper":
-        raise ParameterError(
-            Sentence("the paper variant has no way of choosing a bound: give {max_keys_per_user} a number, not auto")
-        )
     if not isinstance(given, Budget):
         raise ParameterError(
             Sentence(

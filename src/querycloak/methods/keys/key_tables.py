@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.keys.auto_bound import AutoBound, Planned
-from querycloak.methods.keys.partition_selection import CountedKeys, count, count_records, counts_of
+from querycloak.methods.keys.partition_selection import CountedKeys, count, counts_of
 from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step
@@ -55,10 +55,7 @@ def count_tables(
     engine: Engine, planned: FixedPlans, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
 ) -> KeyTables:
     """Read the contributions to each table, once."""
-    counting = count_records if planned.bounds_records else count
-    counted = {
-        table: counting(engine, rows, keys[table], planned.plans[table]) for table, rows in contributions.items()
-    }
+    counted = {table: count(engine, rows, keys[table], planned.plans[table]) for table, rows in contributions.items()}
     return KeyTables(counted, planned.plans, published)
 
 

@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from querycloak.errors import ParameterError
 from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.plans import (
-    PAPER_PER_USER,
     FixedPlans,
     Priors,
     Selection,
     check_counts,
     noise_of,
     one_plan,
-    paper_plans,
 )
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import of_paper_variant
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
 from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.histogram_plan import price
@@ -29,7 +25,6 @@ from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound
-from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -64,8 +59,7 @@ class OneTable(KeysMethod):
     def __post_init__(self) -> None:
         self.check_choices()
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        check_counts(self.counts, given, self.variant, two_draws=self.two_draws)
-        object.__setattr__(self, "planned", self._planned(given))
+        object.__setattr__(self, "planned", self.planned_for(given))
 
     @property
     def table(self) -> str:
@@ -86,19 +80,19 @@ class OneTable(KeysMethod):
     def rows(self, log: SearchLog) -> ir.Table:
         """The rows of the log whose keys count."""
 
-    def _planned(self, given: Given) -> FixedPlans | AutoBound:
+    def planned_for(self, given: Given) -> FixedPlans | AutoBound:
+        """The plan that these options give, or the way to choose one on the log."""
+        check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
+            return auto_bound(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.max_keys_per_user, self.auto_share)
-        if self.variant == "paper":
-            return self._paper_plans(given)
         return one_plan(self.table, self._plan(given))
 
     def chooses(self, given: Given) -> bool:
         """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
         if self.max_keys_per_user is not None:
             return self.max_keys_per_user == AUTO
-        return isinstance(given, Budget) and self.variant == "default" and self._any_selection
+        return isinstance(given, Budget) and self._any_selection
 
     @property
     def _any_selection(self) -> bool:
@@ -137,17 +131,6 @@ class OneTable(KeysMethod):
         noise = noise_of(law, given.noise)
         return price(noise, given.threshold, self._bound(PER_USER[law]), fresh=noise if self.two_draws else None)
 
-    def _paper_plans(self, given: Given) -> FixedPlans:
-        if self.selection not in (None, "laplace") or self.two_draws or self.priors:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise and two draws of its own: leave {selection}, {two_draws} and "
-                    "{priors} out"
-                )
-            )
-        plans, claims, proofs = paper_plans(given, {self.table: self._bound(PAPER_PER_USER)})
-        return FixedPlans(plans, replace(proofs[0], unprotected=of_paper_variant(*plans.values())), claims[0])
-
     def parameters(self) -> dict[str, Any]:
         """What was given, and what was computed from it."""
         planned = self.planned
@@ -156,11 +139,9 @@ class OneTable(KeysMethod):
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """What each user may add: a row for each 1 that is counted."""
-        from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+        from querycloak.methods.keys.contribution_bounding import once_per_key
 
         rows = self.rows(log)
-        if self.variant == "paper":
-            return {self.table: first_records(rows, self.plans[self.table].per_user)}
         held = once_per_key(rows, self.key, with_times=self.times is not None)
         if self.priors is None:
             return {self.table: held}

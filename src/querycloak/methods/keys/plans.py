@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from querycloak.errors import ParameterError
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.budget import ExplicitNoise, Given
-from querycloak.privacy.calibration.histogram_plan import HistogramPlan
-from querycloak.privacy.calibration.paper_variant import paper_guarantees, paper_knobs
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]
 Counts = Literal["noisy", "none"]
-PAPER_PER_USER = 4
 
 
 @dataclass(frozen=True)
@@ -39,28 +36,18 @@ class FixedPlans:
     claimed: Guarantee | None = None
 
     def draws(self) -> Sequence[Draw]:
-        """What is drawn; a paper's variant may count a user several times for one key, so that its guarantee is all."""
-        return [] if self.claimed is not None else [plan.draw() for plan in self.plans.values()]
-
-    @property
-    def bounds_records(self) -> bool:
-        """Whether a user's records are bounded, as papers have it, rather than a user's keys."""
-        return self.claimed is not None
+        """What is drawn."""
+        return [plan.draw() for plan in self.plans.values()]
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """How keys of each table come out."""
-        from querycloak.methods.counted_users import paper_route
-
-        return {
-            table: [paper_route(plan) if self.bounds_records else plan.route()] for table, plan in self.plans.items()
-        }
+        return {table: [plan.route()] for table, plan in self.plans.items()}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """What the counts of each table are worth."""
-        from querycloak.methods.counted_users import of_paper_plan, of_plan
+        from querycloak.methods.counted_users import of_plan
 
-        of_table = of_paper_plan if self.bounds_records else of_plan
-        return {table: of_table(table, plan) for table, plan in self.plans.items()}
+        return {table: of_plan(table, plan) for table, plan in self.plans.items()}
 
     def count(self, log: SearchLog, method: KeysMethod) -> KeyTables:
         """Read the contributions to each table, once."""
@@ -74,36 +61,20 @@ def one_plan(table: str, plan: TablePlan) -> FixedPlans:
     return FixedPlans({table: plan}, plan.guarantee(with_thresholds(plan)))
 
 
-def check_counts(counts: Counts, given: Given, variant: str, *, two_draws: bool) -> None:
+def check_counts(counts: Counts, given: Given, *, two_draws: bool) -> None:
     """Refuse keys without counts if counts decide, or if nothing would be gained."""
-    if counts == "none" and (isinstance(given, ExplicitNoise) or variant == "paper" or two_draws):
-        raise ParameterError(
-            Sentence(
-                "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
-                "paper variant out"
-            )
+    if counts == "none" and (isinstance(given, ExplicitNoise) or two_draws):
+        refuse_keys_alone()
+
+
+def refuse_keys_alone() -> NoReturn:
+    """Refuse to release keys without counts."""
+    raise ParameterError(
+        Sentence(
+            "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
+            "paper variant out"
         )
-
-
-def paper_plans(
-    given: Given, room: Mapping[str, int]
-) -> tuple[dict[str, HistogramPlan], list[Guarantee], list[Guarantee]]:
-    """The plans of Zhang and Yang's variants, and for each table what is claimed and what is proven.
-
-    room: how much one user may add to each table.
-    """
-    noise, threshold = (
-        (Laplace(given.noise), given.threshold)
-        if isinstance(given, ExplicitNoise)
-        else paper_knobs(given.epsilon, given.delta, *room.values())
     )
-    plans, claims, proofs = {}, [], []
-    for table, bound in room.items():
-        claimed, proven = paper_guarantees(noise, threshold, bound)
-        plans[table] = HistogramPlan(noise, threshold, bound, *proven.numbers, noise)
-        claims.append(claimed)
-        proofs.append(proven)
-    return plans, claims, proofs
 
 
 def noise_of(law: Selection, size: float) -> Noise:

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
     from querycloak.methods.sessions.session_bounds import SessionBounds
 
 
-def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, records: bool) -> ir.Table:
-    """Each user's subsequences of sessions, once each; or every record of the first sessions, as the paper has it."""
-    sessions = _kept_sessions(log, gap_minutes, bounds.queries)
-    if records:
-        sessions = sequences.first_sessions(sessions, bounds.sessions)
+def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float) -> ir.Table:
+    """Each user's subsequences of sessions, once each."""
+    return sequences.once_per_sequence(subsequences(log, kept_sessions(log, gap_minutes, bounds.queries), bounds))
+
+
+def subsequences(log: SearchLog, sessions: ir.Table, bounds: SessionBounds) -> ir.Table:
+    """Every subsequence of these sessions, up to a user's number of characters."""
     sessions = sequences.affordable_sessions(sessions, bounds.queries, CHARACTERS_PER_USER)
-    found = sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
-    return found if records else sequences.once_per_sequence(found)
+    return sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
 
 
-def _kept_sessions(log: SearchLog, gap_minutes: float, most: int) -> ir.Table:
-    """The first queries of each session; the log is read once, also for whoever then asks for fewer of them."""
+def kept_sessions(log: SearchLog, gap_minutes: float, most: int) -> ir.Table:
+    """The first queries of each session. The log is read once, also if fewer of them are asked for later."""
     name = ("session queries", gap_minutes)
     if name not in log.kept or f"q{most - 1}" not in log.kept[name].columns:
         log.kept[name] = log.engine.stage(sequences.session_queries(log.rows, gap_minutes, most))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from querycloak.methods.keys.plans import FixedPlans, Selection, noise_of, paper_plans
-from querycloak.methods.unprotected import of_paper_variant, with_thresholds
-from querycloak.privacy.budget import Budget, ExplicitNoise, Given
+from querycloak.methods.keys.plans import FixedPlans, Selection, noise_of
+from querycloak.methods.unprotected import with_thresholds
+from querycloak.privacy.budget import Budget, ExplicitNoise
 from querycloak.privacy.calibration.calibration import LAWS, calibrate
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
-from querycloak.privacy.guarantee import Guarantee, compose
 
 Room = Mapping[str, int]
 """How many keys one user may add to, by table."""
@@ -47,13 +46,6 @@ def plans_of_budget(
     return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
 
 
-def plans_of_paper(given: Given, room: Room) -> FixedPlans:
-    """The paper's noise and threshold for each table; what is proven adds up, whatever the paper claims."""
-    plans, claims, proofs = paper_plans(given, room)
-    proven = replace(compose(proofs), unprotected=of_paper_variant(*plans.values()))
-    return FixedPlans(plans, proven, _weaker(claims))
-
-
 def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> FixedPlans:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
     proven = plan.guarantee(with_thresholds(plan))
@@ -61,9 +53,3 @@ def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> FixedPlans
         shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
         proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
     return FixedPlans({table: replace(plan, per_user=bound) for table, bound in room.items()}, proven)
-
-
-def _weaker(claims: list[Guarantee]) -> Guarantee:
-    """What the paper claims of both outputs: the weaker of its parts; budgets of the same users add up, though."""
-    epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
-    return replace(claims[0], epsilon=max(epsilons), delta=max(deltas))

@@ -9,11 +9,11 @@ from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
 from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import PAPER_PER_USER, FixedPlans, Priors, Selection, check_counts
+from querycloak.methods.keys.plans import FixedPlans, Priors, Selection, check_counts
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
-from querycloak.methods.sessions.joint_plans import plans_of_budget, plans_of_knobs, plans_of_paper
+from querycloak.methods.sessions.joint_plans import plans_of_budget, plans_of_knobs
 from querycloak.methods.sessions.session_bounds import (
     BOUNDS,
     CHARACTERS_PER_USER,
@@ -101,12 +101,9 @@ class Sessions(KeysMethod):
         object.__setattr__(self, "released", self._checked_tables())
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        check_counts(self.counts, given, self.variant, two_draws=self.two_draws)
         self._check_one_table()
-        law = self._law(given)
-        default = BOUNDS[law or "gaussian"] if not self.chooses(given) else SessionBounds(1, QUERIES_IF_CHOSEN)
-        object.__setattr__(self, "bounds", self._checked_bounds(default))
-        object.__setattr__(self, "planned", self._planned(given, law))
+        object.__setattr__(self, "bounds", self.bounds_for(given))
+        object.__setattr__(self, "planned", self.planned_for(given))
 
     def _checked_tables(self) -> tuple[str, ...]:
         """The tables that were asked for, in the order in which a release has them."""
@@ -137,12 +134,14 @@ class Sessions(KeysMethod):
                 )
             )
 
-    def _law(self, given: Given) -> str | None:
-        """What decides the bounds that are not given: the paper, or how keys are selected."""
+    def bounds_for(self, given: Given) -> SessionBounds:
+        """The bounds that these options give; where they are chosen on the log, each candidate has its own."""
         if self.chooses(given):
-            return "laplace"  # bounds of each candidate are its own
-        if self.variant == "paper":
-            return "paper"
+            return self.checked_bounds(SessionBounds(1, QUERIES_IF_CHOSEN))
+        return self.checked_bounds(BOUNDS[self._law(given) or "gaussian"])
+
+    def _law(self, given: Given) -> str | None:
+        """How keys are selected, which decides the bounds that are not given."""
         if isinstance(given, ExplicitNoise):
             return self.selection or "laplace"
         return self.selection or self._default_selection(given)
@@ -151,24 +150,25 @@ class Sessions(KeysMethod):
         """By formula; a bound that was given decides what is best for it."""
         most = None
         if (self.sessions_per_user, self.queries_per_session, self.max_keys_per_user) != (None, None, None):
-            most = max(self._room("gaussian", self._checked_bounds(BOUNDS["gaussian"])).values())
+            most = max(self.room(PER_USER["gaussian"], self.checked_bounds(BOUNDS["gaussian"])).values())
         return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws)
 
-    def _checked_bounds(self, default: SessionBounds) -> SessionBounds:
+    def checked_bounds(self, default: SessionBounds) -> SessionBounds:
+        """The bounds that are given, and the others by default."""
         sessions = default.sessions if self.sessions_per_user is None else self.sessions_per_user
         queries = default.queries if self.queries_per_session is None else self.queries_per_session
         return checked_bounds(sessions, queries, force=self.force)
 
-    def _planned(self, given: Given, law: str | None) -> FixedPlans | AutoBound:
+    def planned_for(self, given: Given) -> FixedPlans | AutoBound:
+        """The plans that these options give, or the way to choose them on the log."""
+        check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
             if self.sessions_per_user is not None:
                 raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
-            return auto_bound(given, self.auto_share, self.variant, self.at_choice, any_selection=self._any_selection)
+            return auto_bound(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.max_keys_per_user, self.auto_share)
-        room = self._room(law or "gaussian", self.bounds)
-        if self.variant == "paper":
-            self._check_paper()
-            return plans_of_paper(given, room)
+        law = self._law(given)
+        room = self.room(PER_USER[law or "gaussian"], self.bounds)
         if isinstance(given, ExplicitNoise):
             if self.split is not None:
                 raise ParameterError(
@@ -190,7 +190,7 @@ class Sessions(KeysMethod):
         if self.max_keys_per_user is not None:
             return self.max_keys_per_user == AUTO
         open_bounds = self.sessions_per_user is None and self.queries_per_session is None
-        return isinstance(given, Budget) and self.variant == "default" and open_bounds and self._any_selection
+        return isinstance(given, Budget) and open_bounds and self._any_selection
 
     @property
     def _any_selection(self) -> bool:
@@ -223,22 +223,12 @@ class Sessions(KeysMethod):
             epsilon=epsilon,
         )
 
-    def _room(self, law: str, bounds: SessionBounds) -> dict[str, int]:
-        """How many keys one user may add to, by table."""
+    def room(self, default: int, bounds: SessionBounds) -> dict[str, int]:
+        """How many keys one user may add to, by table; default: of pairs and of queries, if it is not given."""
         if self.released == (TABLE,):
             return {TABLE: bounds.sequences}
-        default = PAPER_PER_USER if law == "paper" else PER_USER[law]
         single = checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
         return {table: bounds.sequences if table == TABLE else single for table in self.released}
-
-    def _check_paper(self) -> None:
-        if self.selection not in (None, "laplace") or self.two_draws or self.split or self.priors or self.tables:
-            raise ParameterError(
-                Sentence(
-                    "the paper variant has Laplace noise, two draws, one scale and its own two tables: leave "
-                    "{selection}, {two_draws}, {split}, {priors} and {tables} out"
-                )
-            )
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
@@ -279,15 +269,12 @@ class Sessions(KeysMethod):
         """What each user may add to each table: a row for each 1 that is counted, before a plan's bound on keys."""
         from querycloak.methods.sessions.count import sequences_of
 
-        paper = self.variant == "paper"
-        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, records=paper)}
+        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes)}
         if clicks.TABLE in self.released:
             from querycloak.methods.clicked import clicks_of
-            from querycloak.methods.keys.contribution_bounding import first_records, once_per_key
+            from querycloak.methods.keys.contribution_bounding import once_per_key
 
-            every, key = clicks_of(log), clicks.KEY
-            pairs = first_records(every, self.plans[clicks.TABLE].per_user) if paper else once_per_key(every, key)
-            tables = {clicks.TABLE: pairs, **tables}
+            tables = {clicks.TABLE: once_per_key(clicks_of(log), clicks.KEY), **tables}
         if queries.TABLE in self.released:
             from querycloak.methods.keys.contribution_bounding import once_per_key
 

@@ -32,7 +32,6 @@ BOUNDS = {
     "gaussian": SessionBounds(8, 3),
     "weighted": SessionBounds(32, 3),
     "multi-round": SessionBounds(32, 3),
-    "paper": SessionBounds(1, 3),
 }
 
 

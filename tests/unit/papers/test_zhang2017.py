@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
+from querycloak.papers.zhang2017 import paper_claimed, paper_guarantees, paper_proven
 from querycloak.privacy.calibration.hockey_stick import tail_bounds
-from querycloak.privacy.calibration.paper_variant import paper_claimed, paper_guarantees, paper_proven
 from querycloak.privacy.sampling.noise import Laplace
 from tests.unit.privacy.privacy_oracles import TRUNCATION, divergence, one_key_two_draws, values_for
 
