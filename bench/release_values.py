@@ -16,7 +16,7 @@ from pathlib import Path
 
 import querycloak as qc
 from bench.standard_releases import STANDARD, releases, standard_split
-from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.subjects import Released
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.evaluation.tasks.profiles import Profiles

@@ -43,7 +43,7 @@ DRAWS = (
 
 def make(folder: Path) -> None:
     """All fixtures, by the code that is first on the path."""
-    from querycloak.contract.small_log import small_log
+    from querycloak.contract import small_log
 
     with tempfile.TemporaryDirectory() as place:
         log = Path(place) / "log.tsv"

@@ -48,7 +48,7 @@ def write_inputs(inputs: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from querycloak.contract.small_log import RARE_QUERY, USERS, small_log, user_name
+    from querycloak.contract.trial import RARE_QUERY, USERS, small_log, user_name
 
     log = small_log()
     (inputs / "truth").mkdir(parents=True)

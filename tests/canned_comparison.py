@@ -11,7 +11,7 @@ from querycloak.audits.release_audit import COLUMNS
 from querycloak.comparison.comparison import Comparison
 from querycloak.comparison.comparison_plan import PlannedRelease
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
-from querycloak.evaluation.evaluation_rows import SCHEMA
+from querycloak.evaluation.evaluation_file import SCHEMA
 from querycloak.methods.registry import METHODS
 
 NASTY = '<img src="https://evil.example/x.png" onerror="alert(1)">\u202e' + "averylongwordwithoutanyblank" * 8

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from querycloak.contract.small_log import SECRETS, USERS, small_log, user_name
+from querycloak.contract.trial import SECRETS, USERS, small_log, user_name
 from querycloak.privacy.ledger.ledger import Ledger
 from tests.cluster.processes import Cluster, running_cluster
 from tests.cluster.work import COMMANDS, POPULATION, RESULTS, SETTLED, result

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scripts.seeded_methods import METHODS
 
-from querycloak.contract.small_log import small_log
+from querycloak.contract.trial import small_log
 from tests.cluster.processes import Cluster, running_cluster
 from tests.cluster.test_spark_cluster import PLACES
 from tests.commands import PATIENCE, Done, in_process

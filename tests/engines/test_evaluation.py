@@ -11,7 +11,7 @@ import pytest
 
 import querycloak as qc
 from querycloak.engines import Engine
-from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.evaluated import open_rows, some_rows
 

@@ -13,8 +13,7 @@ import pytest
 from querycloak.audits.attacks.leaks import leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.evaluation.tasks.pair_measures import pair_measures, values
-from querycloak.evaluation.tasks.pair_values import output_of
+from querycloak.evaluation.tasks.pairs import output_of, pair_measures, values
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.optimal import noisy_tables as counted_pairs
 from querycloak.methods.optimal.holdings import of_log

@@ -16,7 +16,7 @@ from querycloak.audits.holders import in_pieces
 from querycloak.methods.evidence import load
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import path_of
-from querycloak.releases.card import CARD
+from querycloak.releases.folder import CARD
 from querycloak.releases.release import Release
 from querycloak.releases.tables import Table, batches_of
 

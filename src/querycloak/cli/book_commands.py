@@ -38,7 +38,7 @@ def ledger_show(
     """Show budgets, and every charge with its release."""
     from querycloak.cli.ledger_command import show_accounts
     from querycloak.privacy.ledger.ledger import Ledger
-    from querycloak.releases.unfinished import reconcile
+    from querycloak.releases.folder import reconcile
 
     book = Ledger(ledger)
     reconcile(book)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from querycloak.cli.options import Reading
-    from querycloak.evaluation.evaluation_rows import Row
+    from querycloak.evaluation.evaluation_file import Row
 
 _WIDTH = 80
 _NAME = 16

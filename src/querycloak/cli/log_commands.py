@@ -26,7 +26,7 @@ def inspect_log(
     from querycloak.cli.inspect_command import show_profile
 
     if set_aside is not None:
-        from querycloak.releases.private_place import outside_releases
+        from querycloak.releases.folder import outside_releases
 
         check_new(set_aside, "the file for rows set aside")
         outside_releases(set_aside, "set_aside")

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.files.documents import parsed_json
 from querycloak.files.private_file import replace_file
-from querycloak.releases.private_place import outside_releases
+from querycloak.releases.folder import outside_releases
 
 STATE, PAGE, EVALUATION, AUDIT = "comparison.json", "index.html", "evaluation.parquet", "audit.parquet"
 RELEASES, UNFINISHED = "releases", "unfinished"

@@ -31,7 +31,7 @@ from querycloak.comparison.example_rows import example_rows, secrets_out
 from querycloak.errors import QuerycloakError
 from querycloak.evaluation.aggregations import About
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
-from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
 from querycloak.evaluation.task import Subject, Task

@@ -11,7 +11,7 @@ import pyarrow as pa
 from querycloak.audits.attack_registry import ATTACKS
 from querycloak.audits.release_audit import COLUMNS
 from querycloak.evaluation.aggregations import About
-from querycloak.evaluation.evaluation_rows import SCHEMA, Row
+from querycloak.evaluation.evaluation_file import SCHEMA, Row
 from querycloak.evaluation.task import Task
 from querycloak.evaluation.task_registry import tasks_named
 from querycloak.evaluation.tasks.profiles import Profiles

@@ -20,7 +20,6 @@ Nothing here shows that a guarantee is true: that needs a proof.
 
 from querycloak.contract.killed import killed_after_the_charge
 from querycloak.contract.rules import RULES, check
-from querycloak.contract.small_log import small_log
-from querycloak.contract.trial import Trial
+from querycloak.contract.trial import Trial, small_log
 
 __all__ = ["RULES", "Trial", "check", "killed_after_the_charge", "small_log"]

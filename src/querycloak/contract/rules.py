@@ -21,8 +21,7 @@ from querycloak.methods.option import options_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.releases.loading import load
-from querycloak.releases.plain_values import plain_mapping
-from querycloak.releases.release import Release
+from querycloak.releases.release import Release, plain_mapping
 
 Rule = Callable[[Trial], None]
 DESCRIBED = ["method", "variant", "parameters", "claimed", "proven"]

@@ -15,8 +15,8 @@ from querycloak.errors import ParameterError
 from querycloak.evaluation.task_registry import TASKS, tasks_named
 from querycloak.methods.evidence import load
 from querycloak.privacy.calibration.table_reach import TableAccuracy
-from querycloak.releases.card import CARD
-from querycloak.releases.citation import citation
+from querycloak.releases.datasheet import citation
+from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card
 from querycloak.releases.release import COUNTS, Release
 from querycloak.releases.tables import batches_of, described

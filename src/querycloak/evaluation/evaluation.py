@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError
 from querycloak.evaluation.aggregations import About, rows_of
-from querycloak.evaluation.evaluation_rows import Row, table_of
+from querycloak.evaluation.evaluation_file import Row, table_of
 from querycloak.evaluation.repeated_releases import different_names, rows_of_repeats
 from querycloak.evaluation.subject_tables import QUERIES, source_of
 from querycloak.evaluation.subject_tables import table_of as subject_table

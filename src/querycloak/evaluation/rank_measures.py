@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.evaluation.measure import Measure
+from querycloak.evaluation.task import Measure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

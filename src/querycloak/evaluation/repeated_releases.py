@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.evaluation.evaluation_rows import Row
-from querycloak.evaluation.resampling import LEVEL
+from querycloak.evaluation.aggregations import LEVEL
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.subjects import Released
 
 

@@ -22,8 +22,7 @@ from querycloak.errors import InputError
 from querycloak.logs.reading.schema import ROWS
 from querycloak.logs.searchlog import Log, SearchLog, read
 from querycloak.logs.split import TEST, TRAIN, Split, moment_before
-from querycloak.releases.folder import Unfinished, WrittenFile, check_target
-from querycloak.releases.private_place import outside_releases
+from querycloak.releases.folder import Unfinished, WrittenFile, check_target, outside_releases
 
 SPLIT = "split.json"
 _ROWS_IN_A_GROUP = 1 << 17

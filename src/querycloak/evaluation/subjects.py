@@ -18,7 +18,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import steps_of
 from querycloak.methods.evidence import load
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.releases.card import CARD
+from querycloak.releases.folder import CARD
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS
 

@@ -1,27 +1,55 @@
 """What a task is: something that a release may be good for, what it needs for that, and how it is scored.
 
 A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, each release.
-It hands back scores of single cases, of which `readings.py` makes means, intervals and tests, or figures that are
+It hands back scores of single cases, of which `aggregations.py` makes means, intervals and tests, or figures that are
 already whole, such as a rate over all keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from querycloak.evaluation.measure import Measure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.evaluation.kernels.graphs import Graphs
     from querycloak.logs.searchlog import SearchLog
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of what a release keeps; better is `higher`, `lower`, or `none` where it is only described.
+
+    `compute` gives its value from plain arrays; calling the measure calls it, with the measure's own parameters.
+    """
+
+    name: str
+    meaning: str
+    citation: str
+    better: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    compute: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    def __call__(self, *values: Any, **options: Any) -> Any:
+        """The measure's value; what to give is what `compute` takes."""
+        if self.compute is None:
+            raise TypeError(f"{self.name} is declared only: it has nothing that computes it")
+        return self.compute(*values, **{**self.parameters, **options})
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
+        return f"{self.name}({said})" if said else self.name
+
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from querycloak.evaluation.measure import Measure
-from querycloak.evaluation.task import Task
+from querycloak.evaluation.task import Measure, Task
 from querycloak.privacy.parameters import one_of
 
 
@@ -21,7 +20,7 @@ class Entry(NamedTuple):
 TASKS: dict[str, Entry] = {
     "suggestion": Entry("querycloak.evaluation.tasks.suggestion", "Suggestion"),
     "completion": Entry("querycloak.evaluation.tasks.completion", "Completion"),
-    "retrieval-walk": Entry("querycloak.evaluation.tasks.retrieval_walk", "RetrievalWalk"),
+    "retrieval-walk": Entry("querycloak.evaluation.tasks.retrieval", "RetrievalWalk"),
     "retrieval-feedback": Entry("querycloak.evaluation.tasks.retrieval_feedback", "RetrievalFeedback"),
     "ranking": Entry("querycloak.evaluation.tasks.ranking", "Ranking"),
     "counts": Entry("querycloak.evaluation.tasks.counts", "Counts"),

@@ -22,7 +22,7 @@ from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import loading
-from querycloak.releases.card import CARD
+from querycloak.releases.folder import CARD
 from querycloak.releases.release import Release
 from querycloak.releases.versions import versions
 

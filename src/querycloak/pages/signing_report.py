@@ -16,7 +16,7 @@ from querycloak.pages.signing_page import Signing, private_page, public_page
 from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import of_kind, path_of
-from querycloak.releases.card import CARD
+from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card
 from querycloak.sentence import Sentence
 

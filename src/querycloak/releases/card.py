@@ -13,7 +13,6 @@ from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import Kind
 
-CARD = "card.json"
 VERSION = 2
 NOT_PRIVATE = (
     "NOT PRIVATE: the random numbers came from a seed, for a test. Somebody who knows the seed can remove the noise. "

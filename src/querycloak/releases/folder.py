@@ -14,14 +14,18 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from querycloak.errors import ParameterError, QuerycloakError, ResourceError
 from querycloak.files import fault
 from querycloak.files.locked_folder import UNFINISHED, remove_locked, remove_stale, take_locked
 from querycloak.files.private_file import sync_folder
-from querycloak.privacy.parameters import path_of
+from querycloak.privacy.parameters import path_of, refuse
 
+if TYPE_CHECKING:
+    from querycloak.privacy.ledger.ledger import Ledger
+
+CARD = "card.json"
 RELEASE, NOTHING = "release", "nothing was written"
 
 
@@ -214,3 +218,37 @@ def _explained(error: OSError, parent: Path, left: str, what: str) -> Querycloak
         return ResourceError(f"the disk of {where!r} is full; {left}; free some room or name another")
     reason = os.strerror(error.errno or errno.EIO).lower()
     return ResourceError(f"no {what} can be written in {where!r}: {reason}; {left}; name another folder")
+
+
+def outside_releases(path: Path, parameter: str = "out") -> None:
+    """Refuse a place inside a release folder, however deep; call it before anything is read."""
+    for folder in path.resolve().parents:
+        if (folder / CARD).is_file():
+            way_out = "what is written here is private and a release is not; name another place"
+            refuse(parameter, "outside of release folders", str(path), way_out)
+
+
+def reconcile(ledger: Ledger) -> int:
+    """Complete every charge whose release is where it was announced; how many there were.
+
+    Best effort: a ledger that cannot be written, or a folder that cannot be read, stays as it is.
+    """
+    announced = ledger.announced()
+    if not announced:
+        return 0
+    completed = 0
+    for charge, digest, folder in announced:
+        if _digest(folder / CARD) == digest:
+            try:
+                ledger.complete(charge, digest)
+            except QuerycloakError:
+                return completed
+            completed += 1
+    return completed
+
+
+def _digest(card: Path) -> str | None:
+    try:
+        return hashlib.sha256(card.read_bytes()).hexdigest()
+    except OSError:
+        return None

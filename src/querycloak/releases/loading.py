@@ -18,7 +18,8 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import parquet, tsv
-from querycloak.releases.card import CARD, VERSION, upgraded
+from querycloak.releases.card import VERSION, upgraded
+from querycloak.releases.folder import CARD
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of
 

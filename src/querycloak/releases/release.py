@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,15 +19,32 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.parameters import one_of, refuse
 from querycloak.releases.output_filter import OutputFilter
-from querycloak.releases.plain_values import plain_mapping
 from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
 from querycloak.releases.versions import versions
-from querycloak.sentence import Sentence
+from querycloak.sentence import Parameter, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
 if TYPE_CHECKING:
     from querycloak.releases.folder import Unfinished
     from querycloak.releases.saving import Saved
+
+
+def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
+    """An unchangeable copy of a mapping of plain values."""
+    if isinstance(values, Mapping) and all(isinstance(key, str) for key in values):
+        try:
+            written = json.dumps(dict(values), allow_nan=False, ensure_ascii=False).encode()
+            copied: dict[str, Any] = json.loads(written)
+        except (TypeError, ValueError):
+            pass  # the value itself stays out of the message: nobody knows what it is
+        else:
+            return MappingProxyType(copied)
+    raise ParameterError(
+        Sentence(
+            "{name} must be a mapping of plain values (texts, finite numbers, lists, mappings)", name=Parameter(name)
+        )
+    )
+
 
 COUNTS: Mapping[str, str] = MappingProxyType(
     {

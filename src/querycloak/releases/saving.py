@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from querycloak.privacy.parameters import one_of
 from querycloak.releases import parquet, tsv
-from querycloak.releases.card import CARD, Contents, TableFile, card_of
+from querycloak.releases.card import Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
 from querycloak.releases.datasheet import DATASHEET, datasheet_of
-from querycloak.releases.folder import Unfinished, WrittenFile, reserve
+from querycloak.releases.folder import CARD, Unfinished, WrittenFile, reserve
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of

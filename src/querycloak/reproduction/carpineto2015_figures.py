@@ -17,8 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
-from querycloak.evaluation.tasks.query_measures import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, f_beta
-from querycloak.evaluation.tasks.query_values import (
+from querycloak.evaluation.tasks.loss import (
+    NCP,
+    SENSITIVE_RELEASED,
+    SHARE_RELEASED,
+    f_beta,
     f_beta_over,
     ncp_of_generalisation,
     ncp_of_suppression,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.evaluation.tasks.pair_values import diff_ratio
+from querycloak.evaluation.tasks.pairs import diff_ratio
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import objective
 from querycloak.methods.optimal.paper.constraints import UNIT, Limit, limit, packing

@@ -17,7 +17,7 @@ from typing import Any
 from querycloak.errors import ParameterError, ResourceError
 from querycloak.files.documents import parsed_json
 from querycloak.files.private_file import replace_file
-from querycloak.releases.private_place import outside_releases
+from querycloak.releases.folder import outside_releases
 from querycloak.reproduction.kept_steps import put_file
 from querycloak.synthetic.log_writer import OnUsers, synthesize
 

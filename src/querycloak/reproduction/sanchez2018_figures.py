@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.evaluation.tasks.profile_values import closeness, on_topics, profile_loss, topic_profiles
+from querycloak.evaluation.tasks.profiles import closeness, on_topics, profile_loss, topic_profiles
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.semantic.domains import Domains
 from querycloak.methods.semantic.hbdp import noisy_cells

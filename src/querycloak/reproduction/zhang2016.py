@@ -9,8 +9,8 @@ from typing import Any
 from querycloak.evaluation.aggregations import DIFFERENCE, About, rows_of
 from querycloak.evaluation.subjects import Original, Released
 from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject, Task
+from querycloak.evaluation.tasks.retrieval import RetrievalWalk
 from querycloak.evaluation.tasks.retrieval_feedback import RetrievalFeedback
-from querycloak.evaluation.tasks.retrieval_walk import RetrievalWalk
 from querycloak.logs.profile import profile
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.split import Split

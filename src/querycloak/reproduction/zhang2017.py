@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from querycloak.evaluation.aggregations import About, rows_of
-from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.subjects import Original, Released
 from querycloak.evaluation.task import ORIGINAL, Logs, Subject
 from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, Suggestion

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.mechanism import Pair
 from querycloak.audits.guarantees.method_mechanism import MethodMechanism
-from querycloak.audits.user_rows import ClickRows, log_text
+from querycloak.audits.guarantees.user_rows import ClickRows, log_text
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.logs.searchlog import SearchLog

@@ -284,7 +284,7 @@ def test_budgets_are_checked_before_anything_is_read() -> None:
 
 def test_tables_are_those_of_evaluate_and_audit(found: Comparison) -> None:
     from querycloak.audits.release_audit import COLUMNS
-    from querycloak.evaluation.evaluation_rows import SCHEMA
+    from querycloak.evaluation.evaluation_file import SCHEMA
 
     assert pq.read_schema(found.folder / "evaluation.parquet").names == SCHEMA.names
     assert pq.read_schema(found.folder / "audit.parquet").names == list(COLUMNS)

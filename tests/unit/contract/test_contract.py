@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from querycloak import contract
-from querycloak.contract.small_log import RARE_QUERY, RARE_URL, SECRETS, USERS, user_name
+from querycloak.contract.trial import RARE_QUERY, RARE_URL, SECRETS, USERS, user_name
 from querycloak.engines import Engine, connect
 from querycloak.errors import CheckFailed, QuerycloakError
 from querycloak.logs.searchlog import read

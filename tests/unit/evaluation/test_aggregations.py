@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy.stats import ttest_rel
 
-from querycloak.evaluation.aggregations import NO_ANSWER, NO_CASES, About, p_value, rows_of
-from querycloak.evaluation.evaluation_rows import Row
+from querycloak.evaluation.aggregations import NO_ANSWER, NO_CASES, RESAMPLES, SEED, About, intervals, p_value, rows_of
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.rank_measures import RANK_MEASURES
-from querycloak.evaluation.resampling import RESAMPLES, SEED, intervals
 from querycloak.evaluation.task import CaseScores
 
 NAN = float("nan")

@@ -16,7 +16,7 @@ from querycloak.evaluation.task_registry import TASKS
 from querycloak.privacy.calibration.reach import ReleaseProbability, Stage
 from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.releases.citation import citation
+from querycloak.releases.datasheet import citation
 from querycloak.releases.loading import load
 from tests.commands import in_process
 from tests.unit.releases.making import CLICKS, LOG, QUERIES, a_release

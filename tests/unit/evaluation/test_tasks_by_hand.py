@@ -19,8 +19,8 @@ from querycloak.evaluation.subjects import Original, PlainKAnonymity
 from querycloak.evaluation.task import CaseScores, Figure, Logs, Subject, Task
 from querycloak.evaluation.tasks.completion import Completion
 from querycloak.evaluation.tasks.ranking import Ranking
+from querycloak.evaluation.tasks.retrieval import RetrievalWalk
 from querycloak.evaluation.tasks.retrieval_feedback import RetrievalFeedback
-from querycloak.evaluation.tasks.retrieval_walk import RetrievalWalk
 from querycloak.evaluation.tasks.suggestion import Suggestion
 from tests.evaluated import MINUTE, Asked, open_rows, sessions_of, some_rows
 from tests.subjects import Released

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.releases.folder import reconcile
 from querycloak.releases.loading import load
-from querycloak.releases.unfinished import reconcile
 from tests.unit.releases.making import a_release
 
 ROOT = Path(__file__).parents[3]

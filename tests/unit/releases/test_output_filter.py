@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
-from querycloak.releases.output_filter import OWNERS_LIST, OutputFilter
-from querycloak.releases.patterns import BUILT_IN, CANDIDATE
+from querycloak.releases.output_filter import BUILT_IN, CANDIDATE, OWNERS_LIST, OutputFilter
 
 CARDS, SOCIAL, EMAIL, PHONES = BUILT_IN
 # Numbers that their issuers publish for tests, that nobody was ever given, or that are reserved for fiction.

@@ -13,8 +13,7 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.evaluation.tasks.pair_measures import pair_measures, values
-from querycloak.evaluation.tasks.pair_values import output_of
+from querycloak.evaluation.tasks.pairs import output_of, pair_measures, values
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.optimal.holdings import of_log
 from querycloak.methods.optimal.method import Optimal

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import querycloak as qc
 from querycloak.errors import InputError, ParameterError, ResourceError
 from querycloak.files.locked_folder import UNFINISHED
-from querycloak.releases import patterns
+from querycloak.releases import output_filter as patterns
 from querycloak.synthetic import block
 from querycloak.synthetic import log_writer as writing
 from querycloak.synthetic.aol_figures import FIGURES, measure

@@ -17,13 +17,12 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.leaks import Leak
 from querycloak.audits.attacks.passages import Passage, passages, public_text, released_files
 from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData
-from querycloak.audits.risk import Share
 from querycloak.errors import InputError, QuerycloakError
 from querycloak.logs.searchlog import SearchLog, check_log
 from querycloak.privacy.parameters import path_of

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
-from querycloak.audits.risk import Share
 from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read

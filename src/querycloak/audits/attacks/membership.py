@@ -16,11 +16,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.stats import beta, rankdata
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Z_95, Finding, Share
 from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.key_counts import Contributions, Floats, KeyCounts, key_counts
 from querycloak.audits.knowledge import AuditData, Numbers
-from querycloak.audits.risk import Z_95, Share
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 

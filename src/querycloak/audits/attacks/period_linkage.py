@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import NO_OWNERS, Target
 from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData, rows_of
-from querycloak.audits.risk import Share
 from querycloak.errors import InputError
 
 Floats = NDArray[np.float64]

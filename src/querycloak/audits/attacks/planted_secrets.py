@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
-from querycloak.audits.risk import Share
 from querycloak.errors import InputError
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import NO_OWNERS, Target
 from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData, Histories, Numbers
-from querycloak.audits.risk import Share
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.wordnet import wordnet
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 from typing import ClassVar
 
-from querycloak.audits.attack import Finding
+from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import NO_OWNERS, Target
 from querycloak.audits.knowledge import WAYS, AuditData
-from querycloak.audits.risk import Share
 
 MOST_KNOWN = 5
 

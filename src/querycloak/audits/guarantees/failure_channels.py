@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from querycloak.audits.user_rows import AOL_HEADER
+from querycloak.audits.guarantees.user_rows import AOL_HEADER
 
 __all__ = ["ODD_USERS", "Channel", "Observed", "failure_channels", "observe"]
 

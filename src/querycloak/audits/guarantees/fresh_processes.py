@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from querycloak.audits.guarantees.exact_test import ExactFinding
-from querycloak.audits.user_rows import SessionRows, log_text, plans_of, user_rows
+from querycloak.audits.guarantees.user_rows import SessionRows, log_text, plans_of, user_rows
 from querycloak.errors import EngineError
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method

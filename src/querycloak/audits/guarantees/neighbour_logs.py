@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from querycloak.audits.guarantees.mechanism import Pair
 from querycloak.audits.guarantees.replaced_queries import replaced_queries
-from querycloak.audits.user_rows import ClickRows, log_text, user_rows
+from querycloak.audits.guarantees.user_rows import ClickRows, log_text, user_rows
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.semantic.method import Semantic

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.audits.guarantees.mechanism import Pair
-from querycloak.audits.user_rows import log_text
+from querycloak.audits.guarantees.user_rows import log_text
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic

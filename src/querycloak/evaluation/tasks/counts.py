@@ -9,13 +9,134 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
 
-from querycloak.evaluation.measure import Measure
-from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Numbers, Subject
-from querycloak.evaluation.tasks import count_measures as measures
+from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.evaluation.true_users import KEYS, Bounds, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
+
+WIKIMEDIA = "Adeleye et al., Publishing Wikipedia usage data with strong privacy guarantees, arXiv 2308.16298, 2023"
+OURS = "querycloak"
+Floats = NDArray[np.float64]
+
+
+def relative_errors(published: ArrayLike, true: ArrayLike) -> Floats:
+    """|published - true| / true of each key; keys that nobody holds have none and are left out."""
+    values, users = np.asarray(published, np.float64), np.asarray(true, np.float64)
+    held = users > 0
+    return np.asarray(np.abs(values[held] - users[held]) / users[held])
+
+
+def mean_relative_error(published: ArrayLike, true: ArrayLike) -> float | None:
+    """The mean of `relative_errors`."""
+    errors = relative_errors(published, true)
+    return float(errors.mean()) if errors.size else None
+
+
+def median_relative_error(published: ArrayLike, true: ArrayLike) -> float | None:
+    """The median of `relative_errors`."""
+    errors = relative_errors(published, true)
+    return float(np.median(errors)) if errors.size else None
+
+
+def error_of_noise(published: ArrayLike, counted: ArrayLike, true: ArrayLike) -> float | None:
+    """The mean of |published - counted| / true."""
+    difference = np.abs(np.asarray(published, np.float64) - np.asarray(counted, np.float64))
+    users = np.asarray(true, np.float64)
+    held = users > 0
+    return float((difference[held] / users[held]).mean()) if held.any() else None
+
+
+def bias(published: ArrayLike, true: ArrayLike) -> float | None:
+    """(sum of published - sum of true) / sum of true."""
+    return _share(_total(published) - _total(true), _total(true))
+
+
+def bias_of_noise(published: ArrayLike, counted: ArrayLike, true: ArrayLike) -> float | None:
+    """(sum of published - sum of counted) / sum of true."""
+    return _share(_total(published) - _total(counted), _total(true))
+
+
+def drop_rate(true: ArrayLike, released: ArrayLike, least: int = 1, *, keys: ArrayLike | None = None) -> float | None:
+    """The share of keys of at least `least` users that are missing.
+
+    `true` has an entry for each key of the log and `released` whether it is there; or an entry for each number of
+    users, with how many `keys` have it, and how many of these are there.
+    """
+    users = np.asarray(true, np.int64)
+    numbers = np.ones(users.size) if keys is None else np.asarray(keys, np.float64)
+    enough = users >= least
+    there = float(np.asarray(released, np.float64)[enough].sum())
+    return _share(float(numbers[enough].sum()) - there, float(numbers[enough].sum()))
+
+
+def spurious_rate(true: ArrayLike) -> float | None:
+    """The share of rows that nobody holds, from the users behind each row."""
+    users = np.asarray(true, np.int64)
+    return float((users == 0).mean()) if users.size else None
+
+
+def key_share(true: ArrayLike, keys: int) -> float | None:
+    """The share of the log's keys that are there, from the users behind each row and the number of all keys."""
+    return _share(float((np.asarray(true) > 0).sum()), keys)
+
+
+def volume_share(true: ArrayLike, volume: int) -> float | None:
+    """The share of all (user, key) of the log whose key is there."""
+    return _share(_total(true), volume)
+
+
+def _total(values: ArrayLike) -> float:
+    return float(np.asarray(values, np.float64).sum())
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+MEAN_RELATIVE_ERROR = Measure(
+    "mean_relative_error", "mean over the keys that came out of |published count - users| / users", WIKIMEDIA, "lower",
+    compute=mean_relative_error,
+)  # fmt: skip
+MEDIAN_RELATIVE_ERROR = Measure(
+    "median_relative_error", "the median of the same", WIKIMEDIA, "lower", compute=median_relative_error
+)
+ERROR_OF_BOUNDING = Measure(
+    "error_of_bounding", "the part of the mean relative error that is due to bounds per user: |users counted - users| "
+    "/ users", OURS, "lower", compute=mean_relative_error,
+)  # fmt: skip
+ERROR_OF_NOISE = Measure(
+    "error_of_noise", "the part of the mean relative error that is due to noise: |published count - users counted| / "
+    "users", OURS, "lower", compute=error_of_noise,
+)  # fmt: skip
+BIAS = Measure(
+    "bias", "how much too high (above 0) or too low the published counts are in all, as a share of the users", OURS,
+    "none", compute=bias,
+)  # fmt: skip
+BIAS_OF_BOUNDING = Measure(
+    "bias_of_bounding", "the part of the bias that is due to bounds per user", OURS, "none", compute=bias
+)
+BIAS_OF_NOISE = Measure(
+    "bias_of_noise", "the part of the bias that is due to noise, and to being published only above a threshold", OURS,
+    "none", compute=bias_of_noise,
+)  # fmt: skip
+DROP_RATE = Measure(
+    "drop_rate", "share of the log's keys of at least this many users that are missing", WIKIMEDIA, "lower",
+    compute=drop_rate,
+)  # fmt: skip
+SPURIOUS_RATE = Measure(
+    "spurious_rate", "share of the rows that nobody holds", WIKIMEDIA, "lower", compute=spurious_rate
+)
+KEY_SHARE = Measure("key_share", "share of the log's keys that came out", OURS, "higher", compute=key_share)
+VOLUME_SHARE = Measure(
+    "volume_share", "share of the log's pairs of user and key whose key came out", OURS, "higher", compute=volume_share
+)
+COUNT_MEASURES = (
+    MEAN_RELATIVE_ERROR, MEDIAN_RELATIVE_ERROR, ERROR_OF_BOUNDING, ERROR_OF_NOISE, BIAS, BIAS_OF_BOUNDING,
+    BIAS_OF_NOISE, DROP_RATE, SPURIOUS_RATE, KEY_SHARE, VOLUME_SHARE,
+)  # fmt: skip
+
 
 LEAST_USERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 """From how many users on the drop rate is told."""
@@ -34,7 +155,7 @@ class Counts:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Errors, bias, and what is missing or nobody's."""
-        return measures.COUNT_MEASURES
+        return COUNT_MEASURES
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -113,7 +234,7 @@ class PreparedCounts:
                 continue
             why = unknown(kind, subject.parameters)
             if why is not None:
-                yield Figure(measures.KEY_SHARE, None, f"table={kind}", why=why)
+                yield Figure(KEY_SHARE, None, f"table={kind}", why=why)
                 continue
             truth = self._truth(kind, subject)
             yield from figures(kind, truth, self._compared(kind, truth, subject))
@@ -182,9 +303,9 @@ def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
     table, held = f"table={kind}", found.true > 0
     all_keys, rows = int(truth.keys.sum()), int(found.true.size)
     whole = int((truth.users * truth.keys).sum())
-    yield Figure(measures.KEY_SHARE, measures.KEY_SHARE(found.true, all_keys), table, cases=all_keys, answered=rows)
-    yield Figure(measures.VOLUME_SHARE, measures.VOLUME_SHARE(found.true, whole), table, cases=whole)
-    yield _told(measures.SPURIOUS_RATE, measures.SPURIOUS_RATE(found.true), table, rows)
+    yield Figure(KEY_SHARE, KEY_SHARE(found.true, all_keys), table, cases=all_keys, answered=rows)
+    yield Figure(VOLUME_SHARE, VOLUME_SHARE(found.true, whole), table, cases=whole)
+    yield _told(SPURIOUS_RATE, SPURIOUS_RATE(found.true), table, rows)
     yield from _errors(table, found, held)
     top = int(truth.users.max(initial=0))
     for low in (10**power for power in range(len(str(top)))):
@@ -194,20 +315,20 @@ def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
     for least in (least for least in LEAST_USERS if least <= top):
         enough = truth.users >= least
         yield Figure(
-            measures.DROP_RATE, measures.DROP_RATE(truth.users, there, least, keys=truth.keys),
+            DROP_RATE, DROP_RATE(truth.users, there, least, keys=truth.keys),
             f"{table},users>={least}", cases=int(truth.keys[enough].sum()), answered=int(there[enough].sum()),
         )  # fmt: skip
 
 
 def _errors(where: str, found: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:
     true, published = found.true[chosen], None if found.published is None else found.published[chosen]
-    for measure in (measures.MEAN_RELATIVE_ERROR, measures.MEDIAN_RELATIVE_ERROR, measures.BIAS):
+    for measure in (MEAN_RELATIVE_ERROR, MEDIAN_RELATIVE_ERROR, BIAS):
         value = None if published is None else measure(published, true)
         yield _told(measure, value, where, true.size, found.unpublished)
     counted = None if found.counted is None else found.counted[chosen]
-    for measure in (measures.ERROR_OF_BOUNDING, measures.BIAS_OF_BOUNDING):
+    for measure in (ERROR_OF_BOUNDING, BIAS_OF_BOUNDING):
         yield _told(measure, None if counted is None else measure(counted, true), where, true.size, found.why)
-    for measure in (measures.ERROR_OF_NOISE, measures.BIAS_OF_NOISE):
+    for measure in (ERROR_OF_NOISE, BIAS_OF_NOISE):
         known = counted is not None and published is not None
         yield _told(measure, measure(published, counted, true) if known else None, where, true.size, found.why)
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.session_pairs import session_starts
 from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
-from querycloak.evaluation.measure import Measure
 from querycloak.evaluation.numbered_logs import Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import CLICKS, LATER, lacks
-from querycloak.evaluation.task import READINGS, CaseScores, Logs, Subject
+from querycloak.evaluation.task import READINGS, CaseScores, Logs, Measure, Subject
 
 MOST = 5
 COSINE_SHARE = 0.5

@@ -94,7 +94,7 @@ class Ledger:
 
     def how_to_show(self) -> Action:
         """How to look at this ledger, and for releases that it does not know of yet."""
-        call = f"querycloak.releases.unfinished.reconcile({self._call()})"
+        call = f"querycloak.releases.folder.reconcile({self._call()})"
         return Action(call, ("querycloak", "ledger", "show", *self._option()))
 
     def _option(self) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.evaluation.tasks.profile_measures import PROFILE_MEASURES
-from querycloak.evaluation.tasks.profile_values import (
+from querycloak.evaluation.tasks.profiles import (
+    PROFILE_MEASURES,
     closeness,
     divergences,
     on_topics,

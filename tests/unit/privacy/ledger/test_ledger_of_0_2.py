@@ -18,7 +18,7 @@ from scripts.make_fixtures import CHARGED, population_of
 from scripts.renamed import RENAMED_VALUES
 
 import querycloak as qc
-from querycloak.contract.small_log import small_log
+from querycloak.contract.trial import small_log
 from tests.commands import in_process
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "0.2.0"

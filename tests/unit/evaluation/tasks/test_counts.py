@@ -19,7 +19,7 @@ import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.subjects import Released as EvaluatedRelease
 from querycloak.evaluation.task import Figure, Logs, Subject
-from querycloak.evaluation.tasks import count_measures as measures
+from querycloak.evaluation.tasks import counts as measures
 from querycloak.evaluation.tasks.counts import Counts, countable
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists, as_texts

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.audits.attack import INVALID, Finding
-from querycloak.audits.risk import Risk, Share, risk
+from querycloak.audits.attack import INVALID, Finding, Risk, Share, risk
 
 SHARES = st.tuples(st.integers(0, 500), st.integers(1, 500)).map(lambda each: Share.of(min(each), max(each)))
 

@@ -12,14 +12,18 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.evaluation.task import Figure, Logs
-from querycloak.evaluation.tasks.profile_measures import (
+from querycloak.evaluation.tasks.profiles import (
     CLOSENESS,
     KEPT,
     POOLED_LOSS,
     POOLED_LOSS_ON_TOPICS,
     PROFILE_LOSS_ON_TOPICS,
+    TOPICS,
+    Profiles,
+    TopicFinder,
+    released_queries,
+    source_of,
 )
-from querycloak.evaluation.tasks.profiles import TOPICS, Profiles, TopicFinder, released_queries, source_of
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.topics import FOUR, topic_concepts, topics_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from querycloak.evaluation.kernels.kendall import TAU_B, UNDEFINED, taus
+from querycloak.evaluation.tasks.ranking import TAU_B, UNDEFINED, taus
 
 lists = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12), max_size=8)
 

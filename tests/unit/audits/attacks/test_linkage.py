@@ -13,8 +13,15 @@ import scipy.sparse as sp
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacked import MADE_UP, NO_OWNERS
 from querycloak.audits.attacks.period_linkage import NO_PERIOD, PeriodLinkage, _ranks
-from querycloak.audits.attacks.record_linkage import RecordLinkage, _precision
-from querycloak.audits.attacks.record_pairs import Records, alike, different_users, features, same_user
+from querycloak.audits.attacks.record_linkage import (
+    RecordLinkage,
+    Records,
+    _precision,
+    alike,
+    different_users,
+    features,
+    same_user,
+)
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import original, pseudonyms
 from querycloak.engines import Engine

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from querycloak.evaluation.kernels.random_walk import STAY, STEPS, Wanted, ranks, walk_of
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
 from querycloak.evaluation.numbered_logs import Clicks
-from querycloak.evaluation.tasks.clicked_searches import some_searches
+from querycloak.evaluation.tasks.retrieval import some_searches
 
 QUERIES, URLS = 6, 5
 Weights = dict[tuple[int, int], int]

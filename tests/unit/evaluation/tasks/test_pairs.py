@@ -15,9 +15,17 @@ import pytest
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.task import Figure, Logs
-from querycloak.evaluation.tasks.pair_measures import WITH_USERS, pair_measures, values
-from querycloak.evaluation.tasks.pair_values import Output, output_of, supports
-from querycloak.evaluation.tasks.pairs import SUPPORTS, Pairs, within_ratio
+from querycloak.evaluation.tasks.pairs import (
+    SUPPORTS,
+    WITH_USERS,
+    Output,
+    Pairs,
+    output_of,
+    pair_measures,
+    supports,
+    values,
+    within_ratio,
+)
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.optimal.holdings import of_log
 from querycloak.privacy.sampling.randomness import Randomness

@@ -13,8 +13,7 @@ import pytest
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.task import Figure, Logs
-from querycloak.evaluation.tasks.loss import Loss, all_queries
-from querycloak.evaluation.tasks.query_measures import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, f_beta
+from querycloak.evaluation.tasks.loss import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, Loss, all_queries, f_beta
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.generalize.clusters import Tree
 from querycloak.methods.generalize.phrases import Matcher

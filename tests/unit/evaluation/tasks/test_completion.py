@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.evaluation.kernels.prefix_index import NOTHING, SortedTexts, most_popular, ranges
+from querycloak.evaluation.tasks.completion import NOTHING, SortedTexts, most_popular, ranges
 
 words = st.text("abé\U0001f600 ", max_size=5)
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.evaluation.tasks.query_measures import NCP, f_beta
-from querycloak.evaluation.tasks.query_values import (
+from querycloak.evaluation.tasks.loss import (
+    NCP,
+    f_beta,
     f_beta_over,
     ncp_of_generalisation,
     ncp_of_suppression,
