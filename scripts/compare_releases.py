@@ -34,7 +34,7 @@ SENTENCES = {
     "title", "statement", "citation", "condition",
 }  # fmt: skip
 """Keys that hold sentences, dates, versions or digests: all that matters is whether there is one."""
-LISTS_OF_SENTENCES = {"unprotected"}
+LISTS_OF_SENTENCES = {"unprotected", "checked", "problems"}
 """Keys whose number of sentences must be the same."""
 TEXTS = {"README.md", "croissant.json"}
 """Files that hold sentences: their checksums may differ."""
