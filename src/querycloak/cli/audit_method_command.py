@@ -7,47 +7,75 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
-from querycloak.audits.guarantees.fresh_processes import FRESH_PROCESSES
-from querycloak.audits.guarantees.method_audit import MethodAudit, OnStep, audit_method
-from querycloak.audits.guarantees.sampling_test import ERROR, SamplingFinding
+import typer
+
+from querycloak.cli import generated_options, options
 from querycloak.cli.guarantee_command import shown_parameters
 from querycloak.errors import CheckFailed
 from querycloak.methods.method import Method
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 
+if TYPE_CHECKING:
+    from querycloak.audits.guarantees.method_audit import MethodAudit, OnStep
+    from querycloak.audits.guarantees.sampling_test import SamplingFinding
+
 _WIDTH, _LABEL, _NAME = 80, 12, 58
+
+
+def audit_guarantee(
+    method: Method,
+    *,
+    runs: Annotated[int, typer.Option(help="How often to draw from each log.")] = 20_000,
+    seed: Annotated[
+        int | None, typer.Option(help="Make the draws repeatable; if not given, they are as in a release.")
+    ] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="Kinds of neighbouring logs, with commas; all that fit if not given.")
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Test a guarantee by runs on neighbouring logs."""
+    audit = audited_method(method, runs, seed, neighbours, quiet=quiet or as_json)
+    show_method_audit(audit, as_json=as_json)
 
 
 def audited_method(method: Method, runs: int, seed: int | None, neighbours: str | None, *, quiet: bool) -> MethodAudit:
     """Audit with a bar on a terminal."""
+    from querycloak.audits.guarantees.method_audit import audit_method
+
     method.check_inputs()
     kinds = None if neighbours is None else [kind.strip() for kind in neighbours.split(",")]
     with _progress(quiet=quiet) as on_step:
         return audit_method(method, runs=runs, seed=seed, neighbours=kinds, on_step=on_step)
 
 
-def show_method_audit(found: MethodAudit, *, as_json: bool) -> None:
-    """Print what was found; an error if it speaks against what is proven."""
+def show_method_audit(audit: MethodAudit, *, as_json: bool) -> None:
+    """Print the results; an error if it speaks against what is proven."""
     if as_json:
-        json.dump(found.to_json(), sys.stdout)
+        json.dump(audit.to_json(), sys.stdout)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write("\n".join(_lines(found)) + "\n")
-    if not found.holds:
+        sys.stdout.write("\n".join(_lines(audit)) + "\n")
+    if not audit.holds:
         raise CheckFailed(
-            f"{found.method.name} does not have the guarantee that is proven for it: "
-            f"{'; '.join(_against(found)[:3])}; please report this"
+            f"{audit.method.name} does not have the guarantee that is proven for it: "
+            f"{'; '.join(_against(audit)[:3])}; please report this"
         )
 
 
-def _lines(found: MethodAudit) -> list[str]:
-    method, worst = found.method, found.measured
+def _lines(audit: MethodAudit) -> list[str]:
+    from querycloak.audits.guarantees.sampling_test import ERROR
+
+    method, worst = audit.method, audit.measured
     head = f"{method.name}, {method.variant} variant: {shown_parameters(method)}"
     measured = (
         f"at least, by {worst.runs:,} runs of each log, half of which judge; wrong with a chance of {ERROR:g} at most. "
-        f"This number of runs cannot show more than {found.tester.ceiling:.2f}."
+        f"This number of runs cannot show more than {audit.tester.ceiling:.2f}."
     )
     lines = [
         *_wrapped(head),
@@ -55,17 +83,17 @@ def _lines(found: MethodAudit) -> list[str]:
         f"{'':{_LABEL}}{'epsilon':<12}delta",
         _guarantee("claimed", method.claimed()),
         _guarantee("proven", method.proven()),
-        f"{'measured':{_LABEL}}{_shown(worst.per_account):<12}{found.delta:.4g}",
+        f"{'measured':{_LABEL}}{_shown(worst.per_account):<12}{audit.delta:.4g}",
         *textwrap.wrap(measured, _WIDTH, initial_indent=" " * _LABEL, subsequent_indent=" " * _LABEL),
         "",
         f"{'neighbours, and the event that shows most':{_NAME}}{'epsilon':>9}{'allowed':>9}",
-        *(line for each in found.sampled for line in _pair(each)),
+        *(line for each in audit.sampled for line in _pair(each)),
         "",
-        *_exact(found),
-        *_powers(found),
+        *_exact(audit),
+        *_powers(audit),
     ]
-    if found.refutes_claim:
-        lines += ["", *_wrapped("The claim is refuted: " + "; ".join(_against_claim(found)[:3]))]
+    if audit.refutes_claim:
+        lines += ["", *_wrapped("The claim is refuted: " + "; ".join(_against_claim(audit)[:3]))]
     return lines
 
 
@@ -89,9 +117,11 @@ def _pair(each: SamplingFinding) -> Iterator[str]:
         yield from textwrap.wrap(each.event, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
-def _exact(found: MethodAudit) -> list[str]:
-    processes = [finding for finding in found.exact if finding.instrument == FRESH_PROCESSES]
-    bounds = [finding for finding in found.exact if finding.instrument != FRESH_PROCESSES]
+def _exact(audit: MethodAudit) -> list[str]:
+    from querycloak.audits.guarantees.fresh_processes import FRESH_PROCESSES
+
+    processes = [finding for finding in audit.exact if finding.instrument == FRESH_PROCESSES]
+    bounds = [finding for finding in audit.exact if finding.instrument != FRESH_PROCESSES]
     lines = ["exact: this method cannot show what it adds noise to"]
     if bounds:
         failed = [finding for finding in bounds if finding.refuted]
@@ -102,21 +132,21 @@ def _exact(found: MethodAudit) -> list[str]:
     return [*lines, *(f"{each.statement}{' !' * each.refuted}" for each in processes)]
 
 
-def _powers(found: MethodAudit) -> list[str]:
-    if not found.powers:
+def _powers(audit: MethodAudit) -> list[str]:
+    if not audit.powers:
         return []
-    shown = ", ".join(f"{name} {chance:.2f}" for name, chance in found.powers)
+    shown = ", ".join(f"{name} {chance:.2f}" for name, chance in audit.powers)
     return _wrapped(f"power (the chance that sampling would have shown such a fault): {shown}")
 
 
-def _against(found: MethodAudit) -> list[str]:
-    sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in found.sampled if each.refuted]
-    return [*sampled, *(f"{each.neighbours}: {each.statement}" for each in found.exact if each.refuted)]
+def _against(audit: MethodAudit) -> list[str]:
+    sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in audit.sampled if each.refuted]
+    return [*sampled, *(f"{each.neighbours}: {each.statement}" for each in audit.exact if each.refuted)]
 
 
-def _against_claim(found: MethodAudit) -> list[str]:
-    sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in found.against_claim if each.refuted]
-    exact = [] if found.method.proven().covers_release else [each.statement for each in found.exact if each.refuted]
+def _against_claim(audit: MethodAudit) -> list[str]:
+    sampled = [f"{each.neighbours}: epsilon {each.epsilon:.3g}" for each in audit.against_claim if each.refuted]
+    exact = [] if audit.method.proven().covers_release else [each.statement for each in audit.exact if each.refuted]
     return [*sampled, *exact]
 
 

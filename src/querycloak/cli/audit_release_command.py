@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from querycloak.audits.attacked import Target
-from querycloak.audits.release_audit import ReleaseAudit, audit_release, check_attacks
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.generated_options import with_groups
+from querycloak.cli.options import OUTPUT
 from querycloak.errors import CheckFailed
-from querycloak.evaluation.evaluation_file import check_evaluation_file, write_evaluation
 from querycloak.privacy.parameters import refuse
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from querycloak.cli.options import Reading
+    from querycloak.audits.release_audit import ReleaseAudit
 
 PRIVATE = "PRIVATE OUTPUT: what attackers gain, measured on the log. Not for publication."
 _WIDTH, _NAME, _FEW = 80, 13, 5
@@ -31,11 +32,52 @@ _LEGEND = (
 )
 
 
+def _attacks() -> Iterable[str]:
+    from querycloak.audits.attack_registry import ATTACKS
+
+    return ATTACKS
+
+
+@with_groups
+def audit_releases(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
+    release: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
+    *,
+    control: Annotated[
+        str | None, typer.Option(help="A log of other people of the same kind: TEST of a split.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="What is known to be sensitive: LOG.truth of a synthetic log.")
+    ] = None,
+    other_period: Annotated[str | None, typer.Option(help="A log of the same people from another time.")] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An attack, more than once for several; all if not given.",
+            autocompletion=options.completing(_attacks),
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Private file for all rows: .json, .csv or .parquet.", rich_help_panel=OUTPUT),
+    ] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Attack releases: what an attacker gains (private output)."""
+    audit = audited(
+        train, release, control, reading,
+        truth=truth, other_period=other_period, attacks=attack, out=out, quiet=quiet or as_json,
+    )  # fmt: skip
+    show_audit(audit, as_json=as_json, quiet=quiet)
+
+
 def audited(
     train: str,
     releases: Sequence[Path],
     control: str | None,
-    reading: Reading,
+    reading: options.Reading,
     *,
     truth: Path | None,
     other_period: str | None,
@@ -44,6 +86,10 @@ def audited(
     quiet: bool,
 ) -> ReleaseAudit:
     """Read the logs as the options say, attack, and write the file that was asked for, if any."""
+    from querycloak.audits.attacked import Target
+    from querycloak.audits.release_audit import audit_release, check_attacks
+    from querycloak.evaluation.evaluation_file import check_evaluation_file, write_evaluation
+
     if control is None:
         refuse("control", "a log of other users", None, "the other side of a split, test.parquet")
     check_attacks(attacks, truth=truth, other_period=other_period)
@@ -53,26 +99,26 @@ def audited(
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = beside.on(ours.engine, max_bad=reading.max_bad)
         earlier = None if other is None else other.on(ours.engine, max_bad=reading.max_bad)
-        found = audit_release(
+        audit = audit_release(
             ours, attacked, control=theirs, truth=truth, other_period=earlier, attacks=attacks, on_step=ours.progress
         )
     if target is not None:
-        write_evaluation(found.table(), found.to_json(), target)
-    return found
+        write_evaluation(audit.table(), audit.to_json(), target)
+    return audit
 
 
-def show_audit(found: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
-    """Print the rows, or tables of what matters most in them; whatever must not happen ends it with a failed check."""
+def show_audit(audit: ReleaseAudit, *, as_json: bool, quiet: bool) -> None:
+    """Print the rows, or tables of what matters most in them; an alarm ends it with a failed check."""
     if as_json:
-        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        json.dump(audit.to_json(), sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
     elif not quiet:
         lines = [PRIVATE]
-        for attack in dict.fromkeys(row["attack"] for row in found.rows):
-            lines += _attack_lines(attack, [row for row in found.rows if row["attack"] == attack])
+        for attack in dict.fromkeys(row["attack"] for row in audit.rows):
+            lines += _attack_lines(attack, [row for row in audit.rows if row["attack"] == attack])
         sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
-    if found.alarms:
-        raise CheckFailed("; ".join(found.alarms))
+    if audit.alarms:
+        raise CheckFailed("; ".join(audit.alarms))
 
 
 def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -81,12 +127,12 @@ def _attack_lines(attack: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield _HEAD
     reasons: dict[str, list[str]] = {}
     for release in dict.fromkeys(row["release"] for row in rows):
-        told = [row for row in rows if row["release"] == release and row["main"] is not None]
-        measured = [row for row in told if row["risk"] is not None]
-        shown = told if len(measured) <= _FEW else [max(measured, key=lambda each: each["risk"])]
+        measured = [row for row in rows if row["release"] == release and row["main"] is not None]
+        with_risk = [row for row in measured if row["risk"] is not None]
+        shown = measured if len(with_risk) <= _FEW else [max(with_risk, key=lambda each: each["risk"])]
         for number, row in enumerate(shown):
             yield from _lines(row, "" if number else release)
-        if not told:
+        if not measured:
             reasons.setdefault(next(row["why"] for row in rows if row["release"] == release), []).append(release)
     for why, releases in reasons.items():
         yield from textwrap.wrap(f"  {', '.join(releases)}: {why}", _WIDTH, subsequent_indent="    ")

@@ -12,15 +12,26 @@ import typer
 from typer.core import TyperGroup
 
 from querycloak.cli import (
-    book_commands,
+    audit_method_command,
+    audit_release_command,
+    compare_command,
+    demo_command,
+    describe_command,
     diff_command,
+    evaluate_command,
     export_command,
-    folder_commands,
-    log_commands,
-    method_commands,
-    method_options,
-    study_commands,
+    guarantee_command,
+    inspect_command,
+    ledger_command,
+    release_command,
+    report_command,
+    reproduce_command,
+    split_command,
+    synth_command,
+    tune_command,
+    verify_command,
 )
+from querycloak.cli.generated_options import GroupedCommand, methods_group
 from querycloak.cli.running import run_and_exit
 
 ORDER = (
@@ -54,33 +65,33 @@ app.add_typer(ledgers, name="ledger")
 
 Declared = tuple[typer.Typer, str, Callable[..., None]]
 FOR_METHODS: tuple[Declared, ...] = (
-    (app, "guarantee", method_commands.guarantee),
-    (app, "release", method_commands.release),
-    (app, "tune", method_commands.tune),
-    (audits, "method", method_commands.audit_guarantee),
+    (app, "guarantee", guarantee_command.guarantee),
+    (app, "release", release_command.release),
+    (app, "tune", tune_command.tune),
+    (audits, "method", audit_method_command.audit_guarantee),
 )
 PLAIN: tuple[Declared, ...] = (
-    (app, "inspect", log_commands.inspect_log),
-    (app, "split", log_commands.split),
-    (app, "synth", log_commands.synth),
-    (app, "describe", folder_commands.describe_release),
-    (app, "verify", folder_commands.verify),
-    (app, "evaluate", folder_commands.evaluate),
-    (app, "report", folder_commands.report),
+    (app, "inspect", inspect_command.inspect_log),
+    (app, "split", split_command.split),
+    (app, "synth", synth_command.synth),
+    (app, "describe", describe_command.describe_release),
+    (app, "verify", verify_command.verify),
+    (app, "evaluate", evaluate_command.evaluate_releases),
+    (app, "report", report_command.report),
     (app, "export", export_command.export),
     (app, "diff", diff_command.diff),
-    (audits, "release", folder_commands.audit_releases),
-    (app, "compare", study_commands.compare),
-    (app, "demo", study_commands.demo),
-    (app, "reproduce", study_commands.reproduce),
-    (ledgers, "set", book_commands.ledger_set),
-    (ledgers, "show", book_commands.ledger_show),
-    (ledgers, "verify", book_commands.ledger_verify),
+    (audits, "release", audit_release_command.audit_releases),
+    (app, "compare", compare_command.compare),
+    (app, "demo", demo_command.demo),
+    (app, "reproduce", reproduce_command.reproduce),
+    (ledgers, "set", ledger_command.ledger_set),
+    (ledgers, "show", ledger_command.ledger_show),
+    (ledgers, "verify", ledger_command.ledger_verify),
 )
 
 for home, name, command in FOR_METHODS:
     group = typer.Typer(
-        cls=method_options.methods_group(command),
+        cls=methods_group(command),
         help=command.__doc__,
         no_args_is_help=True,
         subcommand_metavar="METHOD [OPTIONS]",
@@ -88,7 +99,7 @@ for home, name, command in FOR_METHODS:
     home.add_typer(group, name=name)
 
 for home, name, command in PLAIN:
-    home.command(name)(command)
+    home.command(name, cls=GroupedCommand)(command)
 
 
 def _show_version(asked: bool) -> None:

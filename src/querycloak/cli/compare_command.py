@@ -8,38 +8,64 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from querycloak.cli import generated_options, options
 from querycloak.cli.running import say, was_interrupted
-from querycloak.cli.terminal import console, step_progress
-from querycloak.comparison.comparison import Comparison
-from querycloak.comparison.comparison_folder import PAGE, check_folder
-from querycloak.comparison.comparison_plan import DELTA, EPSILONS, PlannedRelease
-from querycloak.comparison.comparison_summary import ReleaseSummary, Summary, summary_of
-from querycloak.comparison.comparison_views import TASK_VIEWS
 from querycloak.errors import CheckFailed, ParameterError
-from querycloak.logs.reading.files import TRUTH_ENDING
-from querycloak.pages.comparison_page import compare_opened, planned
-from querycloak.pages.shown_text import NOTHING, shown_share
-from querycloak.privacy.parameters import refusal
+from querycloak.privacy.parameters import refusal, refuse
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
-    from querycloak.cli.options import Reading
+    from querycloak.comparison.comparison import Comparison
+    from querycloak.comparison.comparison_plan import PlannedRelease
+    from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 
 WIDTH = 80
 PRIVATE = "PRIVATE OUTPUT: true figures of the log, and experiments. Not for publication."
 
 
+@generated_options.with_groups
+def compare(
+    log: options.Logs,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The private folder to write: a new one, or one that the same command began.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="One budget, or several with commas; 8 if not given.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta of all budgets; 1e-6 if not given.")] = None,
+    releases: Annotated[
+        Path | None, typer.Option(help="TOML file with [[release]] name, method, options, in place of every method.")
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(help="What is known to be sensitive; LOG.truth if it is there.")] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Compare every method on one log, as a page (private output)."""
+    if out is None:
+        refuse("out", "the folder to write", None, "a comparison that was stopped goes on there")
+    comparison = compared(log, out, plan_of(epsilon, delta, releases), reading, truth, quiet=quiet or as_json)
+    show_comparison(comparison, as_json=as_json, quiet=quiet)
+
+
 def plan_of(epsilon: str | None, delta: float | None, releases: Path | None) -> list[PlannedRelease]:
     """What to release, from what was typed."""
+    from querycloak.comparison.comparison_plan import DELTA
+    from querycloak.pages.comparison_page import planned
+
     if releases is not None and (epsilon is not None or delta is not None):
         raise ParameterError(Sentence("{releases} says what each budget is: leave {epsilon} and {delta} out"))
     return planned(_numbers(epsilon), DELTA if delta is None else delta, releases)
 
 
 def _numbers(text: str | None) -> Sequence[float]:
+    from querycloak.comparison.comparison_plan import EPSILONS
+
     if text is None:
         return EPSILONS
     try:
@@ -50,13 +76,15 @@ def _numbers(text: str | None) -> Sequence[float]:
 
 
 def compared(
-    logs: list[str], out: Path, plan: list[PlannedRelease], reading: Reading, truth: Path | None, *, quiet: bool
+    logs: list[str], out: Path, plan: list[PlannedRelease], reading: options.Reading, truth: Path | None, *, quiet: bool
 ) -> Comparison:
     """Read the log as the options say, and compare; what is wrong with the folder is said before that."""
-    from querycloak.cli.options import check_apart
+    from querycloak.cli.terminal import step_progress
+    from querycloak.comparison.comparison_folder import check_folder
     from querycloak.engines import connect
+    from querycloak.pages.comparison_page import compare_opened
 
-    check_apart(out, logs)
+    options.check_apart(out, logs)
     check_folder(out)
     prepared = reading.prepared(logs)
     known = truth if truth is not None else _truth_beside(logs)
@@ -75,13 +103,19 @@ def compared(
 
 def _truth_beside(logs: Sequence[str]) -> Path | None:
     """The truth about a synthetic log, if it lies beside it."""
+    from querycloak.logs.reading.files import TRUTH_ENDING
+
     beside = [Path(f"{log}{TRUTH_ENDING}") for log in logs]
     return beside[0] if len(beside) == 1 and beside[0].is_dir() else None
 
 
-def show_comparison(found: Comparison, *, as_json: bool, quiet: bool) -> None:
+def show_comparison(comparison: Comparison, *, as_json: bool, quiet: bool) -> None:
     """Print a short table and the page's place; what could not be made ends it with a failed check."""
-    summary = summary_of(found)
+    from querycloak.cli.terminal import console
+    from querycloak.comparison.comparison_folder import PAGE
+    from querycloak.comparison.comparison_summary import summary_of
+
+    summary = summary_of(comparison)
     if as_json:
         json.dump(_document(summary), sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
@@ -89,26 +123,28 @@ def show_comparison(found: Comparison, *, as_json: bool, quiet: bool) -> None:
         console().print(PRIVATE)
         console().print()
         console().print(short_table(summary))
-        console().print(f"\n{legend(summary)}\n\nThe page: {found.folder / PAGE}", markup=False, soft_wrap=True)
-    raise_failures(found)
+        console().print(f"\n{legend(summary)}\n\nThe page: {comparison.folder / PAGE}", markup=False, soft_wrap=True)
+    raise_failures(comparison)
 
 
-def raise_failures(found: Comparison) -> None:
+def raise_failures(comparison: Comparison) -> None:
     """End with a failed check if a release could not be made, or shows what must not be."""
-    failed = list(found.failures)
+    failed = list(comparison.failures)
     problems = [f"{', '.join(failed)} could not be made; the page and the tables say why"] if failed else []
-    if problems or found.alarms:
-        raise CheckFailed("; ".join([*problems, *found.alarms]))
+    if problems or comparison.alarms:
+        raise CheckFailed("; ".join([*problems, *comparison.alarms]))
 
 
 def _document(summary: Summary) -> dict[str, Any]:
-    found = summary.comparison
+    from querycloak.comparison.comparison_folder import PAGE
+
+    comparison = summary.comparison
     return {
         "private": True,
-        "page": str(found.folder / PAGE),
+        "page": str(comparison.folder / PAGE),
         "task": summary.main_task,
         "releases": [_figures(each, summary) for each in summary.releases],
-        "alarms": found.alarms,
+        "alarms": comparison.alarms,
     }
 
 
@@ -128,6 +164,8 @@ def short_table(summary: Summary) -> object:
     """A line for each release: rows, what is kept, the largest risk, what is proven."""
     from rich.table import Table
 
+    from querycloak.comparison.comparison_views import TASK_VIEWS
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "proven"):
@@ -138,6 +176,8 @@ def short_table(summary: Summary) -> object:
 
 
 def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
+    from querycloak.pages.shown_text import NOTHING, shown_share
+
     if release.promise == "failed":
         return [release.name, *[NOTHING] * 4, "not made"]
     worst = release.worst
@@ -164,6 +204,9 @@ def _proven(release: ReleaseSummary) -> str:
 
 def legend(summary: Summary) -> str:
     """What the columns are."""
+    from querycloak.comparison.comparison_views import TASK_VIEWS
+    from querycloak.pages.shown_text import NOTHING
+
     view = TASK_VIEWS[summary.main_task]
     words = (
         f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives. risk: the most "

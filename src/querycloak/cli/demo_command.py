@@ -8,22 +8,18 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from querycloak.cli import options
 from querycloak.cli.compare_command import WIDTH, legend, raise_failures, short_table
 from querycloak.cli.running import was_interrupted
 from querycloak.cli.synth_command import making_progress
-from querycloak.cli.terminal import console, step_progress
-from querycloak.comparison.comparison import Comparison
-from querycloak.comparison.comparison_folder import PAGE
-from querycloak.comparison.comparison_summary import ReleaseSummary, Summary, summary_of
-from querycloak.comparison.demo import LOG, PUBLISHED, USERS, clear_demo, demo_plan
-from querycloak.engines import PrivateFolder
-from querycloak.logs.reading.files import TRUTH_ENDING
-from querycloak.logs.searchlog import read
-from querycloak.pages.comparison_page import compare_opened
-from querycloak.pages.shown_text import shown_text
-from querycloak.synthetic.log_writer import synthesize
+
+if TYPE_CHECKING:
+    from querycloak.comparison.comparison import Comparison
+    from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 
 _BEFORE = """\
 A search log of {users:,} invented people. Some of them typed secrets: their own
@@ -33,50 +29,70 @@ for, and attacks are tried on them too, for comparison.
 """
 
 
-def show_demo(users: int | None, out: Path | None, *, quiet: bool) -> None:
-    """Make a log, compare every method on it, and show what comes out."""
+def demo(
+    users: Annotated[int | None, typer.Option(help="How many people search; 3,000 if not given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write, ./demo-out if not given; replaced if a demo made it.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare every method on a synthetic log, as a page."""
+    from querycloak.cli.terminal import console
+    from querycloak.comparison.comparison_summary import summary_of
+    from querycloak.comparison.demo import USERS, clear_demo
+
     target, number = out or Path("demo-out"), USERS if users is None else users
     clear_demo(target)
     if not quiet:
         console().print(_BEFORE.format(users=number))
-    found = _compared(target, number, quiet=quiet)
+    comparison = _compared(target, number, quiet=quiet)
     if not quiet:
-        summary = summary_of(found)
+        summary = summary_of(comparison)
         console().print(short_table(summary))
         console().print(f"\n{legend(summary)}\n", markup=False, soft_wrap=True)
         for line in (*_rows(summary), *_secret(summary), *_next(target)):
             console().print(line, markup=False, soft_wrap=True)
-    raise_failures(found)
+    raise_failures(comparison)
 
 
 def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
     """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
+    from querycloak.cli.terminal import step_progress
+    from querycloak.comparison.demo import LOG, demo_plan
+    from querycloak.engines import PrivateFolder
+    from querycloak.logs.reading.files import TRUTH_ENDING
+    from querycloak.logs.searchlog import read
+    from querycloak.pages.comparison_page import compare_opened
+    from querycloak.synthetic.log_writer import synthesize
+
     with PrivateFolder() as folder:
         with making_progress(users, quiet=quiet) as on_users:
             written = synthesize(folder.path / LOG, users, on_users=on_users)
         with step_progress("comparing", quiet=quiet) as on_step, read(written.log) as log:
-            found = compare_opened(
+            comparison = compare_opened(
                 log, target, demo_plan(), truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
             )
         for name in (LOG, f"{LOG}{TRUTH_ENDING}"):
             shutil.move(folder.path / name, target / name)
-    return found
+    return comparison
 
 
 def _rows(summary: Summary) -> Iterator[str]:
     """Five released rows of each method."""
+    from querycloak.pages.shown_text import shown_text
+
     yield "Five released rows of each:"
     for release in summary.made:
-        name, table = _telling(release)
+        name, table = _table_shown(release)
         yield f"\n{release.name}, {name}" if table["rows"] else f"\n{release.name}: no row came out"
         for row in table["examples"]:
             yield f"  {shown_text('   '.join(_cell(value) for value in row), WIDTH - 2)}"
 
 
-def _telling(release: ReleaseSummary) -> tuple[str, dict[str, Any]]:
+def _table_shown(release: ReleaseSummary) -> tuple[str, dict[str, Any]]:
     """The table to show: the first that has rows."""
-    told = [each for each in release.tables.items() if each[1]["rows"]]
-    return (told or list(release.tables.items()))[0]
+    with_rows = [each for each in release.tables.items() if each[1]["rows"]]
+    return (with_rows or list(release.tables.items()))[0]
 
 
 def _cell(value: Any) -> str:
@@ -85,8 +101,10 @@ def _cell(value: Any) -> str:
 
 def _secret(summary: Summary) -> Iterator[str]:
     """A planted secret that the published rule let out."""
-    told = next((each for each in summary.made if each.name == PUBLISHED.name), None)
-    secrets = told.facts["secrets"] if told is not None else None
+    from querycloak.comparison.demo import PUBLISHED
+
+    published = next((each for each in summary.made if each.name == PUBLISHED.name), None)
+    secrets = published.facts["secrets"] if published is not None else None
     yield ""
     if not secrets or not secrets["example"]:
         yield "affinity as in its paper (w = 2) released none of the planted secrets."
@@ -102,6 +120,9 @@ def _secret(summary: Summary) -> Iterator[str]:
 
 def _next(target: Path) -> Iterator[str]:
     """What can be typed next, as it stands."""
+    from querycloak.comparison.comparison_folder import PAGE
+    from querycloak.comparison.demo import LOG
+
     program, log = _program(), shlex.quote(str(target / LOG))
     yield f"\nThe page: {target / PAGE}"
     yield "\nNext:"

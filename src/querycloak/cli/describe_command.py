@@ -6,33 +6,44 @@ import json
 import sys
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from querycloak.evaluation.description import Description, describe
+import typer
+
+from querycloak.cli import options
+
+if TYPE_CHECKING:
+    from querycloak.evaluation.description import Description
 
 _WIDTH = 80
 
 
-def show_description(folder: Path, *, as_json: bool) -> None:
-    """Say what the folder holds; nothing of it is private."""
-    found = describe(folder)
+def describe_release(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    as_json: options.Json = False,
+) -> None:
+    """Show what a release is, and what it is good for."""
+    from querycloak.evaluation.description import describe
+
+    description = describe(release)
     if as_json:
-        json.dump(found.to_json(), sys.stdout)
+        json.dump(description.to_json(), sys.stdout)
         sys.stdout.write("\n")
         return
-    sys.stdout.write("\n".join(described_lines(found)) + "\n")
+    sys.stdout.write("\n".join(described_lines(description)) + "\n")
 
 
-def described_lines(found: Description) -> list[str]:
+def described_lines(description: Description) -> list[str]:
     """The description for people."""
-    lines = [found.title]
-    for kind, table in found.tables.items():
+    lines = [description.title]
+    for kind, table in description.tables.items():
         lines += ["", *_wrapped(f"{kind}: {table.rows:,} rows, {table.meaning}")]
-        lines += [line for said in table.reach.lines() for line in _wrapped(said, indent="  ")]
-    served = [name for name, why in found.tasks.items() if why is None]
+        lines += [line for text in table.reach.lines() for line in _wrapped(text, indent="  ")]
+    served = [name for name, why in description.tasks.items() if why is None]
     lines += ["", *_wrapped(f"it can serve: {', '.join(served) or 'no task'} (querycloak evaluate)")]
-    for name, why in found.tasks.items():
+    for name, why in description.tasks.items():
         lines += _wrapped(f"not {name}: {why}", indent="  ") if why is not None else []
-    return [*lines, "", "cite it as (add who published it, and where):", found.cite]
+    return [*lines, "", "cite it as (add who published it, and where):", description.cite]
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

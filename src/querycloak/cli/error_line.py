@@ -1,4 +1,4 @@
-"""What somebody at a terminal reads of an error: one line, with options where Python has parameters."""
+"""Errors at a terminal: one line, with options where Python has parameters."""
 
 from __future__ import annotations
 
@@ -13,21 +13,35 @@ from querycloak.methods.option import options_of
 from querycloak.methods.registry import BUILT_IN, METHODS
 from querycloak.sentence import Action, Parameter, Sentence
 
+START = """\
+querycloak releases a search log with a privacy guarantee. To start with:
+
+Every method on an invented log, as a page:
+  querycloak demo
+The figures of a log of yours (private output):
+  querycloak inspect LOG
+The meaning of a budget for one person:
+  querycloak guarantee queries --epsilon 1 --delta 1e-6 --explain
+
+querycloak --help lists all commands.
+"""
+
 
 def error_line(error: QuerycloakError) -> str:
-    """What the error says, in words that can be typed."""
+    """The error's message with parameters as options."""
     return as_typed(error.sentence)
 
 
-def as_typed(said: str | Sentence) -> str:
-    """What is said, in words that can be typed."""
-    return said if isinstance(said, str) else said.said(_piece)
+def as_typed(message: str | Sentence) -> str:
+    """The message with parameters as options."""
+    return message if isinstance(message, str) else message.said(_piece)
 
 
 def misuse(error: BaseException) -> str | None:
-    """What to say if the parser could make nothing of what was typed."""
+    """The message for input that the parser refuses; None for other errors."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        return f"{error}\n"
+        context = getattr(error, "ctx", None)
+        return START if context is not None and context.parent is None else f"{error}\n"
     tell = getattr(error, "format_message", None)
     if tell is None:
         return None
@@ -43,7 +57,7 @@ def _piece(piece: Parameter | Action) -> str:
 
 
 def _foreign_option(error: BaseException) -> str | None:
-    """What to say of an option that only other methods have."""
+    """The message for an option that only other methods have; None for other errors."""
     name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if context is None or context.info_name not in METHODS or name not in options():
         return None
@@ -52,7 +66,7 @@ def _foreign_option(error: BaseException) -> str | None:
 
 
 def _bad_value(error: BaseException) -> str | None:
-    """What to say of a value of the wrong kind: the option, the rule, the value, the way out."""
+    """The message for a value of the wrong kind: option, rule, value, way out; None for other errors."""
     option, list_problems = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
     if option is None or list_problems is None:
         return None
@@ -74,7 +88,7 @@ def _current_name(option: Any, context: Any) -> str:
 
 
 _RULES = {"int_parsing": "a whole number", "float_parsing": "a number"}
-"""What the parser expected, by its own name for what went wrong."""
+"""The rule for each type of problem that the parser names."""
 
 
 @cache

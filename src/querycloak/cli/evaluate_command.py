@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from querycloak.evaluation.evaluation import PRIVATE, Evaluation, evaluate
-from querycloak.evaluation.evaluation_file import check_evaluation_file
-from querycloak.evaluation.subjects import Released
-from querycloak.evaluation.task import ORIGINAL
-from querycloak.evaluation.task_registry import tasks_named
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.generated_options import with_groups
+from querycloak.cli.options import OUTPUT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from querycloak.cli.options import Reading
+    from querycloak.evaluation.evaluation import Evaluation
     from querycloak.evaluation.evaluation_file import Row
 
 _WIDTH = 80
@@ -32,53 +31,92 @@ _LEGEND = (
 )
 
 
+def _tasks() -> Iterable[str]:
+    from querycloak.evaluation.task_registry import TASKS
+
+    return TASKS
+
+
+@with_groups
+def evaluate_releases(
+    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
+    test: Annotated[str, typer.Argument(metavar="TEST", help="A log of other users, to judge them by.")],
+    release: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
+    *,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A task, more than once for several; all if not given.", autocompletion=options.completing(_tasks)
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Private file for all rows: .json, .csv or .parquet.", rich_help_panel=OUTPUT),
+    ] = None,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure what releases are good for (private output)."""
+    evaluation = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
+    if as_json or not quiet:
+        show_evaluation(evaluation, as_json=as_json)
+
+
 def evaluated(
     train: str,
     test: str,
     releases: Sequence[Path],
     tasks: Sequence[str] | None,
     out: Path | None,
-    reading: Reading,
+    reading: options.Reading,
     *,
     quiet: bool,
 ) -> Evaluation:
     """Read both sides as the options say, evaluate, and write the file that was asked for, if any."""
+    from querycloak.evaluation.evaluation import evaluate
+    from querycloak.evaluation.evaluation_file import check_evaluation_file
+    from querycloak.evaluation.subjects import Released
+    from querycloak.evaluation.task_registry import tasks_named
+
     tasks_named(tasks)
     target = None if out is None else check_evaluation_file(out)
     loaded = [Released.from_folder(folder) for folder in releases]  # what is wrong with them is said at once
     other = reading.prepared([test])
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = other.on(ours.engine, max_bad=reading.max_bad)
-        found = evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
+        evaluation = evaluate(ours, theirs, loaded, tasks, on_step=ours.progress)
     if target is not None:
-        found.save(target)
-    return found
+        evaluation.save(target)
+    return evaluation
 
 
-def show_evaluation(found: Evaluation, *, as_json: bool) -> None:
+def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print the rows, or tables of what matters most in them."""
     if as_json:
-        json.dump(found.to_json(), sys.stdout, allow_nan=False)
+        json.dump(evaluation.to_json(), sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
         return
+    from querycloak.evaluation.evaluation import PRIVATE
+
     lines = [PRIVATE]
-    for task in dict.fromkeys(row.task for row in found.rows):
-        lines += _task_lines(task, [row for row in found.rows if row.task == task])
+    for task in dict.fromkeys(row.task for row in evaluation.rows):
+        lines += _task_lines(task, [row for row in evaluation.rows if row.task == task])
     sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")
 
 
 def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
     yield from ("", task)
-    told = [row for row in rows if row.value is not None and (row.slice is None or "," not in row.slice)]
-    judged = dict.fromkeys(row.measure for row in told if row.reading == "answered")
+    valued = [row for row in rows if row.value is not None and (row.slice is None or "," not in row.slice)]
+    judged = dict.fromkeys(row.measure for row in valued if row.reading == "answered")
     for measure in judged:
         yield f"  {measure}"
         yield _HEAD
-        for release in dict.fromkeys(row.release for row in told if row.measure == measure):
-            yield from _reading_lines([row for row in told if row.release == release and row.measure == measure])
-    yield from _figure_lines([row for row in told if row.measure not in judged])
+        for release in dict.fromkeys(row.release for row in valued if row.measure == measure):
+            yield from _reading_lines([row for row in valued if row.release == release and row.measure == measure])
+    yield from _figure_lines([row for row in valued if row.measure not in judged])
     # A release that answers no case has zeros under `all`, and no line above.
-    shown = {row.release for row in told if not judged or row.reading == "answered"}
+    shown = {row.release for row in valued if not judged or row.reading == "answered"}
     for release in dict.fromkeys(row.release for row in rows if row.release not in shown):
         why = next((row.why for row in rows if row.release == release and row.why), "it has no value here")
         yield from textwrap.wrap(f"  {release}: {why}", _WIDTH, subsequent_indent="    ")
@@ -86,6 +124,8 @@ def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
 
 def _reading_lines(rows: Sequence[Row]) -> Iterator[str]:
     """One release and measure: its three readings in one line."""
+    from querycloak.evaluation.task import ORIGINAL
+
     by_reading = {row.reading: row for row in rows if row.slice is None}
     if "answered" not in by_reading:
         return
@@ -106,8 +146,10 @@ def _reading_lines(rows: Sequence[Row]) -> Iterator[str]:
 def _figure_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Figures that are already whole: a line for each, a column for each release, as many as fit.
 
-    What only the original has says nothing and is left out.
+    Figures that only the original has are left out.
     """
+    from querycloak.evaluation.task import ORIGINAL
+
     others = {(row.measure, row.slice) for row in rows if row.release != ORIGINAL}
     rows = [row for row in rows if (row.measure, row.slice) in others]
     releases = list(dict.fromkeys(row.release for row in rows))

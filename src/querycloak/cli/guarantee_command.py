@@ -6,10 +6,12 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
-from querycloak.cli.ledger_command import composed_line
 from querycloak.cli.running import say
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
@@ -23,18 +25,21 @@ if TYPE_CHECKING:
 _WIDTH = 80
 
 
-def show_guarantee(
+def guarantee(
     method: Method,
     *,
-    as_json: bool,
-    plain_words: bool,
-    population_size: int | None,
-    releases: int = 1,
-    together: Composed | None = None,
-    tightly: bool = False,
-    solved: str | None = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
+    releases: Annotated[int, typer.Option(help="Number of such releases: show what they cost together.")] = 1,
+    population_size: options.PopulationSize = None,
+    accuracy: options.AccuracyOptions,
+    composing: options.Composing,
+    as_json: options.Json = False,
+    plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Print claimed and proven, and how exact counts will be; if asked, also what several such releases cost."""
+    """Show what a method guarantees: claimed, and proven."""
+    method.check_inputs()
+    tightly = composing.tightly
+    together = method.composition(releases, composing.at_delta) if tightly or releases != 1 else None
     cautions = method.warnings(population_size)
     if as_json:
         shown = {**method.describe(), "tables": reach_of(method)}
@@ -43,26 +48,32 @@ def show_guarantee(
         json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, solved)]) + "\n")
+        sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, accuracy.line)]) + "\n")
         if together is not None:
-            from querycloak.privacy.accounting.composition import ONE_STEP
+            sys.stdout.write(_together_text(method, releases, together, tightly=tightly))
+        if explain:
+            from querycloak.privacy.explanation import explain as in_plain_words
 
-            sums = (together.epsilon_sum, together.delta_sum)
-            text = "{} such releases: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
-            text += "" if method.proven().covers_release else f" This {ONE_STEP}."
-            text += f" {composed_line(together)}" if tightly else ""
-            sys.stdout.write(textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n")
-        if plain_words:
-            from querycloak.privacy.explanation import explain
-
-            paragraphs = explain(method.proven()).split("\n")
+            paragraphs = in_plain_words(method.proven()).split("\n")
             sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
     for caution in cautions:
         say(as_typed(caution))
 
 
+def _together_text(method: Method, releases: int, together: Composed, *, tightly: bool) -> str:
+    """The budget of several such releases."""
+    from querycloak.cli.ledger_command import composed_line
+    from querycloak.privacy.accounting.composition import ONE_STEP
+
+    sums = (together.epsilon_sum, together.delta_sum)
+    text = "{} such releases: epsilon {}, delta {} by the sum.".format(releases, *map(shown_up, sums))
+    text += "" if method.proven().covers_release else f" This {ONE_STEP}."
+    text += f" {composed_line(together)}" if tightly else ""
+    return textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n"
+
+
 def guarantee_lines(method: Method) -> list[str]:
-    """Claimed and proven side by side, and what the proven one leaves out."""
+    """Claimed and proven side by side, and the list of unprotected things."""
     claimed, proven = method.claimed(), method.proven()
     heading = f"{method.name}, {method.variant} variant: {shown_parameters(method)}"
     title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
@@ -78,17 +89,17 @@ def guarantee_lines(method: Method) -> list[str]:
         shown = [_cell(show, each) for each in (proven, claimed)]
         if any(cell != "-" for cell in shown):
             lines.append(f"{label:12}{shown[0]:<28}{shown[1]}".rstrip())
-    said = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
-    return [*lines, "", *(line for text in said for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
+    texts = [f"because: {proven.because}", *(f"unprotected: {text}" for text in proven.unprotected)]
+    return [*lines, "", *(line for text in texts for line in textwrap.wrap(text, _WIDTH, subsequent_indent="  "))]
 
 
 def reach_of(method: Method) -> dict[str, Any]:
-    """How exact counts will be, by table, as `describe --json` will print it."""
+    """Accuracy of counts by table, as `describe --json` prints it."""
     return {table: reach.to_json() for table, reach in method.reach().items()}
 
 
 def reach_lines(method: Method, solved: str | None = None) -> list[str]:
-    """How exact counts will be, and for which wish epsilon was found, if there was one."""
+    """Accuracy of counts by table; `solved` is the accuracy target that gave epsilon, None without one."""
     lines = [f"epsilon {method.proven().numbers[0]:g}: {solved}"] if solved else []
     for tables, texts in _each_once(method.reach()).items():
         lines += ["", f"{tables}:"]
@@ -98,16 +109,16 @@ def reach_lines(method: Method, solved: str | None = None) -> list[str]:
 
 
 def _each_once(reached: Mapping[str, TableAccuracy]) -> dict[str, list[str]]:
-    """What is said of each table; a note that several tables share stands once, below all of them."""
+    """Texts of each table; a note that several tables share stands once, below all of them."""
     tables_of: dict[str, list[str]] = {}
     for table, reach in reached.items():
         for note in reach.notes:
             tables_of.setdefault(note, []).append(table)
     shared = {note: ", ".join(tables) for note, tables in tables_of.items() if len(tables) > 1}
-    said = {table: [text for text in reach.lines() if text not in shared] for table, reach in reached.items()}
+    texts = {table: [text for text in reach.lines() if text not in shared] for table, reach in reached.items()}
     for note, tables in shared.items():
-        said.setdefault(tables, []).append(note)
-    return said
+        texts.setdefault(tables, []).append(note)
+    return texts
 
 
 def shown_parameters(method: Method) -> str:

@@ -4,36 +4,66 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from querycloak.cli.terminal import bars, console
-from querycloak.logs.profile import Profile, profile
-from querycloak.logs.reading.checks import MEANINGS
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.generated_options import with_groups
 
 if TYPE_CHECKING:
+    from querycloak.logs.profile import Profile
     from querycloak.logs.searchlog import SearchLog
 
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 
 
+@with_groups
+def inspect_log(
+    log: options.Logs,
+    *,
+    set_aside: Annotated[Path | None, typer.Option(help="Private file for the rows set aside, unchanged.")] = None,
+    gap_minutes: Annotated[float, typer.Option(help="The pause that ends a session, in minutes.")] = 30,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Profile a log: rows, users, searches, clicks (private output)."""
+    if set_aside is not None:
+        from querycloak.files.private_file import check_new
+        from querycloak.releases.folder import outside_releases
+
+        check_new(set_aside, "the file for rows set aside")
+        outside_releases(set_aside, "set_aside")
+    with reading.open(log, quiet=quiet or as_json, out=set_aside) as opened:
+        if set_aside is not None:
+            opened.write_set_aside(set_aside)
+        show_profile(opened, gap_minutes, as_json=as_json)
+
+
 def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
     """Print the profile of a log."""
-    found = profile(log, gap_minutes)
+    from querycloak.cli.terminal import bars, console
+    from querycloak.logs.profile import profile
+    from querycloak.logs.reading.checks import MEANINGS
+
+    shown = profile(log, gap_minutes)
     if as_json:
         certain = log.recognised.doubt is None
-        json.dump({"private": True, "format": log.format, "format_certain": certain, **found.to_json()}, sys.stdout)
+        json.dump({"private": True, "format": log.format, "format_certain": certain, **shown.to_json()}, sys.stdout)
         sys.stdout.write("\n")
         return
     out = console()
     out.print(PRIVATE, style="bold red")
-    out.print(_figures(found, _format_of(log)))
-    if found.searches:
+    out.print(_figures(shown, _format_of(log)))
+    if shown.searches:
         out.print("\nwords per query, share of searches", style="bold")
-        for line in bars(list(found.words_per_query.shares.items())):
+        for line in bars(list(shown.words_per_query.shares.items())):
             out.print(line)
-    if found.set_aside:
+    if shown.set_aside:
         out.print("\nset aside", style="bold")
-        for code, rows in found.set_aside.items():
+        for code, rows in shown.set_aside.items():
             out.print(f"{rows:>14,}  {code}  {MEANINGS[int(code[1:])]}")
 
 
@@ -44,27 +74,27 @@ def _format_of(log: SearchLog) -> str:
     return log.format if log.recognised.named else f"{log.format} (told by its lines)"
 
 
-def _figures(found: Profile, format_name: str) -> object:
+def _figures(shown: Profile, format_name: str) -> object:
     from rich.table import Table
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(justify="left")
     table.add_column(justify="right")
-    span = f"{found.first_time:%Y-%m-%d %H:%M} to {found.last_time:%Y-%m-%d %H:%M}" if found.first_time else "none"
+    span = f"{shown.first_time:%Y-%m-%d %H:%M} to {shown.last_time:%Y-%m-%d %H:%M}" if shown.first_time else "none"
     for name, value in (
         ("format", format_name),
-        ("rows read", f"{found.rows_read:,}"),
-        ("rows kept", f"{found.rows_kept:,}"),
-        ("users", f"{found.users:,}"),
-        ("searches", f"{found.searches:,}"),
-        ("sessions", f"{found.sessions:,}"),
-        ("clicks", f"{found.clicks:,}"),
-        ("distinct queries", f"{found.distinct_queries:,}"),
-        ("  of one user only", f"{found.one_user_share:.1%}"),
-        ("distinct (query, url) pairs", f"{found.distinct_pairs:,}"),
-        ("words per query", f"{found.words_per_query.mean:.2f}"),
-        ("searches with a noun of WordNet", f"{found.wordnet_coverage.searches:.1%}"),
-        ("distinct queries with one", f"{found.wordnet_coverage.distinct_queries:.1%}"),
+        ("rows read", f"{shown.rows_read:,}"),
+        ("rows kept", f"{shown.rows_kept:,}"),
+        ("users", f"{shown.users:,}"),
+        ("searches", f"{shown.searches:,}"),
+        ("sessions", f"{shown.sessions:,}"),
+        ("clicks", f"{shown.clicks:,}"),
+        ("distinct queries", f"{shown.distinct_queries:,}"),
+        ("  of one user only", f"{shown.one_user_share:.1%}"),
+        ("distinct (query, url) pairs", f"{shown.distinct_pairs:,}"),
+        ("words per query", f"{shown.words_per_query.mean:.2f}"),
+        ("searches with a noun of WordNet", f"{shown.wordnet_coverage.searches:.1%}"),
+        ("distinct queries with one", f"{shown.wordnet_coverage.distinct_queries:.1%}"),
         ("time", span),
     ):
         table.add_row(name, value)

@@ -6,17 +6,69 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
-from querycloak.privacy.ledger.journal import Entry
-from querycloak.privacy.ledger.ledger import Account, Charge, Ledger
 from querycloak.privacy.sampling.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
+    from querycloak.privacy.ledger.journal import Entry
+    from querycloak.privacy.ledger.ledger import Account, Charge, Ledger
 
 _WIDTH = 80
+
+
+def ledger_set(
+    population: Annotated[str, typer.Argument(metavar="NAME", help="A name for the people in a log.")],
+    epsilon: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
+    delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
+    by: Annotated[str | None, typer.Option(help="Who decides; the name of your account if not given.")] = None,
+    because: Annotated[str | None, typer.Option(help="Why the limit is what it is.")] = None,
+    ledger: options.LedgerFile = None,
+) -> None:
+    """Set what may be spent on a population in all."""
+    from querycloak.privacy.ledger.ledger import Ledger
+
+    book = Ledger(ledger)
+    show_accounts(book, [book.set_limit(population, epsilon, delta, by=by, why=because)])
+
+
+@with_groups
+def ledger_show(
+    *,
+    population: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One population; all if not given.")
+    ] = None,
+    ledger: options.LedgerFile = None,
+    composing: options.Composing,
+    as_json: options.Json = False,
+) -> None:
+    """Show budgets, and every charge with its release."""
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.releases.folder import reconcile
+
+    book = Ledger(ledger)
+    reconcile(book)
+    tightly = composing.tightly
+    show_accounts(book, book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
+
+
+def ledger_verify(
+    ledger: options.LedgerFile = None,
+    digest: Annotated[
+        str | None, typer.Option(help="The digest that you kept: entries before it must be there.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check the ledger's journal: did anything else change it?"""
+    from querycloak.privacy.ledger.ledger import Ledger
+
+    show_verification(Ledger(ledger), digest, as_json=as_json)
 
 
 def show_accounts(
@@ -31,9 +83,9 @@ def show_accounts(
     together = {each.population: each.composed(at_delta) for each in accounts if each.charges} if tightly else {}
     if as_json:
         shown = [account.to_json() for account in accounts]
-        for said in shown:
-            if said["population"] in together:
-                said["composition"] = together[said["population"]].to_json()
+        for each in shown:
+            if each["population"] in together:
+                each["composition"] = together[each["population"]].to_json()
         json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
         return
@@ -77,26 +129,27 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
         yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
 
 
-def composed_line(found: Composed) -> str:
-    """What privacy-loss distributions say, in a sentence with its condition."""
-    if not found.below_the_sum:
-        return f"By privacy-loss distributions: nothing below the sum at delta {shown_up(found.delta)}."
+def composed_line(composed: Composed) -> str:
+    """The composed budget by privacy-loss distributions, with its condition."""
+    if not composed.below_the_sum:
+        return f"By privacy-loss distributions: nothing below the sum at delta {shown_up(composed.delta)}."
+    sums = f"{shown_up(composed.epsilon_sum)} at {shown_up(composed.delta_sum)}"
     return (
-        f"By privacy-loss distributions: epsilon {found.epsilon:g} at delta {shown_up(found.delta)} in all, "
-        f"where the sum is {shown_up(found.epsilon_sum)} at {shown_up(found.delta_sum)}; this {found.condition}."
+        f"By privacy-loss distributions: epsilon {composed.epsilon:g} at delta {shown_up(composed.delta)} in all, "
+        f"where the sum is {sums}; this {composed.condition}."
     )
 
 
 def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> None:
-    """Say whether the ledger's journal is whole; a problem is a failed check."""
-    found = ledger.verify()
+    """Print whether the ledger's journal is whole; a problem is a failed check."""
+    problems = ledger.verify()
     if digest is not None and not ledger.knows(digest):
-        found.append("no entry has the digest that was given: entries are missing, or it is another ledger")
+        problems.append("no entry has the digest that was given: entries are missing, or it is another ledger")
     if as_json:
-        json.dump({"ok": not found, "digest": ledger.digest(), "problems": found}, sys.stdout)
+        json.dump({"ok": not problems, "digest": ledger.digest(), "problems": problems}, sys.stdout)
         sys.stdout.write("\n")
     else:
-        lines = found or [f"every entry is as it was written; digest of the last: {ledger.digest()}"]
+        lines = problems or [f"every entry is as it was written; digest of the last: {ledger.digest()}"]
         sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
-    if found:
+    if problems:
         raise CheckFailed("the ledger was changed by other means than querycloak, or has no journal")

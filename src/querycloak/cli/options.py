@@ -1,14 +1,13 @@
-"""The options that commands share, and what they mean together."""
+"""The options that commands share, in the groups under which `--help` shows them."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,9 +21,16 @@ if TYPE_CHECKING:
     from querycloak.methods.method import Method
     from querycloak.privacy.ledger.ledger import Ledger
 
+BUDGET, OUTPUT, LOG, METHOD = "Budget", "Output", "Log", "This method"
+BOUNDS, SELECTION, ENGINE, ADVANCED = "Bounds", "Selection", "Engine", "Advanced"
+GROUPS = (BUDGET, OUTPUT, LOG, METHOD, BOUNDS, SELECTION, ENGINE, ADVANCED)
+"""Headings of `--help`, in their order; options without a group stand above them."""
+
+UNSEEN = "Choose it without looking at the log: no guarantee covers a choice that depends on the log."
+
 
 def completing(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What a shell offers for an option of free text: the words that are known."""
+    """What a shell offers for an option of free text: the known words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)]
@@ -38,74 +44,100 @@ def _formats() -> Iterable[str]:
     return FORMATS
 
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders or addresses of the log.")]
-LogFormat = Annotated[
-    str | None,
+Logs = Annotated[list[str], typer.Argument(metavar="LOG", help="Files, folders or addresses of the log.")]
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
+Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.", rich_help_panel=ENGINE)]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Machine-readable output, and nothing else on stdout.", rich_help_panel=OUTPUT),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.", rich_help_panel=OUTPUT)]
+PopulationSize = Annotated[
+    int | None,
     typer.Option(
-        help="aol, excite, sogou, ubi, csv, jsonl or parquet; recognised by its lines if not given.",
-        autocompletion=completing(_formats),
+        help="Number of users in the log, if it is public: delta is compared with it.", rich_help_panel=ADVANCED
     ),
 ]
-Columns = Annotated[str | None, typer.Option(help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.")]  # noqa: E501  # fmt: skip
-Encoding = Annotated[str | None, typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).")]
-UNSEEN = "Choose it without looking at the log: no guarantee covers a choice that depends on the log."
-Since = Annotated[str | None, typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}")]
-Until = Annotated[str | None, typer.Option(help=f"Leave out rows of this time and later. {UNSEEN}")]
-Applications = Annotated[str | None, typer.Option(help="Applications of a ubi log to keep, with commas.")]
-LeaveOut = Annotated[Path | None, typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}")]
-KeepUrl = Annotated[Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.")]
-Normalise = Annotated[bool, typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.")]
-ClickActions = Annotated[str, typer.Option(help="Actions of a ubi log that are clicks, with commas.")]
-MaxBad = Annotated[float | None, typer.Option(help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).")]  # noqa: E501  # fmt: skip
-TimeFormat = Annotated[str | None, typer.Option(help="Times of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.")]  # noqa: E501  # fmt: skip
-Compression = Annotated[str | None, typer.Option(help="none, gzip, bz2 or zstd; recognised by the files if not given.")]
-FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links in a folder.")]
-SetAside = Annotated[Path | None, typer.Option(help="Private file for the rows set aside, unchanged.")]
-ForUsers = Annotated[
-    int | None, typer.Option(help="Find the epsilon with which keys of this many users come out (95 %).")
-]
-ForError = Annotated[
-    int | None, typer.Option(help="Find the epsilon with which noise changes a count by at most this (95 %).")
-]
-AtUsers = Annotated[int | None, typer.Option(help="With --for-error: how many users the key has.")]
-GapMinutes = Annotated[float, typer.Option(help="The pause that ends a session, in minutes.")]
-EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, spark://host:port or sc://host:port.")]
-Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")]
-Memory = Annotated[str | None, typer.Option(help="Memory before spilling to disk, such as 3GB.")]
-Composition = Annotated[Literal["sum", "pld"], typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.")]  # noqa: E501  # fmt: skip
-AtDelta = Annotated[float | None, typer.Option(help="pld: the delta at which epsilon is stated; twice the sum if not given.")]  # noqa: E501  # fmt: skip
-LedgerToCharge = Annotated[Path | None, typer.Option(help="The ledger to charge; your own if only --population is given.")]  # noqa: E501  # fmt: skip
-LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
-Population = Annotated[str | None, typer.Option(help="The ledger's name for the people in the log.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output, and nothing else on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
 
 
 class OptionGroup:
-    """Options that belong together: a command that takes a group has one for each of its fields."""
+    """Options that belong together: a command that takes a group has one option for each of its fields."""
 
 
 @dataclass(frozen=True)
 class Reading(OptionGroup):
-    """How a log is to be read: the options of all commands that read one."""
+    """How a log is read: the options of all commands that read one."""
 
-    log_format: LogFormat = None
-    columns: Columns = None
-    encoding: Encoding = None
-    time_format: TimeFormat = None
-    compression: Compression = None
-    follow_links: FollowLinks = False
-    since: Since = None
-    until: Until = None
-    applications: Applications = None
-    leave_out: LeaveOut = None
-    keep_url: KeepUrl = "path"
-    normalise: Normalise = True
-    click_actions: ClickActions = "click"
-    max_bad: MaxBad = None
-    engine: EngineName = "duckdb"
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            help="aol, excite, sogou, ubi, csv, jsonl or parquet; recognised by its lines if not given.",
+            autocompletion=completing(_formats),
+            rich_help_panel=LOG,
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.", rich_help_panel=LOG
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="The log's encoding; UTF-8 if not given (sogou: or GB18030).", rich_help_panel=LOG),
+    ] = None
+    time_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Times of a table: day-first, month-first, or a pattern such as %d/%b/%Y:%H:%M:%S.",
+            rich_help_panel=LOG,
+        ),
+    ] = None
+    compression: Annotated[
+        str | None,
+        typer.Option(help="none, gzip, bz2 or zstd; recognised by the files if not given.", rich_help_panel=LOG),
+    ] = None
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow links in a folder.", rich_help_panel=LOG)
+    ] = False
+    since: Annotated[
+        str | None,
+        typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}", rich_help_panel=LOG),
+    ] = None
+    until: Annotated[
+        str | None, typer.Option(help=f"Leave out rows of this time and later. {UNSEEN}", rich_help_panel=LOG)
+    ] = None
+    applications: Annotated[
+        str | None, typer.Option(help="Applications of a ubi log to keep, with commas.", rich_help_panel=LOG)
+    ] = None
+    leave_out: Annotated[
+        Path | None,
+        typer.Option(help=f"File of users to leave out (bots, staff), one a line. {UNSEEN}", rich_help_panel=LOG),
+    ] = None
+    keep_url: Annotated[
+        Literal["full", "path", "host"], typer.Option(help="How much of an address to keep.", rich_help_panel=LOG)
+    ] = "path"
+    normalise: Annotated[
+        bool,
+        typer.Option("--normalise/--no-normalise", help="NFKC, lower case, single blanks.", rich_help_panel=LOG),
+    ] = True
+    click_actions: Annotated[
+        str, typer.Option(help="Actions of a ubi log that are clicks, with commas.", rich_help_panel=LOG)
+    ] = "click"
+    max_bad: Annotated[
+        float | None,
+        typer.Option(
+            help="Refuse a log if a larger share of its rows is bad (see docs/codes.md).", rich_help_panel=LOG
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        typer.Option("--engine", help="duckdb, spark, spark://host:port or sc://host:port.", rich_help_panel=ENGINE),
+    ] = "duckdb"
     threads: Threads = None
-    memory: Memory = None
+    memory: Annotated[
+        str | None, typer.Option(help="Memory before spilling to disk, such as 3GB.", rich_help_panel=ENGINE)
+    ] = None
 
     def choices(self) -> Choices:
         """The owner's choices."""
@@ -141,7 +173,7 @@ class Reading(OptionGroup):
 
     @contextlib.contextmanager
     def open(self, logs: list[str], *, quiet: bool, out: Path | None = None) -> Iterator[SearchLog]:
-        """The log, with a progress bar while it is read; `out` is what will be written."""
+        """The log, with a progress bar while it is read; `out` is the place that will be written."""
         from querycloak.cli.terminal import reading_progress
         from querycloak.engines import connect
 
@@ -160,8 +192,16 @@ class Reading(OptionGroup):
 class Composing(OptionGroup):
     """How budgets are added up."""
 
-    composition: Composition = "sum"
-    at_delta: AtDelta = None
+    composition: Annotated[
+        Literal["sum", "pld"],
+        typer.Option(help="sum, or pld: privacy-loss distributions beside the sum.", rich_help_panel=ADVANCED),
+    ] = "sum"
+    at_delta: Annotated[
+        float | None,
+        typer.Option(
+            help="pld: the delta at which epsilon is stated; twice the sum if not given.", rich_help_panel=ADVANCED
+        ),
+    ] = None
 
     @property
     def tightly(self) -> bool:
@@ -173,11 +213,23 @@ class Composing(OptionGroup):
 
 @dataclass(frozen=True)
 class AccuracyOptions(OptionGroup):
-    """What is wanted of counts, from which epsilon follows."""
+    """The accuracy that is wanted of counts, from which epsilon follows."""
 
-    for_users: ForUsers = None
-    for_error: ForError = None
-    at_users: AtUsers = None
+    for_users: Annotated[
+        int | None,
+        typer.Option(
+            help="Find the epsilon with which keys of this many users come out (95 %).", rich_help_panel=ADVANCED
+        ),
+    ] = None
+    for_error: Annotated[
+        int | None,
+        typer.Option(
+            help="Find the epsilon with which noise changes a count by at most this (95 %).", rich_help_panel=ADVANCED
+        ),
+    ] = None
+    at_users: Annotated[
+        int | None, typer.Option(help="With --for-error: how many users the key has.", rich_help_panel=ADVANCED)
+    ] = None
 
     def method(self, kind: type[Method], options: Mapping[str, Any]) -> Method:
         """The method with these options, at the epsilon that is given or at the one that is solved for."""
@@ -192,8 +244,8 @@ class AccuracyOptions(OptionGroup):
         return kind(**options)
 
     @property
-    def said(self) -> str | None:
-        """The wish as a line for people, if there is one."""
+    def line(self) -> str | None:
+        """The accuracy target for people; None if there is none."""
         if self.for_users is not None:
             return f"smallest with which keys of {self.for_users:,} users come out (95 %, worse end)"
         if self.for_error is not None:
@@ -203,10 +255,15 @@ class AccuracyOptions(OptionGroup):
 
 @dataclass(frozen=True)
 class Charging(OptionGroup):
-    """Who pays for a release."""
+    """The account that pays for a release."""
 
-    ledger: LedgerToCharge = None
-    population: Population = None
+    population: Annotated[
+        str | None, typer.Option(help="The ledger's name for the people in the log.", rich_help_panel=BUDGET)
+    ] = None
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger to charge; your own if only --population is given.", rich_help_panel=BUDGET),
+    ] = None
 
     def book(self) -> Ledger | None:
         """The ledger to charge; a population without a file means the user's own ledger."""
@@ -218,7 +275,7 @@ class Charging(OptionGroup):
 
 
 def check_apart(out: Path | None, logs: Iterable[str]) -> None:
-    """Refuse to write into a folder that is read as a log: what is written there would be a part of it."""
+    """Refuse to write into a folder that is read as a log: the output would be a part of it."""
     if out is None:
         return
     folders = [Path(log).resolve() for log in logs if "://" not in log and Path(log).is_dir()]
@@ -226,40 +283,6 @@ def check_apart(out: Path | None, logs: Iterable[str]) -> None:
         raise ParameterError(
             f"{str(out)!r} lies in the folder of a log, and would be read as a part of it; name another"
         )
-
-
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with options for the fields of every dataclass that it takes."""
-    taken = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in taken if _is_group(each.annotation)}
-
-    def run(**given: Any) -> None:
-        made = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**given, **made)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    shown = [each for parameter in taken for each in _options_of(parameter)]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    return run
-
-
-def _is_group(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, OptionGroup)
-
-
-def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    kind, group = inspect.Parameter.KEYWORD_ONLY, parameter.annotation
-    if not _is_group(group):
-        return [parameter.replace(kind=kind)]
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
-        for field in fields(group)
-    ]
 
 
 def _moment(name: str, text: str | None) -> datetime | None:

@@ -6,10 +6,15 @@ import json
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
+from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
+from querycloak.cli.options import OUTPUT
+from querycloak.cli.running import say_all
 from querycloak.errors import InputError
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
@@ -24,8 +29,70 @@ if TYPE_CHECKING:
     from querycloak.releases.output_filter import OutputFilter
 
 
+def release(
+    method: Method,
+    log: options.Logs,
+    *,
+    charging: options.Charging,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write; it must not exist yet.", rich_help_panel=OUTPUT)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.", rich_help_panel=OUTPUT)
+    ] = False,
+    table_format: Annotated[
+        Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.", rich_help_panel=OUTPUT)
+    ] = "parquet",
+    never_release: Annotated[
+        Path | None,
+        typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}", rich_help_panel=OUTPUT),
+    ] = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    population_size: options.PopulationSize = None,
+    accuracy: options.AccuracyOptions,
+    composing: options.Composing,
+    explain_query: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="QUERY",
+            help="Private: show what protects a query; release nothing.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    reading: options.Reading,
+    plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Release a log: a folder with tables, card and datasheet."""
+    if explain_query is not None:
+        from querycloak.cli.explain_query import show_explanation
+
+        with reading.open(log, quiet=quiet or as_json) as opened:
+            explained = method.explain(opened, explain_query)
+        show_explanation(explained, as_json=as_json)
+        return
+    cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
+    together = method.composition(at_delta=composing.at_delta) if composing.tightly else None
+    book = charging.book()
+    if dry_run:
+        show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line)
+        say_all(cautions)
+        return
+    never = output_filter(never_release)
+    with (
+        check_first(method, out, book, charging.population) as folder,
+        reading.open(log, quiet=quiet or as_json, out=out) as opened,
+    ):
+        made = make_and_save(
+            method, opened, folder, table_format, never, book, charging.population, together, population_size
+        )
+    show_release(method, made, as_json=as_json, quiet=quiet)
+    say_all(cautions)
+
+
 def output_filter(never_release: Path | None) -> OutputFilter:
-    """What no row may hold: what always is, and the words and patterns of the owner's file."""
+    """The output filter, with the words and patterns of the owner's file, if any."""
     from querycloak.releases.output_filter import OutputFilter
 
     return OutputFilter() if never_release is None else OutputFilter.from_file(never_release)
@@ -51,7 +118,7 @@ def show_dry_run(
     as_json: bool,
     solved: str | None = None,
 ) -> None:
-    """What would be promised, charged and read, and what counts would be worth; nothing is read."""
+    """Print the guarantee, the charge, the size of the log and the accuracy of counts; nothing is read."""
     method.check_inputs()
     size = sum(_size(log) for log in logs)
     payment = method.payment(ledger, population)
@@ -99,7 +166,7 @@ def make_and_save(
     together: Composed | None = None,
     population_size: int | None = None,
 ) -> dict[str, Any]:
-    """Release and save; what may be shown of it, and (private) what the last look dropped."""
+    """Release and save; returns what may be shown, and (private) rows that the output filter dropped."""
     release = method.release(
         log, ledger=ledger, population=population, composition=together, population_size=population_size
     )
@@ -115,7 +182,7 @@ def make_and_save(
 
 
 def _when_empty(method: Method) -> str:
-    """What would let something out; every word of it follows from the parameters alone."""
+    """Advice after an empty release; it follows from the parameters alone."""
     parameters = method.parameters()
     if "min_users" in parameters:
         return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
@@ -128,15 +195,15 @@ def _when_empty(method: Method) -> str:
 
 
 def _chosen(parameters: dict[str, Any]) -> str:
-    """The bounds that were chosen, as options, and what selects keys."""
+    """The bounds that were chosen, as options, and the selection."""
     names = ("max_keys_per_user", "sessions_per_user")
     bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in names}
-    said = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
-    return ", ".join([*said, parameters["selection"]])
+    given = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
+    return ", ".join([*given, parameters["selection"]])
 
 
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """Say what was released; what the last look dropped is for the owner's eyes, on stderr."""
+    """Print a summary; rows that the output filter dropped are private and go to stderr."""
     if as_json:
         json.dump(made["card"], sys.stdout)
         sys.stdout.write("\n")

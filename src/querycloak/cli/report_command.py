@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from querycloak.cli.terminal import console
-from querycloak.pages.signing_report import WrittenReport
+import typer
+
+from querycloak.cli import options
+from querycloak.privacy.parameters import refuse
+
+if TYPE_CHECKING:
+    from querycloak.pages.signing_report import WrittenReport
+
+
+def report(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
+    out: Annotated[Path | None, typer.Option(help="The folder for public.html and private.html.")] = None,
+    evaluation: Annotated[Path | None, typer.Option(help="What `evaluate --out` wrote about this release.")] = None,
+    audit: Annotated[
+        list[Path] | None, typer.Option(help="What `audit release --out` or `audit method --json` wrote.")
+    ] = None,
+    measured_on: Annotated[
+        Path | None, typer.Option(help="The release made from TRAIN, same options, that was evaluated and attacked.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that paid for the release.")] = None,
+    about: Annotated[Path | None, typer.Option(help="TOML file: owner, contact, purpose, approved_by ...")] = None,
+    to: Annotated[
+        Literal["registry"] | None, typer.Option(help="registry: also the entry for OpenDP's registry.")
+    ] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the pages to sign: a public and a private one."""
+    if out is None:
+        refuse("out", "the folder to write", None, "the public and the private page go there")
+    from querycloak.pages.signing_report import report as write_report
+
+    written = write_report(
+        release, out, evaluation=evaluation, audits=audit or [], measured_on=measured_on, ledger=ledger, about=about,
+        registry=to == "registry",
+    )  # fmt: skip
+    if not quiet:
+        show_report(written)
 
 
 def show_report(written: WrittenReport) -> None:
-    """Say what was written, and for whom."""
+    """Print each file that was written, and its readers."""
+    from querycloak.cli.terminal import console
+
     files: list[tuple[Path | None, str]] = [
         (written.public, "is published with the release"),
         (written.private, "PRIVATE: to be signed, stays here"),

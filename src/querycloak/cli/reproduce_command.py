@@ -3,53 +3,70 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.generated_options import with_groups
 from querycloak.cli.synth_command import making_progress
-from querycloak.cli.terminal import console
-from querycloak.extras import COMPARE, require
-from querycloak.logs.reading.files import TRUTH_ENDING
-from querycloak.pages.layout import write_page
-from querycloak.pages.reproduction_page import headline, reproduction_page
-from querycloak.releases.versions import versions
-from querycloak.reproduction.kept_steps import KeptSteps, fingerprint
-from querycloak.reproduction.papers import Paper, papers_named
-from querycloak.reproduction.reproduction_folder import (
-    PAGE,
-    STEPS,
-    reproduction_folder,
-    synthetic_log,
-    write_figures,
-)
-from querycloak.reproduction.workbench import Workbench
 
 if TYPE_CHECKING:
-    from querycloak.cli.options import Reading
     from querycloak.reproduction.exhibit import Reproduced
+    from querycloak.reproduction.papers import Paper
+    from querycloak.reproduction.workbench import Workbench
 
 _WIDTH = 80
 
 
-def show_reproductions(
-    name: str, logs: list[str] | None, out: Path, reading: Reading, *, user: str | None, short: bool, quiet: bool
-) -> None:
-    """Make the papers again, one after the other, and say what was found and where it is."""
-    from querycloak.cli.options import check_apart
+def _papers() -> Iterable[str]:
+    from querycloak.reproduction.papers import PAPERS
 
-    papers = papers_named(name)
+    return [*PAPERS, "all"]
+
+
+@with_groups
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(
+            help="zhang2017, zhang2016, hong2012, sanchez2018, carpineto2015, or all.",
+            autocompletion=options.completing(_papers),
+        ),
+    ],
+    *,
+    log: Annotated[
+        list[str] | None, typer.Option("--log", help="AOL's log, or another; a synthetic one if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder to write; unfinished work there is continued.")] = Path(
+        "reproduce"
+    ),
+    user: Annotated[str | None, typer.Option(help="carpineto2015: the person of Table 4 and Figure 5 (b).")] = None,
+    short: Annotated[bool, typer.Option("--quick", help="Fewer users, points and runs: under two minutes.")] = False,
+    reading: options.Reading,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a paper's tables and figures again, beside its own."""
+    from querycloak.extras import COMPARE, require
+    from querycloak.pages.layout import write_page
+    from querycloak.pages.reproduction_page import reproduction_page
+    from querycloak.reproduction.papers import papers_named
+    from querycloak.reproduction.reproduction_folder import PAGE, reproduction_folder, write_figures
+
+    papers = papers_named(paper)
     require(COMPARE, "a paper's figures")
-    if logs:
-        check_apart(out, logs)
-        reading.prepared(logs)  # what is wrong with it is said before anything is written
+    if log:
+        options.check_apart(out, log)
+        reading.prepared(log)  # an unreadable log is reported before anything is written
     folder = reproduction_folder(out)
-    for paper in papers:
-        with _workbench(paper, folder, logs, reading, user, short=short, quiet=quiet) as bench:
-            made = paper.reproduced(bench)
-        place = folder / paper.key
+    for each in papers:
+        with _workbench(each, folder, log, reading, user, short=short, quiet=quiet) as bench:
+            made = each.reproduced(bench)
+        place = folder / each.key
         write_figures(place, made.to_json())
         page = write_page(reproduction_page(made), place / PAGE, private=made.private)
         if not quiet:
@@ -58,8 +75,21 @@ def show_reproductions(
 
 @contextmanager
 def _workbench(
-    paper: Paper, folder: Path, logs: list[str] | None, reading: Reading, user: str | None, *, short: bool, quiet: bool
+    paper: Paper,
+    folder: Path,
+    logs: list[str] | None,
+    reading: options.Reading,
+    user: str | None,
+    *,
+    short: bool,
+    quiet: bool,
 ) -> Iterator[Workbench]:
+    from querycloak.logs.reading.files import TRUTH_ENDING
+    from querycloak.releases.versions import versions
+    from querycloak.reproduction.kept_steps import KeptSteps, fingerprint
+    from querycloak.reproduction.reproduction_folder import STEPS, synthetic_log
+    from querycloak.reproduction.workbench import Workbench
+
     people = None
     if not logs:
         people = paper.few_users if short else paper.users
@@ -85,6 +115,9 @@ def _workbench(
 
 
 def _show(made: Reproduced, page: Path) -> None:
+    from querycloak.cli.terminal import console
+    from querycloak.pages.reproduction_page import headline
+
     print_line = console().print
     print_line(f"{made.key}: {headline(made)}")
     for exhibit in made.exhibits:

@@ -7,16 +7,46 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from querycloak.cli import options
 from querycloak.errors import CheckFailed, ParameterError
 from querycloak.privacy.parameters import natural, one_of, refuse
 from querycloak.sentence import Parameter, Sentence
-from querycloak.synthetic.log_writer import OnUsers, Written, synthesize
-from querycloak.synthetic.presets import PRESETS, Preset
+
+if TYPE_CHECKING:
+    from querycloak.synthetic.log_writer import OnUsers, Written
+    from querycloak.synthetic.presets import Preset
+
+
+def synth(
+    out: Annotated[Path | None, typer.Option(help="The file: .tsv (AOL), .parquet or .jsonl (UBI); .gz, .zst.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="standard: 100,000 users of a web search; shop: 40,000 who come once.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed makes other people; 1 if not given.")] = None,
+    truth: Annotated[
+        bool, typer.Option("--truth/--no-truth", help="Write the truth beside it, into FILE.truth.")
+    ] = True,
+    check: Annotated[bool, typer.Option("--check", help="Compare it with AOL's figures.")] = False,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a synthetic log like a real one; its truth is known."""
+    if out is None:
+        refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
+    crowd = crowd_asked_for(users, seed, preset)
+    make_log(out, crowd, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
 
 
 def crowd_asked_for(users: int | None, seed: int | None, preset: str | None) -> Preset:
-    """What was asked for: this many users, or a preset, which fixes all."""
+    """The crowd to make: this many users, or a preset, which fixes all."""
+    from querycloak.synthetic.presets import PRESETS, Preset
+
     if preset is None:
         if users is None:
             refuse("users", "the number of people who search", None, Sentence("or take {preset:standard}"))
@@ -33,6 +63,8 @@ def make_log(
     out: Path, crowd: Preset, *, truth: bool, threads: int | None, check: bool, as_json: bool, quiet: bool
 ) -> None:
     """Write the log, say so, and compare it with AOL's if asked to."""
+    from querycloak.synthetic.log_writer import synthesize
+
     if threads is not None:
         natural("threads", threads, "leave it out to use all cores")
     with making_progress(crowd.users, quiet=quiet or as_json) as on_users:
@@ -40,7 +72,7 @@ def make_log(
             out, crowd.users, seed=crowd.seed, visits=crowd.visits, truth=truth, workers=threads, on_users=on_users
         )
     if not as_json and not quiet:
-        sys.stdout.write("\n".join(_told(written)) + "\n")
+        sys.stdout.write("\n".join(_written_lines(written)) + "\n")
     if check:
         show_check(written, as_json=as_json)
     elif as_json:
@@ -53,7 +85,7 @@ def _facts(written: Written) -> dict[str, object]:
     return {"log": str(written.log), "truth": truth, "users": written.users, "rows": written.rows}
 
 
-def _told(written: Written) -> list[str]:
+def _written_lines(written: Written) -> list[str]:
     lines = [f"{written.rows:,} rows of {written.users:,} invented users in {written.log}"]
     if written.truth is not None:
         lines.append(f"the truth about them in {written.truth}: sensitive queries, interests, sessions")
@@ -73,9 +105,9 @@ def show_check(written: Written, *, as_json: bool) -> None:
         if figure.name not in values:
             continue
         value = values[figure.name]
-        held = figure.holds(value) if figure.held_at(written.users) else None
-        failed += [figure.name] if held is False else []
-        lines.append(_line(figure.name, figure.aol, value, _held(figure.least, figure.most, held), figure.note))
+        holds = figure.holds(value) if figure.held_at(written.users) else None
+        failed += [figure.name] if holds is False else []
+        lines.append(_line(figure.name, figure.aol, value, _range(figure.least, figure.most, holds), figure.note))
     if as_json:
         json.dump({**_facts(written), "figures": values, "not held": failed}, sys.stdout)
         sys.stdout.write("\n")
@@ -86,14 +118,14 @@ def show_check(written: Written, *, as_json: bool) -> None:
         raise CheckFailed(f"{len(failed)} of AOL's figures are not held{'' if as_json else ': those with an !'}")
 
 
-def _held(least: float | None, most: float | None, held: bool | None) -> str:
-    if held is None or least is None or most is None:
+def _range(least: float | None, most: float | None, holds: bool | None) -> str:
+    if holds is None or least is None or most is None:
         return ""
-    return f"{_number(least)}..{_number(most)}" + ("" if held else " !")
+    return f"{_number(least)}..{_number(most)}" + ("" if holds else " !")
 
 
-def _line(name: str, aol: float, value: float, held: str, note: str) -> str:
-    return f"{name:50}{_number(aol):>6}{_number(value):>8}  {held or (note and f'({note})')}".rstrip()
+def _line(name: str, aol: float, value: float, limits: str, note: str) -> str:
+    return f"{name:50}{_number(aol):>6}{_number(value):>8}  {limits or (note and f'({note})')}".rstrip()
 
 
 def _number(value: float) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from querycloak.comparison.bound_yields import BoundYield, yields
+import typer
+
+from querycloak.cli import generated_options, options
+from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
 
 if TYPE_CHECKING:
+    from querycloak.comparison.bound_yields import BoundYield
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.method import KeysMethod
 
@@ -21,11 +25,33 @@ LEAKS = (
 _BAR = 22
 
 
+def tune(
+    method: Method,
+    log: options.Logs,
+    *,
+    public: Annotated[
+        bool, typer.Option("--public", help="The log is public or made up: its figures may be seen.")
+    ] = False,
+    reading: options.Reading,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
+) -> None:
+    """Show how much comes out at each bound, on a public log."""
+    from querycloak.comparison.bound_yields import tunable
+
+    bounded = tunable(method)
+    with reading.open(log, quiet=quiet or as_json) as opened:
+        show_yields(bounded, opened, public=public, as_json=as_json)
+
+
 def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bool) -> None:
     """Print a table with a bar for each bound."""
+    from querycloak.comparison.bound_yields import yields
+
     if as_json:
-        found = [each.to_json() for each in yields(method, log)]
-        json.dump({"private": not public, "method": method.name, "yields": found}, sys.stdout)
+        rows = [each.to_json() for each in yields(method, log)]
+        json.dump({"private": not public, "method": method.name, "yields": rows}, sys.stdout)
         sys.stdout.write("\n")
         return
     if not public:

@@ -6,30 +6,38 @@ import json
 import sys
 import textwrap
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from querycloak.cli import options
 from querycloak.errors import CheckFailed
-from querycloak.methods.evidence import verify
 
 _WIDTH = 80
 
 
-def show_verified(
-    release: Path,
-    *,
-    ledger: Path | None,
-    digest: str | None,
-    signature: Path | None,
-    signers: Path | None,
-    as_json: bool,
+def verify(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")],
+    ledger: options.LedgerFile = None,
+    digest: Annotated[str | None, typer.Option(help="The digest that was printed when it was released.")] = None,
+    signature: Annotated[
+        Path | None, typer.Option(help="A signature of card.json, as `ssh-keygen -Y sign -n querycloak` writes it.")
+    ] = None,
+    signers: Annotated[
+        Path | None, typer.Option(help="Who may sign: a file of allowed signers, as ssh-keygen reads it.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Print what was checked and what is wrong; a problem is a failed check."""
-    found = verify(release, ledger=ledger, digest=digest, signature=signature, signers=signers)
+    """Check a release against its card, digest or signature."""
+    from querycloak.methods.evidence import verify as verify_release
+
+    verified = verify_release(release, ledger=ledger, digest=digest, signature=signature, signers=signers)
     if as_json:
-        json.dump(found.to_json(), sys.stdout)
+        json.dump(verified.to_json(), sys.stdout)
         sys.stdout.write("\n")
     else:
-        lines = [*(f"checked: {text}" for text in found.checked), *(f"NOT OK: {text}" for text in found.problems)]
-        lines.append(f"digest {found.digest}")
+        lines = [f"checked: {text}" for text in verified.checked]
+        lines += [*(f"NOT OK: {text}" for text in verified.problems), f"digest {verified.digest}"]
         sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
-    if found.problems:
+    if verified.problems:
         raise CheckFailed("the release is not what it says, or not what was signed")

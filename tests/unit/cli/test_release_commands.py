@@ -430,7 +430,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
         (["guarantee", "clicks", *BUDGET, "--composition", "pld", "--at-delta", "2"], "--at-delta must be a number"),
         (["guarantee", "k-anonymity", "--min-users", "5", "--composition", "pld"], "there is nothing to add up"),
         (["guarantee", "clicks", "--epsilon", "1", "--delta", "1e-6", "--max-keys-per-user", "x"], "a whole number or"),
-        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "Missing argument 'LOG...'"),
+        (["tune", "clicks", "--epsilon", "1", "--delta", "1e-6"], "Missing argument 'LOG'"),
         (["tune", "clicks", *BUDGET, "{log}"], "tune tries every bound: leave --max-keys-per-user out"),
         (["tune", "k-anonymity", "--min-users", "5", "{log}"], "has no bound to tune"),
         (["guarantee", "semantic"], "--epsilon must be given, a finite number above 0; give the most"),
