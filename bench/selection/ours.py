@@ -23,13 +23,13 @@ def select(held: Holdings, plan: TablePlan, draw: np.random.Generator) -> Ints:
     if not isinstance(plan, HistogramPlan):
         raise TypeError(f"no selection is known for a {type(plan).__name__}")
     counts = np.bincount(held.first(plan.per_user).key, minlength=held.keys)
-    return _above(counts, plan.noise, plan.threshold, draw, coin=plan.coin)
+    return _above(counts, plan.noise, plan.threshold, draw, tie_probability=plan.tie_probability)
 
 
-def _above(totals: Ints, noise: Noise, threshold: int, draw: np.random.Generator, coin: float = 0.0) -> Ints:
+def _above(totals: Ints, noise: Noise, threshold: int, draw: np.random.Generator, tie_probability: float = 0.0) -> Ints:
     """The keys above the threshold, and by a coin those at the threshold."""
     noisy = totals + drawn(noise, totals.size, draw)
-    at = (noisy == threshold) & (draw.random(totals.size) < coin)
+    at = (noisy == threshold) & (draw.random(totals.size) < tie_probability)
     return np.flatnonzero((totals > 0) & ((noisy > threshold) | at))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.engines import connect
-from querycloak.engines.memory_size import memory_bytes
+from querycloak.engines.engine import memory_bytes
 from querycloak.errors import ParameterError
 from tests.commands import PATIENCE
 from tests.conftest import LIGHT_JAVA, require_java

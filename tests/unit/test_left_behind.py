@@ -18,7 +18,7 @@ SECRET = "chlamydia"
 # Makes a private folder with something in it, gets a signal at some place, and ends as commands do.
 COMMAND = """
 import atexit, os, shutil, signal, sys
-from querycloak.engines.private_folder import PrivateFolder
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.cli.running import run_and_exit
 def kill(): os.kill(os.getpid(), {number})
 def work():

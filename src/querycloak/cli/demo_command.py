@@ -59,7 +59,7 @@ def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
     """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
     from querycloak.cli.terminal import step_progress
     from querycloak.comparison.demo import LOG, demo_plan
-    from querycloak.engines import PrivateFolder
+    from querycloak.files.locked_folder import PrivateFolder
     from querycloak.logs.reading.files import TRUTH_ENDING
     from querycloak.logs.searchlog import read
     from querycloak.pages.comparison_page import compare_opened

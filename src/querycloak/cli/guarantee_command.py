@@ -20,7 +20,7 @@ from querycloak.privacy.sampling.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 _WIDTH = 80
 

@@ -16,10 +16,9 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded
-from querycloak.engines.memory_size import memory_bytes
-from querycloak.engines.private_folder import PrivateFolder
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded, memory_bytes
 from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.sentence import Sentence
 
 DEFAULT_MEMORY = "3GB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, cast
@@ -9,9 +10,8 @@ from typing import Any, Protocol, TypeVar, cast
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.engines.memory_size import memory_bytes
 from querycloak.errors import EngineError, QuerycloakError, ResourceError
-from querycloak.privacy.parameters import natural, refusal, refuse
+from querycloak.privacy.parameters import natural, of_kind, refusal, refuse
 from querycloak.sentence import Sentence
 
 Result = TypeVar("Result")
@@ -142,3 +142,26 @@ def _shortage(error: Exception) -> QuerycloakError | None:
             Sentence("memory ran out: give the engine more with {memory}, or QUERYCLOAK_TMP more room to spill")
         )
     return None
+
+
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
+
+
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+_WAY_OUT = "such as 3GB or 500MB"
+
+
+def memory_bytes(memory: str) -> int:
+    """The bytes of an amount: GB are of 1000 each, GiB and Java's g of 1024."""
+    of_kind("memory", memory, str, "an amount", _WAY_OUT)
+    found = _AMOUNT.fullmatch(memory.strip())
+    if found is None:
+        refuse("memory", "an amount", memory, _WAY_OUT)
+    number, letter, binary, unit = found.groups()
+    base = 1000 if unit and not binary else 1024
+    size = int(float(number) * base ** _POWERS[letter.lower()])
+    if size < 1:
+        refuse("memory", "an amount above 0", memory, _WAY_OUT)
+    return size

@@ -24,11 +24,10 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded
-from querycloak.engines.memory_size import memory_bytes
-from querycloak.engines.private_folder import PrivateFolder
+from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded, memory_bytes
 from querycloak.engines.spark_failures import Desertion, failed_start, failure, is_unanswered
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.privacy.parameters import refuse
 
 PART = 32 << 20

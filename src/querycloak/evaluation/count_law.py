@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.methods.registry import METHODS
-from querycloak.privacy.calibration.reach import ReleaseProbability, Stage, at_least
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy, at_least
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.releases.release import Release
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from querycloak.errors import ParameterError
 from querycloak.evaluation.task_registry import TASKS, tasks_named
 from querycloak.methods.evidence import load
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.releases.datasheet import citation
 from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.option import options_of
+from querycloak.privacy.calibration.accuracy import LIKELY, ReleaseProbability
 from querycloak.privacy.calibration.bisection import smallest_integer
-from querycloak.privacy.calibration.reach import LIKELY, ReleaseProbability
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.sentence import Parameter, Sentence
 
@@ -28,7 +28,7 @@ _STEPS_BACK = 4
 class AccuracyTarget:
     """That a key of this many users comes out, with probability 95 %, and its count is off by at most `error` then.
 
-    Where it depends on what users hold, the worse end counts (privacy/calibration/reach.md, claims 2 and 3).
+    Where it depends on what users hold, the worse end counts (privacy/calibration/accuracy.md, claims 2 and 3).
     """
 
     users: int

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.accuracy import LIKELY, TableAccuracy
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
-from querycloak.privacy.calibration.reach import LIKELY
-from querycloak.privacy.calibration.table_plan import TablePlan
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.exact import four_digits_up
 
@@ -67,13 +65,13 @@ def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
         cut = cut_off(table, plan.per_user, plan.counted_per_user)
         return _of_weights(table, plan, plan.counting.words, [cut, alone(plan.rows_of_one_user)])
     noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
-    published = plan.route().fresh or plan.noise
+    published = plan.route().published_noise or plan.noise
     return TableAccuracy.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
 
 
 def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
     route = plan.route()
-    noise = (route.fresh or plan.noise).words
+    noise = (route.published_noise or plan.noise).words
     told = (
         f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} "
         f"in all; plus {noise}, and at least 1"
@@ -106,7 +104,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
     )
     supposed = "whose weights are equal"
     if plan.scouts:
-        supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (reach.md)"
+        supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (accuracy.md)"
     if plan.priors:
         supposed += "; public priors are assumed to be the same for all of them"
     return TableAccuracy.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])

@@ -17,7 +17,7 @@ from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
 from querycloak.methods.unprotected import with_bad_rows
 from querycloak.privacy import order
-from querycloak.privacy.cautions import cautions_of
+from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import of_kind, one_of
 from querycloak.sentence import Sentence
@@ -26,8 +26,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.privacy.ledger.payment import Bill, Payment
     from querycloak.privacy.sampling.randomness import Randomness
@@ -214,7 +213,7 @@ class Method(metaclass=MethodClass):
     @final
     def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
         """What several such releases cost together, by sums and by privacy-loss distributions."""
-        from querycloak.privacy.accounting.planned_releases import composed_releases
+        from querycloak.privacy.accounting.composition import composed_releases
 
         return composed_releases(self.proven(), self._recorded(), releases, at_delta)
 

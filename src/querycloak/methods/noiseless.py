@@ -58,7 +58,7 @@ class Step:
     noise: Noise | None = None
     threshold: int | None = None
     """What a cell must exceed to come out, where cells come from the log; None where they are public."""
-    coin: float = 0.0
+    tie_probability: float = 0.0
     """The chance of a cell that equals the threshold."""
     passes: Callable[[int], float] | None = None
     """The chance of a cell by its centre, rounded up, where no noise decides."""

@@ -23,9 +23,8 @@ from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.calibration import laplace_noise
-from querycloak.privacy.calibration.deltas import ROUNDING, any_passes
+from querycloak.privacy.calibration.deltas import FORMULA_ROUNDING, any_passes, tail_bounds
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, check_delta
-from querycloak.privacy.calibration.hockey_stick import tail_bounds
 from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 from querycloak.privacy.parameters import checked_bound, whole
 from querycloak.privacy.sampling.exact import rounded_up, stated
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.key_tables import KeyTables
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 RECORDS_PER_USER = 4
 """How many records of one user count if the bound is not given."""
@@ -60,8 +58,8 @@ def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous
     Holds for sensitivity <= threshold.
     """
     if continuous:
-        all_on_one = math.exp((sensitivity - threshold) / noise.scale) / 2 * (1 + ROUNDING)
-        one = math.exp((1 - threshold) / noise.scale) / 2 * (1 + ROUNDING)
+        all_on_one = math.exp((sensitivity - threshold) / noise.scale) / 2 * (1 + FORMULA_ROUNDING)
+        one = math.exp((1 - threshold) / noise.scale) / 2 * (1 + FORMULA_ROUNDING)
     else:
         all_on_one = tail_bounds(noise, threshold + 1 - sensitivity)[1]
         one = tail_bounds(noise, threshold)[1]
@@ -116,7 +114,7 @@ class RecordsBounded(KeysMethod):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """What the counts of each table are worth."""
         from querycloak.methods.counted_users import counted_records
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         reached = {}
         for table, (route,) in self.routes().items():

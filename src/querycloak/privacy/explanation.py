@@ -1,12 +1,16 @@
 """A guarantee in plain words, for the person in charge of other people's privacy."""
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
 
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural
 from querycloak.privacy.sampling.exact import exp_minus, four_digits_up, shown_up, stated
 
-__all__ = ["belief_after", "caught_at_most", "explain", "group_delta"]
+__all__ = ["belief_after", "caught_at_most", "cautions_of", "explain", "group_delta"]
+
 
 _LEAST_LOG = 745  # e^-745 is below every float above 0
 
@@ -191,3 +195,35 @@ def _one_in(delta: float) -> str:
         return f"{math.ceil(100 * stated(delta))} %"
     one_in = math.floor(1 / stated(delta))
     return f"1 in {one_in - one_in % 10 ** max(0, len(str(one_in)) - 3):,}"
+
+
+LARGE_EPSILON = 10.0
+"""Above this a belief of 50 % may become one of 99.995 %."""
+
+
+LARGE_DELTA = 1e-3
+
+
+def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> list[str]:
+    """Say which numbers promise little; `population_size` is the number of users in the log, if public."""
+    if population_size is not None:
+        natural("population_size", population_size, "say how many users there are behind the log")
+    if not guarantee.covers_release:
+        return []  # its card says that it bounds nothing
+    epsilon, delta = guarantee.numbers
+    found = []
+    if epsilon > LARGE_EPSILON:
+        found.append(
+            f"epsilon is {shown_up(epsilon)}: above {LARGE_EPSILON:g} it limits next to nothing, for a guess about one "
+            "person may become near certainty; 1 or less is cautious"
+        )
+    if population_size is not None and delta * population_size > 1:
+        found.append(
+            f"delta is {shown_up(delta)}, above 1/{population_size:,}: the release may tell everything about somebody"
+        )
+    elif delta >= LARGE_DELTA:
+        found.append(
+            f"delta is {shown_up(delta)}: of a thousand users the release may tell everything about one; take a delta "
+            "far below one divided by the number of users"
+        )
+    return found

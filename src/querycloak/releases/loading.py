@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.files.documents import parsed_json
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of

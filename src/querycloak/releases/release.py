@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.parameters import one_of, refuse

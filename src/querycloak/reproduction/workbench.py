@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.engines.private_folder import PrivateFolder
 from querycloak.evaluation.split_folder import write_split
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.reading.schema import ROWS
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.split import Split

@@ -107,7 +107,7 @@ def test_threshold_off_by_one_with_gaussian_noise() -> None:
 
 
 def test_fresh_noise_that_nobody_paid_for() -> None:
-    free = broken.with_another_plan(laplace(), fresh=Laplace(1))
+    free = broken.with_another_plan(laplace(), published_noise=Laplace(1))
     found = sampled(free, "threshold", FRESH)
     assert found.refuted
     assert found.epsilon < 2

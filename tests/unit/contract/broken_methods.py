@@ -13,8 +13,7 @@ from querycloak.files import fault
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.privacy.calibration.reach import Range
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness

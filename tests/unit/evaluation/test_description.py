@@ -13,8 +13,7 @@ import querycloak as qc
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import describe
 from querycloak.evaluation.task_registry import TASKS
-from querycloak.privacy.calibration.reach import ReleaseProbability, Stage
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.releases.datasheet import citation
 from querycloak.releases.loading import load

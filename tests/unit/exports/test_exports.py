@@ -16,8 +16,7 @@ from querycloak.errors import ParameterError
 from querycloak.exports.csv_tables import safe
 from querycloak.exports.export import EXPORTS, export
 from querycloak.exports.grades import _graded, judgements
-from querycloak.privacy.calibration.reach import Range
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.releases.release import Release
 from tests.commands import in_process
 from tests.unit.releases.making import QUERIES, SESSIONS, a_release

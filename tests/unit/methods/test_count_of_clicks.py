@@ -16,9 +16,9 @@ from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.counted_clicks import counted_clicks
-from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.gaussian import squared_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.table_plan import Times
 from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.randomness import Randomness
@@ -88,12 +88,12 @@ def test_many_clicks_of_one_user_bring_nothing_out(duckdb_engine: Engine, tmp_pa
 def test_what_is_paid_for() -> None:
     laplace = qc.Clicks(epsilon=8, delta=1e-6, count_of="clicks", selection="laplace").plans["clicks"]
     assert isinstance(laplace, HistogramPlan)
-    assert laplace.fresh is not None
+    assert laplace.published_noise is not None
     # One key of a user: at most four clicks, a fifth of epsilon; the rest decides.
     assert laplace.times == Times(4, 4)
-    spent = Fraction(1) / Fraction(laplace.noise.size) + Fraction(4) / Fraction(laplace.fresh.size)
+    spent = Fraction(1) / Fraction(laplace.noise.size) + Fraction(4) / Fraction(laplace.published_noise.size)
     assert spent <= stated(8.0)
-    assert laplace.fresh.size == pytest.approx(4 / 1.6)
+    assert laplace.published_noise.size == pytest.approx(4 / 1.6)
     assert laplace.epsilon <= 8
     assert laplace.delta <= 1e-6
     assert laplace.draw().to_json()["kind"] == "any"

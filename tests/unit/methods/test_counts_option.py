@@ -76,13 +76,13 @@ def test_more_come_out_than_with_counts() -> None:
         assert 0.78 * with_counts.threshold < without.threshold < 0.92 * with_counts.threshold
         assert without.draw().squared_loss <= with_counts.draw().squared_loss * (1 + 1e-3)  # type: ignore[attr-defined]
         assert without.delta <= 1e-6
-    coin, optimum = (
+    tie_probability, optimum = (
         qc.Clicks(epsilon=1, delta=1e-6, selection="laplace", counts=counts).reach()["clicks"].users95
         for counts in both
     )
-    assert coin is not None
+    assert tie_probability is not None
     assert optimum is not None
-    assert optimum.high <= coin.high
+    assert optimum.high <= tie_probability.high
 
 
 def test_auto_and_sessions_have_it_too(duckdb_engine: Engine, tmp_path: Path) -> None:

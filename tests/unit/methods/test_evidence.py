@@ -210,7 +210,7 @@ def of_another_version(folder: Path, **parameters: Any) -> None:
 def test_another_version_may_have_had_other_noise(log: Path, tmp_path: Path) -> None:
     """Nobody is told that a card was changed because this version would plan its noise otherwise."""
     folder = released(log, tmp_path / "out", selection="laplace")
-    of_another_version(folder, coin=None, threshold=99)
+    of_another_version(folder, tie_probability=None, threshold=99)
     assert qc.load(folder).parameters["threshold"] == 99
     found = qc.verify(folder)
     assert found.ok

@@ -17,8 +17,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.accuracy_target import AccuracyTarget, _epsilon
 from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.method import Method
-from querycloak.privacy.calibration.reach import LIKELY, Range
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import LIKELY, Range, TableAccuracy
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 from tests.logs import Row, aol, write
@@ -82,7 +81,7 @@ def test_every_table_says_what_its_counts_are_worth(name: str, log: SearchLog, t
 
 
 # Margin, then users for 50 % and for 95 %. From the parameters that a card prints (noise, thresholds, floors, bounds),
-# recomputed to 50 digits by a program of its own with the formulas of reach.md, claims 1 and 2.
+# recomputed to 50 digits by a program of its own with the formulas of accuracy.md, claims 1 and 2.
 GOLDEN: list[tuple[float, float, dict[str, tuple[int, Range, Range]]]] = [
     (1.0, 1e-6, {"clicks": (108, Range(59, 952), Range(75, 1205)), "sessions": (54, Range(58, 726), Range(74, 1006))}),
     (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.papers.zhang2017 import paper_claimed, paper_guarantees, paper_proven
-from querycloak.privacy.calibration.hockey_stick import tail_bounds
+from querycloak.privacy.calibration.deltas import tail_bounds
 from querycloak.privacy.sampling.noise import Laplace
 from tests.unit.privacy.privacy_oracles import TRUNCATION, divergence, one_key_two_draws, values_for
 

@@ -39,12 +39,12 @@ def one_key(count: int | None, noise: Noise, threshold: int, values: range) -> A
     return outcome
 
 
-def one_key_two_draws(count: int | None, noise: Noise, fresh: Noise, threshold: int, values: range) -> Array:
+def one_key_two_draws(count: int | None, noise: Noise, published_noise: Noise, threshold: int, values: range) -> Array:
     """Return the same where a fresh draw is published."""
     passes = 0.0 if count is None else float(one_key(count, noise, threshold, values)[1:].sum())
     outcome = np.zeros(len(values) + 1)
     if count is not None:
-        outcome = passes * one_key(count, fresh, -(10**9), values)
+        outcome = passes * one_key(count, published_noise, -(10**9), values)
     outcome[0] += 1 - passes
     return outcome
 

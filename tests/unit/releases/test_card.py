@@ -16,8 +16,7 @@ import pytest
 
 from querycloak.errors import ParameterError
 from querycloak.logs.choices import Choices
-from querycloak.privacy.calibration.reach import Range
-from querycloak.privacy.calibration.table_reach import TableAccuracy
+from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.releases.loading import load, load_card
 from querycloak.releases.output_filter import OutputFilter

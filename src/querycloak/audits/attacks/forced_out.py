@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
-from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import ParameterError
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import read
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options

@@ -162,9 +162,9 @@ def _passes(step: Step, centre: int) -> float:
     if step.threshold is None or step.noise is None:
         return 1.0
     above = step.noise.tail(step.threshold + 1 - centre).up()
-    if not step.coin:
+    if not step.tie_probability:
         return above
-    return (1 - step.coin) * above + step.coin * step.noise.tail(step.threshold - centre).up()
+    return (1 - step.tie_probability) * above + step.tie_probability * step.noise.tail(step.threshold - centre).up()
 
 
 def _finding(pair: Pair[Data], step: Step, measure: str, value: Number, most: Number) -> ExactFinding:

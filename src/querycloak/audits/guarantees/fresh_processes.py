@@ -90,7 +90,7 @@ def _noises(method: Method) -> list[Noise]:
         return [] if method.plan is None else [method.plan.count_noise]
     if not isinstance(method, KeysMethod):
         return []
-    return [plan.route().fresh or plan.noise for plan in plans_of(method)]
+    return [plan.route().published_noise or plan.noise for plan in plans_of(method)]
 
 
 def _collision(noise: Noise) -> float:

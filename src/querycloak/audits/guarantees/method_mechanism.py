@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.engines import Engine, connect
-from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import QuerycloakError
+from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.noiseless import Noiseless, Past, Step

@@ -10,8 +10,8 @@ from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
 from querycloak.audits.guarantees.sampling_test import SamplingTester, level
+from querycloak.privacy.calibration.accuracy import Stage
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
-from querycloak.privacy.calibration.reach import Stage
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.guarantee import Guarantee
@@ -58,7 +58,7 @@ def power_if_threshold_is_off_by_one(plan: TablePlan, own: int, tester: Sampling
     epsilon, delta = stated.numbers
     if not isinstance(plan, HistogramPlan):
         return 0.0
-    passes = Stage(plan.noise, plan.threshold - 1, plan.coin).passes(1)
+    passes = Stage(plan.noise, plan.threshold - 1, plan.tie_probability).passes(1)
     return power(-math.expm1(own * math.log1p(-passes)), 0.0, tester, epsilon, delta)
 
 

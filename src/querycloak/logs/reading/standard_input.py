@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import InputError, ResourceError
+from querycloak.files.locked_folder import PrivateFolder
 
 STANDARD_INPUT = "-"
 _PIECE = 1 << 20

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.engines.private_folder import PrivateFolder
 from querycloak.errors import InputError
+from querycloak.files.locked_folder import PrivateFolder
 
 _STREAM = "__arrow_c_stream__"
 """What every such table has: the Arrow PyCapsule interface."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.affinity.neighbourhood import Explained
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
@@ -130,8 +130,7 @@ class Affinity(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """From one user, if enough users asked queries like it, to `min_users` users, if nobody did."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.calibration.reach import Range
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
         users = Range(1, max(self.k, self.w))
         note = "A query of one user comes out if queries like it bring enough users together."

@@ -9,7 +9,7 @@ from querycloak.errors import ParameterError
 from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
-from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.table_plan import Times
 from querycloak.privacy.parameters import natural, refuse
 from querycloak.sentence import Sentence
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
@@ -64,8 +64,7 @@ class Generalize(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself, about concepts."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.calibration.reach import Range
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
         users = Range(self.k, self.k)
         note = "Users are those of a concept, or of anything below it that too few asked for."

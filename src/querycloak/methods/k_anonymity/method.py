@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.releases.tables import Table
 
@@ -98,8 +98,7 @@ class KAnonymity(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself: exact counts, from this many users on."""
         from querycloak.methods.counted_users import NO_COUNT, TABLES
-        from querycloak.privacy.calibration.reach import Range
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 
         def exact(table: str, users: int, *notes: str) -> TableAccuracy:
             return TableAccuracy.of_rule(f"{TABLES[table].holders}, all of them", Range(users, users), notes=notes)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from querycloak.methods.keys.key_tables import TablesAtAnyBound
     from querycloak.methods.keys.method import KeysMethod
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.methods.runs import run_of
-from querycloak.privacy.calibration.count_bounds import Times
+from querycloak.privacy.calibration.table_plan import Times
 
 
 def counted_clicks(engine: Engine, held: ir.Table, chosen: pa.Table, key: Sequence[str], most: Times) -> pa.Table:

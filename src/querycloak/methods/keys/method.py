@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.releases.tables import Table
 
 

@@ -19,10 +19,9 @@ from querycloak.methods.keys.plans import (
 )
 from querycloak.methods.option import option
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
-from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
-from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound
 
@@ -129,7 +128,9 @@ class OneTable(KeysMethod):
             ).plans[self.table]
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
-        return price(noise, given.threshold, self._bound(PER_USER[law]), fresh=noise if self.two_draws else None)
+        return price(
+            noise, given.threshold, self._bound(PER_USER[law]), published_noise=noise if self.two_draws else None
+        )
 
     def parameters(self) -> dict[str, Any]:
         """What was given, and what was computed from it."""

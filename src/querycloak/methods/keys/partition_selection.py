@@ -16,10 +16,9 @@ from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_by_chance, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.noiseless import Past, Step, named
-from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
-from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.randomness import Randomness
 
@@ -82,7 +81,13 @@ class _OneDraw:
         """Draw."""
         plan = self._plan
         return release_keys(
-            self._counts, plan.noise, plan.threshold, randomness, fresh=plan.fresh, coin=plan.coin, runs=runs
+            self._counts,
+            plan.noise,
+            plan.threshold,
+            randomness,
+            published_noise=plan.published_noise,
+            tie_probability=plan.tie_probability,
+            runs=runs,
         )
 
     def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
@@ -90,7 +95,18 @@ class _OneDraw:
         plan = self._plan
         bound, most = plan.per_user, 1 if self._once_per_key else plan.per_user
         counts = self._counts.numbers()
-        return [Step("counts", counts, bound, bound * most, most, plan.noise, plan.threshold, coin=plan.coin)]
+        return [
+            Step(
+                "counts",
+                counts,
+                bound,
+                bound * most,
+                most,
+                plan.noise,
+                plan.threshold,
+                tie_probability=plan.tie_probability,
+            )
+        ]
 
 
 class _ClicksOfKeys:
@@ -102,11 +118,13 @@ class _ClicksOfKeys:
     def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
         """Decide, then count."""
         plan, key = self._plan, self._counts.key
-        chosen = release_keys(self._counts, plan.noise, plan.threshold, randomness, coin=plan.coin, runs=runs)
+        chosen = release_keys(
+            self._counts, plan.noise, plan.threshold, randomness, tie_probability=plan.tie_probability, runs=runs
+        )
         counts = counted_clicks(self._counts.engine, self._held, chosen.table, key, self._times)
         keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
         # A key that came out has somebody who clicked: what noise makes less than one is one.
-        noisy = np.maximum(true + randomness.noise(plan.fresh or plan.noise, true.size), 1)
+        noisy = np.maximum(true + randomness.noise(plan.published_noise or plan.noise, true.size), 1)
         return ReleasedKeys(by_count(keys.append_column("count", pa.array(noisy)), key), chosen.draws + true.size)
 
     def steps(self, past: Past) -> Sequence[Step]:
@@ -114,14 +132,16 @@ class _ClicksOfKeys:
         plan, key, times = self._plan, self._counts.key, self._times
         users = self._counts.numbers()
         bound = plan.per_user
-        decision = Step("users", users, bound, bound, 1, plan.noise, plan.threshold, coin=plan.coin)
+        decision = Step(
+            "users", users, bound, bound, 1, plan.noise, plan.threshold, tie_probability=plan.tie_probability
+        )
         out = [tuple(name.split("\t")) for name in users if past.came_out(name)]
         chosen = pa.table({name: pa.array([each[at] for each in out], pa.string()) for at, name in enumerate(key)})
         found = counted_clicks(self._counts.engine, self._held, chosen, key, times)
         clicks = named(
             zip(*(found[name].to_pylist() for name in key), strict=True), found["n"].fill_null(0).to_pylist()
         )
-        return [decision, Step("clicks", clicks, times.per_user, times.squared, times.per_key, plan.fresh)]
+        return [decision, Step("clicks", clicks, times.per_user, times.squared, times.per_key, plan.published_noise)]
 
 
 class _KeysOnly:

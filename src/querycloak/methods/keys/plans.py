@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.key_tables import KeyTables
     from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]

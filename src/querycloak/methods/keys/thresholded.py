@@ -65,18 +65,26 @@ def release_keys(
     threshold: int,
     randomness: Randomness,
     *,
-    fresh: Noise | None = None,
-    coin: float = 0.0,
+    published_noise: Noise | None = None,
+    tie_probability: float = 0.0,
     runs: int | None = None,
 ) -> ReleasedKeys:
     """The keys whose noisy count exceeds the threshold, or equals it if the coin says so; by count and key.
 
     runs: the number of independent runs; a first column tells them apart. Counts that differ by run have it already.
     """
-    likely, number = least_likely_count(noise, threshold - 1 if coin else threshold), runs or 1
+    likely, number = least_likely_count(noise, threshold - 1 if tie_probability else threshold), runs or 1
     candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
     candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
-    high = release(candidates["n"].to_numpy(), noise, threshold, randomness, fresh=fresh, runs=number, coin=coin)
+    high = release(
+        candidates["n"].to_numpy(),
+        noise,
+        threshold,
+        randomness,
+        published_noise=published_noise,
+        runs=number,
+        tie_probability=tie_probability,
+    )
     keys = candidates.select(counts.key).take(pa.array(high.key)).append_column("count", pa.array(high.count))
     tables = [keys if runs is None else numbered(keys, high.run)]
     draws = high.draws
@@ -84,7 +92,16 @@ def release_keys(
     if sizes.num_rows:
         sizes = sizes.sort_by("n")
         values, numbers = sizes["n"].to_numpy(), sizes["keys"].to_numpy()
-        low = release_groups(values, numbers, noise, threshold, randomness, fresh=fresh, runs=number, coin=coin)
+        low = release_groups(
+            values,
+            numbers,
+            noise,
+            threshold,
+            randomness,
+            published_noise=published_noise,
+            runs=number,
+            tie_probability=tie_probability,
+        )
         tables += _fetch_by_rank(counts, values, low, several=runs is not None)
         draws += low.draws
     return ReleasedKeys(by_count(pa.concat_tables(tables), counts.key), draws)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from querycloak.methods.optimal.paper.constraints import Limit, Packing
     from querycloak.methods.optimal.paper.solver import Solution
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.sampling.randomness import Randomness
 
 WEIGHTS = ("size", "diversity", "frequent")
@@ -224,7 +223,7 @@ class Optimal(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """What the noise of pairs gives; nothing in the paper variant, where the log decides what comes out."""
         from querycloak.methods.counted_users import alone, cut_off
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         if self.plan is None:
             note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."

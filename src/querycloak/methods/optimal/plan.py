@@ -11,9 +11,8 @@ from querycloak.privacy.accounting.draws import Draw, GaussianRounds, Histogram,
 from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bisection import bisected, smallest_integer
-from querycloak.privacy.calibration.deltas import any_passes
+from querycloak.privacy.calibration.deltas import any_passes, tail_bounds
 from querycloak.privacy.calibration.gaussian import largest_loss
-from querycloak.privacy.calibration.hockey_stick import tail_bounds
 from querycloak.privacy.calibration.weighted import ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian

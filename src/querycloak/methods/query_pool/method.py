@@ -24,8 +24,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
@@ -255,7 +254,7 @@ class QueryPool(Method):
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Queries, and clicks by a threshold; thresholds of other pairs depend on how many queries come out."""
-        from querycloak.privacy.calibration.reach import ReleaseProbability, Stage
+        from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 
         most = self.bounds["queries"] if self.variant == "paper" else 1
         tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]

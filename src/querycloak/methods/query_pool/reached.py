@@ -1,4 +1,4 @@
-"""How exact the counts of a query pool are, before any data; of pairs, by how many queries come out (reach.md)."""
+"""How exact the counts of a query pool are, before any data; of pairs, by how many queries come out (accuracy.md)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from querycloak.methods.counted_users import alone, counted, counted_records, cut_off
 from querycloak.methods.query_pool.method import quiet_threshold
-from querycloak.privacy.calibration.reach import (
+from querycloak.privacy.calibration.accuracy import (
     Range,
     ReleaseProbability,
     Stage,
+    TableAccuracy,
     margin,
     rows_of_nobody,
     rows_of_one_user,
 )
-from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.text.taxonomy import Taxonomy
 
 WORDNET, AUTO = "wordnet", "auto"
@@ -344,7 +344,7 @@ class Semantic(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         if self.criterion == "hbdp":
             return {"log": self._reach_of_histogram()}
@@ -361,9 +361,8 @@ class Semantic(Method):
 
     def _reach_of_histogram(self) -> TableAccuracy:
         """Every concept of the domain is noised for every user: most rows are noise."""
+        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
         from querycloak.privacy.calibration.calibration import laplace_noise
-        from querycloak.privacy.calibration.reach import Range, margin
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
         from querycloak.privacy.sampling.exact import stated
 
         noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))

@@ -20,7 +20,9 @@ Room = Mapping[str, int]
 def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> FixedPlans:
     """The same noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
-    return _one_histogram(price(noise, given.threshold, sum(room.values()), fresh=noise if two_draws else None), room)
+    return _one_histogram(
+        price(noise, given.threshold, sum(room.values()), published_noise=noise if two_draws else None), room
+    )
 
 
 def plans_of_budget(

@@ -1,14 +1,21 @@
 """Several releases about the same people: their sum, and a tighter bound beside it (composition.md)."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from querycloak.errors import ParameterError
+from querycloak.privacy.accounting.draws import losses_of
 from querycloak.privacy.accounting.privacy_loss import Losses
-from querycloak.privacy.parameters import share
-from querycloak.privacy.sampling.exact import four_digits_up, rounded_up
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import natural, share
+from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 
-__all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed"]
+__all__ = ["CONDITION", "ONE_RELEASE", "ONE_STEP", "Composed", "composed", "composed_releases"]
+
 
 CONDITION = (
     "holds if the number of releases and the noise of each were fixed beforehand; if they were decided after looking "
@@ -29,7 +36,7 @@ class Composed:
     delta: float
     condition: str = CONDITION
 
-    def covering(self, what: str | None) -> "Composed":
+    def covering(self, what: str | None) -> Composed:
         """The same, where it is not about all that was released."""
         return self if what is None else replace(self, condition=f"{what}; it {self.condition}")
 
@@ -63,3 +70,18 @@ def composed(losses: Losses, epsilon_sum: Fraction, delta_sum: Fraction, at_delt
     epsilon = losses.epsilon_at(at_delta)
     readable = four_digits_up(epsilon) if epsilon else epsilon
     return Composed(rounded_up(epsilon_sum), rounded_up(delta_sum), readable, at_delta)
+
+
+def composed_releases(
+    proven: Guarantee, draws: Sequence[Mapping[str, Any]], releases: int, at_delta: float | None
+) -> Composed:
+    """Return both bounds for this number of releases that each guarantee `proven` and draw `draws`."""
+    natural("releases", releases, "say how many releases there will be")
+    if proven.epsilon is None or proven.delta is None:
+        raise ParameterError("a rule about the output bounds nobody's belief, so there is nothing to add up")
+    losses = losses_of(proven, draws) * releases
+    found = composed(losses, releases * stated(proven.epsilon), releases * stated(proven.delta), at_delta)
+    one_step = None if proven.covers_release else ONE_STEP
+    if releases > 1:
+        return found.covering(one_step)
+    return replace(found, condition=one_step or ONE_RELEASE)

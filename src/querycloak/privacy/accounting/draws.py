@@ -9,7 +9,7 @@ from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting.privacy_loss import Losses
-from querycloak.privacy.calibration.deltas import ROUNDING, own_chance
+from querycloak.privacy.calibration.deltas import FORMULA_ROUNDING, own_chance
 from querycloak.privacy.calibration.gaussian import SLACK
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
@@ -32,32 +32,42 @@ class Draw(ABC):
 
 @dataclass(frozen=True)
 class Histogram(Draw):
-    """A thresholded histogram: each user once per key, at most `per_user` keys; `fresh` is a second draw."""
+    """A thresholded histogram: each user counts once per key, for at most `per_user` keys.
+
+    published_noise: that of the second draw; None if the draw that decides is published.
+    tie_probability: that of a key whose noisy count equals the threshold.
+    """
 
     noise: Noise
     threshold: int
     per_user: int
-    fresh: Noise | None = None
-    coin: float = 0.0
+    published_noise: Noise | None = None
+    tie_probability: float = 0.0
 
     def losses(self) -> Losses:
         """Its counts, all shared, and as exceptions its keys, all the user's own (claims 2 and 3)."""
-        p = own_chance(self.noise, self.threshold, self.coin)[1]
+        p = own_chance(self.noise, self.threshold, self.tie_probability)[1]
         if p >= 1:
             return Losses({}, Fraction(1))
-        own = self.per_user * math.log1p(-p) * -(1 + ROUNDING)
+        own = self.per_user * math.log1p(-p) * -(1 + FORMULA_ROUNDING)
         shared = Losses({self.noise: self.per_user}, own=Fraction(own))
-        return shared if self.fresh is None else shared + Losses({self.fresh: self.per_user})
+        return shared if self.published_noise is None else shared + Losses({self.published_noise: self.per_user})
 
     def to_json(self) -> dict[str, Any]:
         """As a charge holds it."""
-        fresh = {} if self.fresh is None else {"fresh": _noise_json(self.fresh)}
+        published_noise = {} if self.published_noise is None else {"fresh": _noise_json(self.published_noise)}
         bounds = {"threshold": self.threshold, "per_user": self.per_user}
-        # Versions that know of no coin must not take this for a histogram without one.
-        if self.coin:
+        # Versions that know no tie probability must not take this for a histogram without one.
+        if self.tie_probability:
             noise = _noise_json(self.noise)
-            return {"kind": "histogram-with-coin", "noise": noise, **bounds, "coin": self.coin, **fresh}
-        return {"kind": "histogram", "noise": _noise_json(self.noise), **bounds, **fresh}
+            return {
+                "kind": "histogram-with-coin",
+                "noise": noise,
+                **bounds,
+                "coin": self.tie_probability,
+                **published_noise,
+            }
+        return {"kind": "histogram", "noise": _noise_json(self.noise), **bounds, **published_noise}
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,7 @@ class GaussianRounds(Draw):
         """One normal loss, and exceptions (claim 4)."""
         if self.own_keys >= 1:
             return Losses({}, Fraction(1))
-        own = -math.log1p(-self.own_keys) * (1 + ROUNDING)
+        own = -math.log1p(-self.own_keys) * (1 + FORMULA_ROUNDING)
         return Losses({}, Fraction(SLACK), own=Fraction(own), normal=Fraction(self.squared_loss))
 
     def to_json(self) -> dict[str, Any]:
@@ -139,9 +149,11 @@ def _draw(fields: Mapping[str, Any]) -> Draw:
 
 def _histogram(fields: Mapping[str, Any]) -> Draw:
     threshold = whole("threshold", fields["threshold"], "as it was recorded", least=0)
-    fresh = _noise(fields["fresh"]) if "fresh" in fields else None
-    coin = share("coin", fields["coin"], "as it was recorded") if "coin" in fields else 0.0
-    return Histogram(_noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), fresh, coin)
+    published_noise = _noise(fields["fresh"]) if "fresh" in fields else None
+    tie_probability = share("coin", fields["coin"], "as it was recorded") if "coin" in fields else 0.0
+    return Histogram(
+        _noise(fields["noise"]), threshold, checked_bound(fields["per_user"]), published_noise, tie_probability
+    )
 
 
 _KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {

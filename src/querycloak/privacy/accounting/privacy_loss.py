@@ -1,5 +1,7 @@
 """Privacy-loss distributions of several mechanisms together, on a grid, never rounded down (composition.md)."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +11,102 @@ from types import MappingProxyType
 
 import numpy as np
 
-from querycloak.privacy.accounting.loss_laws import Law, law_of_losses, normal_law, proxy_variance
 from querycloak.privacy.calibration.bisection import bisected
-from querycloak.privacy.calibration.hockey_stick import ROUNDING, FloatArray, gain
+from querycloak.privacy.calibration.deltas import (
+    ROUNDING,
+    SMOOTH_SIGMA,
+    FloatArray,
+    gain,
+    laplace_law,
+    smoothness,
+)
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Laplace, Noise
 
-__all__ = ["Losses"]
+__all__ = ["Law", "Losses", "law_of_losses", "normal_law", "proxy_variance"]
+
+Law = tuple[FloatArray, FloatArray, float]
+"""Losses in ascending order, upper bounds of their masses, and the mass whose loss is taken to be unlimited."""
+
+KEPT_DEVIATIONS = 13.0
+"""Standard deviations kept of a Gaussian sum; beyond lies less than e^-84, as it is subgaussian."""
+BEYOND = math.exp(-84)
+MOST_ATOMS = 1 << 20
+MOST_SUMMED = 1 << 14
+MOST_INTERVALS = 1 << 17
+
+
+def proxy_variance(noise: Noise) -> float:
+    """The variance of which the loss of one changed count is subgaussian."""
+    return 1 / noise.scale**2 if isinstance(noise, Laplace) else 1 / noise.sigma**2
+
+
+def law_of_losses(noise: Noise, s: int) -> Law:
+    """The law for s >= 1 changed counts."""
+    if isinstance(noise, Laplace):
+        return _laplace(noise.scale, s)
+    if noise.sigma >= SMOOTH_SIGMA:
+        return _smooth_gaussian(noise.sigma, s)
+    return _rough_gaussian(noise.sigma, s)
+
+
+def _laplace(scale: float, s: int) -> Law:
+    if s > MOST_ATOMS:  # the most that it can lose, for certain
+        return np.array([s / scale * (1 + 4 * ROUNDING)]), np.ones(1), 0.0
+    losses, masses = laplace_law(scale, s)
+    return losses, masses, 0.0
+
+
+def _smooth_gaussian(sigma: float, s: int) -> Law:
+    """Blocks of neighbouring sums n, each at its largest loss; histogram.md, claim 3, bounds their masses."""
+    spread = sigma * math.sqrt(s)
+    reach = math.ceil(KEPT_DEVIATIONS * spread)
+    block = -(-(2 * reach + 1) // MOST_ATOMS)
+    first = np.arange(-reach, reach + 1, block, dtype=np.float64)
+    last = first + (block - 1)
+    nearest = np.where(first > 0, first, np.minimum(last, 0.0))
+    density = np.exp(-0.5 * (nearest / spread) ** 2) / (spread * math.sqrt(2 * math.pi))
+    masses = block * density * (smoothness(sigma, s) * (1 + ROUNDING * 1024))
+    masses[0] += BEYOND  # what lies below is lifted
+    return (last + s / 2) / sigma**2, masses, BEYOND
+
+
+def normal_law(squared: float) -> Law:
+    """The law of a normal loss of mean squared/2 and variance `squared`, in narrow intervals at their upper ends."""
+    mu = math.sqrt(squared)
+    ends = np.linspace(-KEPT_DEVIATIONS, KEPT_DEVIATIONS, MOST_INTERVALS + 1)
+    first, last = ends[:-1], ends[1:]
+    nearest = np.where(first > 0, first, np.minimum(last, 0.0))
+    masses = (last - first) * np.exp(-0.5 * nearest**2) / math.sqrt(2 * math.pi) * (1 + ROUNDING * 1024)
+    masses[0] += BEYOND
+    return squared / 2 + mu * last, masses, BEYOND
+
+
+def _rough_gaussian(sigma: float, s: int) -> Law:
+    """The law of the sum by repeated squaring: positive floats, convolved directly."""
+    if s > MOST_SUMMED:
+        return np.zeros(1), np.zeros(1), 1.0
+    reach = math.ceil(2 * KEPT_DEVIATIONS * sigma) + 1
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    power, total = weights / weights.sum(), np.ones(1)
+    longest = power.size
+    for digit in reversed(bin(s)[2:]):
+        if digit == "1":
+            total = _within(np.convolve(total, power), sigma, s)
+        power = _within(np.convolve(power, power), sigma, s)
+        longest = max(longest, total.size, power.size)
+    n = np.arange(total.size, dtype=np.float64) - total.size // 2
+    masses = total * (1 + ROUNDING * s * (longest + 1024))
+    lost = 4 * s * BEYOND  # at each end, by all cuts together
+    masses[0] += lost
+    return (n + s / 2) / sigma**2, masses, lost
+
+
+def _within(law: FloatArray, sigma: float, s: int) -> FloatArray:
+    """Cut what no sum of s draws reaches but with a probability below e^-84."""
+    surplus = law.size // 2 - math.ceil(KEPT_DEVIATIONS * sigma * math.sqrt(s)) - 1
+    return law[surplus:-surplus] if surplus > 0 else law
+
 
 POINTS = 1 << 13
 """How many points the grid has: 4,000 would give three digits."""
@@ -39,7 +130,7 @@ class Losses:
     own: Fraction = Fraction(0)
     normal: Fraction = Fraction(0)
 
-    def __add__(self, other: "Losses") -> "Losses":
+    def __add__(self, other: Losses) -> Losses:
         """What both lose together: claims 1 and 3."""
         noises = [*self.changed, *(noise for noise in other.changed if noise not in self.changed)]
         together = {noise: self.changed.get(noise, 0) + other.changed.get(noise, 0) for noise in noises}
@@ -50,13 +141,13 @@ class Losses:
             self.normal + other.normal,
         )
 
-    def __mul__(self, times: int) -> "Losses":
+    def __mul__(self, times: int) -> Losses:
         """What `times` of one kind lose together."""
         changed = {noise: s * times for noise, s in self.changed.items()}
         return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times, self.normal * times)
 
     @classmethod
-    def of_guarantee(cls, epsilon: float, delta: float) -> "Losses":
+    def of_guarantee(cls, epsilon: float, delta: float) -> Losses:
         """Of anything that is (epsilon, delta)-DP (claim 4)."""
         if not epsilon:
             return cls({}, stated(delta))

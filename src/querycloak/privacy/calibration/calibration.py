@@ -9,10 +9,9 @@ from typing import NoReturn
 from querycloak.errors import ParameterError
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_integer, smallest_number
-from querycloak.privacy.calibration.count_bounds import Times
-from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, laplace_delta
+from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, hockey_stick, laplace_delta, tail_bounds
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
-from querycloak.privacy.calibration.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.calibration.table_plan import Times
 from querycloak.privacy.parameters import checked_bound, one_of, share
 from querycloak.privacy.sampling.exact import (
     float_up,
@@ -28,7 +27,7 @@ from querycloak.sentence import Sentence
 __all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]
 
 LAWS = ("laplace", "gaussian")
-LEAST_COIN, MOST_COIN = 1e-6, 0.9999
+LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
 SIGMA_STEPS = 40
 """How many steps of 0.1 % more sigma are tried for one unit less of threshold."""
 
@@ -79,21 +78,27 @@ def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
 def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:
     part = stated(deciding_share) if two_draws else Fraction(1)
     noise = laplace_noise(per_user, stated(epsilon) * part)
-    fresh = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
+    published_noise = laplace_noise(per_user, stated(epsilon) * (1 - part)) if two_draws else None
     threshold = smallest_integer(lambda k: laplace_delta(noise, k, per_user) <= delta)
-    return price(noise, threshold, per_user, fresh=fresh, coin=_largest_coin(noise, threshold, per_user, delta))
+    return price(
+        noise,
+        threshold,
+        per_user,
+        published_noise=published_noise,
+        tie_probability=_largest_tie_probability(noise, threshold, per_user, delta),
+    )
 
 
-def _largest_coin(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
-    """Return the largest coin of four digits with which delta is kept (histogram.md, claim 7); 0 if there is none."""
+def _largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
+    """Return the largest tie probability of four digits that keeps delta (histogram.md, claim 7); 0 if there is none."""
     if threshold < 1:
         return 0.0
     at, below = (tail_bounds(noise, m)[1] for m in (threshold, threshold - 1))
     wanted = -math.expm1(math.log1p(-delta) / per_user)
-    coin = four_digits_down(min(max(0.0, (wanted - at) / (below - at)), MOST_COIN))
-    while coin and laplace_delta(noise, threshold, per_user, coin) > delta:
-        coin = four_digits_down(coin * 0.999)
-    return coin if coin >= LEAST_COIN else 0.0
+    tie_probability = four_digits_down(min(max(0.0, (wanted - at) / (below - at)), MOST_TIE_PROBABILITY))
+    while tie_probability and laplace_delta(noise, threshold, per_user, tie_probability) > delta:
+        tie_probability = four_digits_down(tie_probability * 0.999)
+    return tie_probability if tie_probability >= LEAST_TIE_PROBABILITY else 0.0
 
 
 def calibrate_times(
@@ -103,9 +108,9 @@ def calibrate_times(
     whole = stated(Budget(epsilon, delta).epsilon)
     deciding = rounded_down(whole * (1 - share_of_counts))
     plan, bounded = calibrate(deciding, delta, per_user, law="laplace"), times.within(checked_bound(per_user))
-    fresh = laplace_noise(bounded.per_user, whole - stated(deciding))
-    spent = per_user / Fraction(plan.noise.size) + bounded.per_user / Fraction(fresh.scale)
-    return replace(plan, epsilon=rounded_up(spent), fresh=fresh, times=bounded)
+    published_noise = laplace_noise(bounded.per_user, whole - stated(deciding))
+    spent = per_user / Fraction(plan.noise.size) + bounded.per_user / Fraction(published_noise.scale)
+    return replace(plan, epsilon=rounded_up(spent), published_noise=published_noise, times=bounded)
 
 
 def laplace_noise(changed: int, epsilon: Fraction) -> Laplace:

@@ -48,14 +48,14 @@ def release(
     *,
     zeros: int = 0,
     runs: int = 1,
-    fresh: Noise | None = None,
-    coin: float = 0.0,
+    published_noise: Noise | None = None,
+    tie_probability: float = 0.0,
 ) -> HistogramRelease:
     """Return the keys whose noisy count exceeds the threshold, in each of `runs` independent runs.
 
     counts: the true counts, at least 1 each. zeros: how many further public keys have count 0.
-    fresh: noise for a second draw that is published instead of the one that decided.
-    coin: the chance of a key whose noisy count is the threshold itself (claim 7).
+    published_noise: noise for a second draw that is published instead of the one that decided.
+    tie_probability: that of a key whose noisy count equals the threshold (claim 7).
     """
     true = _checked_counts(counts, least=1)
     zeros = whole("zeros", zeros, "give the number of public keys with no count", least=0)
@@ -64,7 +64,16 @@ def release(
     values, sizes = np.unique(true[order], return_counts=True)
     if zeros:
         values, sizes = np.append(values, 0), np.append(sizes, zeros)
-    groups = release_groups(values, sizes, noise, threshold, randomness, runs=runs, fresh=fresh, coin=coin)
+    groups = release_groups(
+        values,
+        sizes,
+        noise,
+        threshold,
+        randomness,
+        runs=runs,
+        published_noise=published_noise,
+        tie_probability=tie_probability,
+    )
     # The zeros come last, so their places in the order are their keys already, and are not written down.
     key = (np.cumsum(sizes) - sizes)[groups.group] + groups.rank
     counted = key < true.size
@@ -81,8 +90,8 @@ def release_groups(
     randomness: Randomness,
     *,
     runs: int = 1,
-    fresh: Noise | None = None,
-    coin: float = 0.0,
+    published_noise: Noise | None = None,
+    tie_probability: float = 0.0,
 ) -> GroupRelease:
     """Return the same release where only the number of keys (sizes) of each count (values) is known.
 
@@ -97,8 +106,8 @@ def release_groups(
     if size.size and int(size.max()) * runs > LARGEST_CELLS:
         refuse("runs", "few enough for 2^62 draws per group", runs, "ask for fewer")
     cells = size * runs
-    # With a coin, what lies at the threshold itself is drawn too, and the coin decides of it.
-    exceeded = threshold - 1 if coin else threshold
+    # Ties, noisy counts equal to the threshold, are drawn too and come out with the tie probability.
+    exceeded = threshold - 1 if tie_probability else threshold
     low, high = np.flatnonzero(value <= exceeded), np.flatnonzero(value > exceeded)
     passing = [_at_or_below(int(value[i]), int(cells[i]), noise, exceeded, randomness) for i in low]
     high_group, high_cell, high_noisy = _above(value[high], cells[high], noise, exceeded, randomness)
@@ -106,21 +115,21 @@ def release_groups(
     cell = np.concatenate([*(chosen for chosen, _ in passing), high_cell])
     noisy = np.concatenate([*(drawn for _, drawn in passing), high_noisy])
     draws = group.size - high_group.size + int(cells[high].sum())
-    if coin:
-        kept = _kept_by_coin(noisy, threshold, coin, randomness)
+    if tie_probability:
+        kept = _with_ties(noisy, threshold, tie_probability, randomness)
         group, cell, noisy = group[kept], cell[kept], noisy[kept]
-    if fresh is not None:
-        noisy = value[group] + randomness.noise(fresh, group.size)
+    if published_noise is not None:
+        noisy = value[group] + randomness.noise(published_noise, group.size)
         draws += group.size
     # A run is one more copy of the group: cells count through the first run, then the second, and so on.
     return GroupRelease(cell // size[group], group, cell % size[group], noisy, draws)
 
 
-def _kept_by_coin(noisy: IntArray, threshold: int, coin: float, randomness: Randomness) -> NDArray[np.bool_]:
-    """Return what stays: all above the threshold, and of what lies at it those whose coin says so."""
+def _with_ties(noisy: IntArray, threshold: int, tie_probability: float, randomness: Randomness) -> NDArray[np.bool_]:
+    """Return the mask of keys that come out: all above the threshold, and each tie with the tie probability."""
     kept = noisy > threshold
     at_threshold = np.flatnonzero(noisy == threshold)
-    happened = randomness.binomial(at_threshold.size, Chance.exactly(stated(coin)))
+    happened = randomness.binomial(at_threshold.size, Chance.exactly(stated(tie_probability)))
     kept[at_threshold[randomness.choose(at_threshold.size, happened)]] = True
     return kept
 

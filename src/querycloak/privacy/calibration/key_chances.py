@@ -12,9 +12,9 @@ from typing import Any
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting.draws import Anything
 from querycloak.privacy.budget import Budget
+from querycloak.privacy.calibration.accuracy import ReleaseProbability
 from querycloak.privacy.calibration.calibration import laplace_noise
 from querycloak.privacy.calibration.deltas import any_passes
-from querycloak.privacy.calibration.reach import ReleaseProbability
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
@@ -48,7 +48,7 @@ class KeyChances:
         """The least number of users with at least this chance."""
         return bisect_left(_table(self.epsilon, self.delta), math.ceil(chance * ONE))
 
-    # What a stage of a route says (reach.md).
+    # What a stage of a route says (accuracy.md).
     def passes(self, total: int) -> float:
         """The chance of a key of this many users, rounded down."""
         units = self.units(max(total, 0))

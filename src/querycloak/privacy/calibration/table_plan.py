@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from querycloak.privacy.accounting.draws import Draw
-from querycloak.privacy.calibration.reach import ReleaseProbability
+from querycloak.privacy.calibration.accuracy import ReleaseProbability
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Noise
 
-__all__ = ["TablePlan"]
+__all__ = ["TablePlan", "Times"]
+
+
+class Times(NamedTuple):
+    """At most `per_key` for one key, and `per_user` for all keys of a user."""
+
+    per_key: int
+    per_user: int
+
+    def within(self, keys: int) -> Times:
+        """The same where a user has no more than this number of keys."""
+        return Times(min(self.per_key, self.per_user), min(self.per_user, self.per_key * keys))
+
+    @property
+    def squared(self) -> int:
+        """The most that the squares of what a user adds can sum up to."""
+        return self.per_key * self.per_user
 
 
 class TablePlan(ABC):
@@ -69,12 +85,12 @@ class TablePlan(ABC):
 
     @abstractmethod
     def route(self) -> ReleaseProbability:
-        """Return how a key comes out and is counted: what margins and numbers of users follow from (reach.md)."""
+        """Return how a key comes out and is counted: what margins and numbers of users follow from (accuracy.md)."""
 
     @property
     @abstractmethod
     def rows_of_one_user(self) -> float:
-        """How many rows that a user alone has are expected to come out for each user: at most (reach.md, claim 5)."""
+        """Expected number, at most, of released rows that one user alone has (accuracy.md, claim 5)."""
 
     def guarantee(self, unprotected: tuple[str, ...] = ()) -> Guarantee:
         """Return the proven guarantee of this table alone; the method adds what it leaves unprotected."""

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, StageOfParts
 from querycloak.privacy.calibration.bisection import smallest_integer
-from querycloak.privacy.calibration.count_bounds import Times
 from querycloak.privacy.calibration.gaussian import noise_for, squared_loss
-from querycloak.privacy.calibration.reach import ReleaseProbability, Stage, StageOfParts
-from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
@@ -154,7 +153,7 @@ class WeightedPlan(TablePlan):
         least = math.isqrt(GRID * GRID // self.per_user)
         scouts = (_stage(scout, self.per_user) for scout in self.scouts)
         return ReleaseProbability(
-            (*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, fresh=self.counting
+            (*scouts, Stage(self.noise, self.threshold)), most=GRID, least=least, published_noise=self.counting
         )
 
     @property

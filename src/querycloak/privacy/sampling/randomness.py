@@ -16,8 +16,7 @@ from querycloak.errors import ResourceError
 from querycloak.privacy import order
 from querycloak.privacy.parameters import refuse, whole
 from querycloak.privacy.sampling.exact import Bounds, Chance, exp_minus
-from querycloak.privacy.sampling.noise import Laplace, Noise
-from querycloak.privacy.sampling.rare_events import RareEvents, share_out
+from querycloak.privacy.sampling.noise import Laplace, Noise, RareEvents, share_out
 
 __all__ = ["IntArray", "Randomness", "secret_key"]
 

@@ -23,9 +23,9 @@ def pair_of(kind: Histogram, own: bool) -> tuple[Any, Any]:
     """The laws with the user and without of one key that he adds to, unique to him or shared with thirty others."""
     counts = (1, None) if own else (31, 30)
     values = values_for(kind.noise, [30, 31])
-    if kind.fresh is None:
+    if kind.published_noise is None:
         return tuple(one_key(count, kind.noise, kind.threshold, values) for count in counts)  # type: ignore[return-value]
-    return tuple(one_key_two_draws(count, kind.noise, kind.fresh, kind.threshold, values) for count in counts)  # type: ignore[return-value]
+    return tuple(one_key_two_draws(count, kind.noise, kind.published_noise, kind.threshold, values) for count in counts)  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_thresholded_histograms_against_every_choice_of_keys(kinds: tuple[Histog
         bound = together.delta_at(e)
         assert bound >= worst - 1e-12
         # Claim 3: at most about twice, and something for the grid; two draws also hide their first draw.
-        if not any(kind.fresh for kind in kinds):
+        if not any(kind.published_noise for kind in kinds):
             assert bound <= 2.2 * worst + 1e-3
 
 

@@ -31,8 +31,8 @@ def test_laplace_meets_the_budget_and_no_smaller_threshold_does(
     plan = calibrate(epsilon, delta, per_user, law="laplace", two_draws=two_draws)
     assert isinstance(plan.noise, Laplace)
     spent = per_user / Fraction(plan.noise.scale)
-    if isinstance(plan.fresh, Laplace):
-        spent += per_user / Fraction(plan.fresh.scale)
+    if isinstance(plan.published_noise, Laplace):
+        spent += per_user / Fraction(plan.published_noise.scale)
     assert spent <= stated(plan.epsilon) <= stated(epsilon)
     assert plan.delta <= delta
     assert plan.threshold == 0 or laplace_delta(plan.noise, plan.threshold - 1, per_user) > delta
@@ -45,7 +45,7 @@ def test_gaussian_meets_the_budget(epsilon: float, delta: float, per_user: int, 
     assert plan.epsilon == epsilon
     draws = 2 if two_draws else 1
     assert histogram_delta(plan.noise, plan.threshold, per_user, epsilon, draws=draws) == plan.delta <= delta
-    assert plan.fresh == (plan.noise if two_draws else None)
+    assert plan.published_noise == (plan.noise if two_draws else None)
 
 
 @settings(max_examples=15)
@@ -64,7 +64,7 @@ def test_a_scale_that_is_no_float_is_rounded_to_the_safe_side() -> None:
 
 def test_the_deciding_share_splits_epsilon() -> None:
     plan = calibrate(8, 1e-6, 2, law="laplace", two_draws=True, deciding_share=0.75)
-    assert (plan.noise, plan.fresh, plan.epsilon) == (Laplace(math.nextafter(1 / 3, 1)), Laplace(1.0), 8.0)
+    assert (plan.noise, plan.published_noise, plan.epsilon) == (Laplace(math.nextafter(1 / 3, 1)), Laplace(1.0), 8.0)
 
 
 def test_where_gaussian_noise_would_drown_all_laplace_is_left() -> None:

@@ -1,15 +1,32 @@
 """Deltas of thresholded histograms, against every way in which neighbours can differ (histogram.md, claims 1 to 4)."""
 
+from __future__ import annotations
+
 import math
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, laplace_delta
-from querycloak.privacy.calibration.hockey_stick import hockey_stick, tail_bounds
+from querycloak.privacy.calibration.deltas import (
+    _by_poisson_summation,
+    _by_zcdp,
+    any_passes,
+    histogram_delta,
+    hockey_stick,
+    laplace_delta,
+    tail_bounds,
+)
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
-from tests.unit.privacy.privacy_oracles import TRUNCATION, divergence, one_key, one_key_two_draws, values_for
+from tests.unit.privacy.privacy_oracles import (
+    TRUNCATION,
+    divergence,
+    exact_hockey_stick,
+    one_key,
+    one_key_two_draws,
+    values_for,
+)
 
 small = st.floats(min_value=0.2, max_value=1.2)
 noises = st.one_of(small.map(Laplace), small.map(Gaussian))
@@ -65,12 +82,12 @@ def test_laplace_at_its_own_epsilon_is_the_curve_there(noise: Laplace, threshold
 @settings(max_examples=30)
 @given(small.map(Laplace), small.map(Laplace), st.integers(0, 5), st.integers(1, 2), st.data())
 def test_two_laplace_draws_cost_their_sum(
-    noise: Laplace, fresh: Laplace, threshold: int, per_user: int, data: st.DataObject
+    noise: Laplace, published_noise: Laplace, threshold: int, per_user: int, data: st.DataObject
 ) -> None:
     own = data.draw(st.integers(0, per_user))
     shared = data.draw(st.lists(st.integers(1, 9), min_size=per_user - own, max_size=per_user - own))
-    epsilon = per_user / noise.scale + per_user / fresh.scale
-    found = two_draws(noise, fresh, threshold, own, shared, epsilon)
+    epsilon = per_user / noise.scale + per_user / published_noise.scale
+    found = two_draws(noise, published_noise, threshold, own, shared, epsilon)
     assert found <= laplace_delta(noise, threshold, per_user) + TRUNCATION
 
 
@@ -85,12 +102,14 @@ def test_two_draws_of_one_noise(
     assert found <= histogram_delta(noise, threshold, per_user, epsilon, draws=2) + TRUNCATION
 
 
-def two_draws(noise: Noise, fresh: Noise, threshold: int, own: int, shared: list[int], epsilon: float) -> float:
-    wider = max(noise, fresh, key=lambda one: values_for(one, [1]).stop)
+def two_draws(
+    noise: Noise, published_noise: Noise, threshold: int, own: int, shared: list[int], epsilon: float
+) -> float:
+    wider = max(noise, published_noise, key=lambda one: values_for(one, [1]).stop)
     values = values_for(wider, [1, *(count + 1 for count in shared)])
 
     def law_of(count: int | None) -> object:
-        return one_key_two_draws(count, noise, fresh, threshold, values)
+        return one_key_two_draws(count, noise, published_noise, threshold, values)
 
     keys = [(law_of(1), law_of(None))] * own + [(law_of(count + 1), law_of(count)) for count in shared]
     return divergence(keys, epsilon)  # type: ignore[arg-type]
@@ -138,3 +157,46 @@ def test_chances_at_the_ends() -> None:
     assert any_passes(0.0, 5) == 0.0
     assert any_passes(1.0, 5) == 1.0
     assert any_passes(1.0, 0) == 0.0
+
+
+@pytest.mark.parametrize("noise", [Laplace(0.3), Laplace(1), Gaussian(0.7), Gaussian(1.4), Gaussian(2), Gaussian(3.9)])
+@pytest.mark.parametrize("s", [1, 2, 3])
+@pytest.mark.parametrize("e", [-1.0, 0.0, 0.5, 3.0])
+def test_hockey_stick_is_never_below_the_exact_value_and_hardly_above(noise: Noise, s: int, e: float) -> None:
+    exact = exact_hockey_stick(noise, s, e)
+    bound = Decimal(hockey_stick(noise, s, e))
+    assert exact <= bound <= exact * (1 + Decimal("1e-9")) + Decimal("1e-140")
+
+
+@pytest.mark.parametrize("s", [1, 7, 60, 300])
+@pytest.mark.parametrize("e", [0.2, 2.0, 9.0])
+def test_the_three_ways_to_the_gaussian_bound_agree(s: int, e: float) -> None:
+    sigma = 1.9
+    convolved, summed = hockey_stick(Gaussian(sigma), s, e), min(1.0, _by_poisson_summation(sigma, s, e))
+    assert convolved <= summed * (1 + 1e-10)
+    assert convolved == pytest.approx(summed, rel=1e-9)
+    assert _by_zcdp(sigma, s, e) >= summed
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.8, 1.2])
+@pytest.mark.parametrize("s", [2, 3, 5])
+@pytest.mark.parametrize("e", [-2.0, 0.0, 1.0, 4.0])
+def test_poisson_summation_is_an_upper_bound_even_for_the_smallest_noise(sigma: float, s: int, e: float) -> None:
+    assert Decimal(_by_poisson_summation(sigma, s, e)) >= exact_hockey_stick(Gaussian(sigma), s, e)
+
+
+def test_very_wide_noise_is_priced_by_zcdp() -> None:
+    sigma, s = 16_000.0, 100
+    wide = hockey_stick(Gaussian(sigma), s, 0.01)
+    assert wide == pytest.approx(_by_zcdp(sigma, s, 0.01))
+    assert wide >= _by_poisson_summation(sigma, s, 0.01)
+    assert hockey_stick(Gaussian(sigma), s, 1e-9) == 1.0
+
+
+@given(st.one_of(st.floats(0.2, 1.2).map(Laplace), st.floats(0.2, 40).map(Gaussian)), st.integers(0, 60))
+@example(Gaussian(0.5), 19)  # where floats lose digits
+def test_tail_bounds_enclose_the_exact_tail(noise: Noise, m: int) -> None:
+    low, high = tail_bounds(noise, m)
+    assert low <= noise.tail(m).down()
+    assert high >= noise.tail(m).up()
+    assert high <= noise.tail(m).up() * (1 + 1e-10) + 1e-140

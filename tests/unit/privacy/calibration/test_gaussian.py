@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.calibration.deltas import hockey_stick
 from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss, noise_for, squared_loss
-from querycloak.privacy.calibration.hockey_stick import hockey_stick
 from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.sampling.noise import Gaussian
 from tests.unit.privacy.examples import BUDGETS

@@ -174,7 +174,7 @@ def test_groups_and_keys_say_the_same(noise: Noise, seed: int) -> None:
 def test_two_draws_are_unbiased_and_one_is_not() -> None:
     counts, noise = [3] * 2000, Laplace(2)
     one = release(counts, noise, 4, Randomness(seed=2), runs=20)
-    two = release(counts, noise, 4, Randomness(seed=2), runs=20, fresh=Laplace(2))
+    two = release(counts, noise, 4, Randomness(seed=2), runs=20, published_noise=Laplace(2))
     assert one.count.mean() > 5
     assert abs(two.count.mean() - 3) < 0.2
     assert (two.count <= 4).any()

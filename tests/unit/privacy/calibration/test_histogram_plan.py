@@ -35,8 +35,8 @@ def test_price_of_laplace_knobs() -> None:
     assert (plan.epsilon, plan.delta) == (1.0, laplace_delta(Laplace(1), 5, 1))
     assert price(Laplace(1), 5, 1, epsilon=2).epsilon == 2.0
     assert price(Laplace(1), 5, 2, epsilon=1).delta == histogram_delta(Laplace(1), 5, 2, 1.0)
-    assert price(Laplace(1), 5, 3, fresh=Laplace(2)).epsilon == 4.5
-    twice = price(Laplace(1), 5, 2, fresh=Laplace(1), epsilon=1)
+    assert price(Laplace(1), 5, 3, published_noise=Laplace(2)).epsilon == 4.5
+    twice = price(Laplace(1), 5, 2, published_noise=Laplace(1), epsilon=1)
     assert twice.delta == histogram_delta(Laplace(1), 5, 2, 1.0, draws=2)
 
 
@@ -68,9 +68,12 @@ def test_public_keys() -> None:
     [
         ({"threshold": -1}, "threshold must be at least 0, got -1; give the count K"),
         ({"threshold": math.nan}, "threshold must be a whole number, got nan"),
-        ({"fresh": Gaussian(1)}, "fresh must be noise of the same law as the first, got Gaussian"),
-        ({"noise": Gaussian(2), "fresh": Gaussian(1)}, "fresh must be the same noise as the first, Gaussian"),
-        ({"fresh": Laplace(2), "epsilon": 1}, "epsilon must be at least 3.0 for two different scales, got 1"),
+        ({"published_noise": Gaussian(1)}, "published_noise must be noise of the same law as the first, got Gaussian"),
+        (
+            {"noise": Gaussian(2), "published_noise": Gaussian(1)},
+            "published_noise must be the same noise as the first, Gaussian",
+        ),
+        ({"published_noise": Laplace(2), "epsilon": 1}, "epsilon must be at least 3.0 for two different scales, got 1"),
         ({"epsilon": -1}, "epsilon must be a finite number above 0, got -1"),
         (
             {"threshold": 0, "per_user": 2000},

@@ -67,10 +67,10 @@ def test_the_share_of_the_optimum_that_the_coin_reaches() -> None:
     """Golden, computed apart: about 1.00 at epsilon 8, .99 at 3, .96 at 1; .75 at .1. Keys of n users: 1/n^2."""
     shares = {}
     for epsilon, delta, most in ((8.0, 3.03e-8, 9), (3.0, 4.54e-5, 20), (1.0, 1e-6, 60), (0.1, 1e-6, 300)):
-        coin = calibrate(epsilon, delta, 1, law="laplace").route()
+        tie_probability = calibrate(epsilon, delta, 1, law="laplace").route()
         best = KeyChances(stated(epsilon), stated(delta))
         weights = [(users, users**-2.0) for users in range(1, most)]
-        with_coin = sum(weight * coin.comes_out(users) for users, weight in weights)
+        with_coin = sum(weight * tie_probability.comes_out(users) for users, weight in weights)
         shares[epsilon] = with_coin / sum(weight * best.passes(users) for users, weight in weights)
     assert shares[8.0] > 0.995
     assert shares[3.0] > 0.98

@@ -16,7 +16,7 @@ from querycloak.releases.release import COUNTS
 PLANS: dict[str, TablePlan] = {
     name: plan_tables(8, 1e-6, {"keys": 12}, selection=name).plans["keys"] for name in SELECTIONS
 }
-FRESH = price(Laplace(1), 20, 4, fresh=Laplace(2))
+FRESH = price(Laplace(1), 20, 4, published_noise=Laplace(2))
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -61,7 +61,7 @@ def test_parameters_of_two_draws() -> None:
         "two_draws": True,
         "fresh_noise": 2.0,
     }
-    assert replace(FRESH, fresh=None).parameters()["fresh_noise"] is None
+    assert replace(FRESH, published_noise=None).parameters()["fresh_noise"] is None
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.calibration.deltas import hockey_stick, tail_bounds
 from querycloak.privacy.calibration.gaussian import gaussian_delta, squared_loss
-from querycloak.privacy.calibration.hockey_stick import hockey_stick, tail_bounds
 from querycloak.privacy.calibration.selection import plan_tables, together
 from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan, interest_of, own_keys
 from querycloak.privacy.sampling.noise import Gaussian

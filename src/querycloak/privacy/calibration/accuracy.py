@@ -1,20 +1,20 @@
-"""How far a count may be off and how many users a key needs, from noise and thresholds alone (proof: reach.md)."""
+"""How far a count may be off and how many users a key needs, from noise and thresholds alone (proof: accuracy.md)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.calibration.bisection import smallest_integer
-from querycloak.privacy.calibration.hockey_stick import tail_bounds
+from querycloak.privacy.calibration.deltas import tail_bounds
 from querycloak.privacy.parameters import natural, refuse, whole
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
@@ -24,12 +24,14 @@ __all__ = [
     "ReleaseProbability",
     "Stage",
     "StageOfParts",
+    "TableAccuracy",
     "at_least",
     "margin",
     "rows_of_nobody",
     "rows_of_one_user",
     "within",
 ]
+
 
 LIKELY = Fraction(95, 100)
 """The probability that margins and `users95` speak of."""
@@ -71,19 +73,21 @@ class Range:
 class Stage(NamedTuple):
     """One draw that a key must pass: its total with this noise must exceed the threshold.
 
-    coin: the chance of a key whose total with noise is the threshold itself (histogram.md, claim 7).
+    tie_probability: that of a key whose noisy total equals the threshold (histogram.md, claim 7).
     """
 
     noise: Noise
     threshold: int
-    coin: float = 0.0
+    tie_probability: float = 0.0
 
     def passes(self, total: int) -> float:
         """The chance of a key of this total, rounded down."""
         above = at_least(self.noise, self.threshold + 1 - total)[0]
-        if not self.coin:
+        if not self.tie_probability:
             return above
-        mixed = (1 - self.coin) * above + self.coin * at_least(self.noise, self.threshold - total)[0]
+        mixed = (1 - self.tie_probability) * above + self.tie_probability * at_least(
+            self.noise, self.threshold - total
+        )[0]
         return mixed * (1 - _ROUNDING)
 
 
@@ -117,13 +121,13 @@ class ReleaseProbability:
     """How a key comes out: its users' weights, added up, must pass every stage; a count is published then.
 
     most, least: what one user adds to a key's total, in the best case and in the worst.
-    fresh: the noise of the published count; None where the last stage's draw is published itself.
+    published_noise: the noise of the published count; None where the last stage's draw is published itself.
     """
 
     stages: tuple[Passage, ...]
     most: int = 1
     least: int = 1
-    fresh: Noise | None = None
+    published_noise: Noise | None = None
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -155,7 +159,7 @@ class ReleaseProbability:
     @property
     def margin(self) -> int:
         """How far noise may change a published count, up or down, with probability 95 % (claim 1)."""
-        return margin(self._last.noise if self.fresh is None else self.fresh)
+        return margin(self._last.noise if self.published_noise is None else self.published_noise)
 
     @property
     def _last(self) -> Stage:
@@ -170,8 +174,8 @@ class ReleaseProbability:
         Of the numbers that users may add it takes the least (claim 3).
         """
         total = users * self.least
-        if self.fresh is not None:
-            return self.comes_out(total) * within(self.fresh, error) * (1 - _ROUNDING)
+        if self.published_noise is not None:
+            return self.comes_out(total) * within(self.published_noise, error) * (1 - _ROUNDING)
         last = self._last
         earlier = (
             ReleaseProbability(self.stages[:-1], self.most, self.least).comes_out(total)
@@ -181,9 +185,9 @@ class ReleaseProbability:
         lowest = max(-error, last.threshold + 1 - total)
         between = at_least(last.noise, lowest)[0] - at_least(last.noise, error + 1)[1]
         at_threshold = last.threshold - total
-        if last.coin and -error <= at_threshold <= error:
+        if last.tie_probability and -error <= at_threshold <= error:
             exactly = at_least(last.noise, at_threshold)[0] - at_least(last.noise, at_threshold + 1)[1]
-            between += max(0.0, last.coin * exactly)
+            between += max(0.0, last.tie_probability * exactly)
         return max(0.0, earlier * between * (1 - _ROUNDING) - _ROUNDING)
 
 
@@ -224,11 +228,11 @@ def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
     return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
 
 
-def rows_of_one_user(noise: Noise, threshold: int, per_user: int, coin: float = 0.0) -> float:
+def rows_of_one_user(noise: Noise, threshold: int, per_user: int, tie_probability: float = 0.0) -> float:
     """How many rows that one user alone has are expected to come out for each user: at most (claim 5)."""
     chance = at_least(noise, threshold)[1]
-    if coin:
-        chance = (1 - coin) * chance + coin * at_least(noise, threshold - 1)[1]
+    if tie_probability:
+        chance = (1 - tie_probability) * chance + tie_probability * at_least(noise, threshold - 1)[1]
     return per_user * chance * (1 + 4 * _ROUNDING)
 
 
@@ -241,3 +245,85 @@ def _first(holds: Callable[[int], bool], least: int = 1) -> int:
         return holds(number)
 
     return smallest_integer(guarded, above=least - 1, first=max(1, least))
+
+
+FIELDS = ("counts", "margin95", "users50", "users95", "spurious", "notes")
+
+
+_RANGES = ("margin95", "users50", "users95")
+
+
+@dataclass(frozen=True)
+class TableAccuracy:
+    """What `count` counts in a table, how far noise may change it, and how many users bring a row out.
+
+    A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
+    asked for.
+    """
+
+    counts: str
+    margin95: Range | None = None
+    users50: Range | None = None
+    users95: Range | None = None
+    spurious: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_route(
+        cls, route: ReleaseProbability, counts: str, *, spurious: float = 0.0, notes: Iterable[str] = ()
+    ) -> TableAccuracy:
+        """The reach of keys that come out by one route."""
+        margin = Range(route.margin, route.margin)
+        users = route.users(Fraction(1, 2)), route.users(LIKELY)
+        return cls(counts, margin, *users, spurious, tuple(notes))
+
+    @classmethod
+    def of_rule(cls, counts: str, users: Range, *, notes: Iterable[str] = ()) -> TableAccuracy:
+        """The reach of keys that come out for certain from this many users on, with exact counts."""
+        return cls(counts, Range(0, 0), users, users, 0.0, tuple(notes))
+
+    @classmethod
+    def over(cls, candidates: Iterable[TableAccuracy], counts: str, *, notes: Iterable[str] = ()) -> TableAccuracy:
+        """From the least of several to the most, if it is not known yet which of them it will be."""
+        listed = list(candidates)
+        margin, users50, users95 = (_over(getattr(each, name) for each in listed) for name in _RANGES)
+        spurious = [each.spurious for each in listed if each.spurious is not None]
+        return cls(counts, margin, users50, users95, max(spurious, default=None), tuple(notes))
+
+    def with_notes(self, *notes: str) -> TableAccuracy:
+        """The same with more to say."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def lines(self) -> list[str]:
+        """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
+        said = [f"count: {self.counts}"]
+        if self.margin95 is not None:
+            margin = f"{self.margin95} up or down" if self.margin95.high else "0: at least 95 % of counts are exact"
+            said.append(f"95 % margin of a count: {margin}")
+        if self.users50 is not None and self.users95 is not None:
+            likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"
+            said.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
+        if self.spurious is not None:
+            rows = f"at most {self.spurious:.2g} expected" if self.spurious else "none"
+            said.append(f"rows that nobody asked for: {rows}")
+        return [*said, *self.notes]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `describe --json` prints it and a card holds it."""
+        ranges = {name: getattr(self, name) and getattr(self, name).to_json() for name in _RANGES}
+        return {"counts": self.counts, **ranges, "spurious": self.spurious, "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> TableAccuracy:
+        """What `to_json` wrote."""
+        if set(fields) != set(FIELDS) or not isinstance(fields["notes"], list):
+            refuse("reach", f"an object with the keys {', '.join(FIELDS)}", sorted(fields), "write it with to_json")
+        margin, users50, users95 = (None if fields[name] is None else Range.from_json(fields[name]) for name in _RANGES)
+        spurious = None if fields["spurious"] is None else float(fields["spurious"])
+        notes = tuple(map(str, fields["notes"]))
+        return cls(str(fields["counts"]), margin, users50, users95, spurious, notes)
+
+
+def _over(ranges: Iterable[Range | None]) -> Range | None:
+    listed = [each for each in ranges if each is not None]
+    return Range.over(listed) if listed else None

@@ -1,4 +1,4 @@
-"""Margins, numbers of users and expected rows: the claims of privacy/calibration/reach.md."""
+"""Margins, numbers of users and expected rows: the claims of privacy/calibration/accuracy.md."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.calibration.histogram import release
-from querycloak.privacy.calibration.reach import (
+from querycloak.privacy.calibration.accuracy import (
     LIKELY,
     Range,
     ReleaseProbability,
     Stage,
     StageOfParts,
+    TableAccuracy,
     at_least,
     margin,
     rows_of_nobody,
     rows_of_one_user,
     within,
 )
+from querycloak.privacy.calibration.histogram import release
 from querycloak.privacy.calibration.selection import PER_USER, plan_tables
-from querycloak.privacy.calibration.table_reach import TableAccuracy
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import Randomness
@@ -130,18 +130,18 @@ def test_weights_make_a_range_and_more_stages_more_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "fresh"), [(Laplace(1.0), None), (Gaussian(3.9), None), (Gaussian(2.0), Laplace(3.0))]
+    ("noise", "published_noise"), [(Laplace(1.0), None), (Gaussian(3.9), None), (Gaussian(2.0), Laplace(3.0))]
 )
-def test_a_release_does_what_is_said(noise: Noise, fresh: Noise | None) -> None:
+def test_a_release_does_what_is_said(noise: Noise, published_noise: Noise | None) -> None:
     """Claims 1 to 3 against the mechanism itself, drawn 40,000 times."""
     threshold, runs = 15, 40_000
-    route = ReleaseProbability((Stage(noise, threshold),), fresh=fresh)
+    route = ReleaseProbability((Stage(noise, threshold),), published_noise=published_noise)
     users, margin95 = route.users(LIKELY).low, route.margin
-    drawn = release([users], noise, threshold, Randomness(7), runs=runs, fresh=fresh)
+    drawn = release([users], noise, threshold, Randomness(7), runs=runs, published_noise=published_noise)
     assert not surprising(drawn.count.size, runs, route.comes_out(users))
     near = int((np.abs(drawn.count - users) <= margin95).sum())
     assert not surprising(near, runs, route.hits(users, margin95))
-    fewer = release([users - 1], noise, threshold, Randomness(8), runs=runs, fresh=fresh)
+    fewer = release([users - 1], noise, threshold, Randomness(8), runs=runs, published_noise=published_noise)
     assert fewer.count.size < drawn.count.size
 
 
@@ -150,9 +150,11 @@ def test_a_release_does_what_is_said(noise: Noise, fresh: Noise | None) -> None:
 def test_hits_are_counts_that_are_there_and_near(noise: Noise, threshold: int, users: int, error: int) -> None:
     slow = sum(p for z, p in chances(noise).items() if users + z > threshold and abs(z) <= error)
     assert ReleaseProbability((Stage(noise, threshold),)).hits(users, error) == pytest.approx(slow, abs=1e-9)
-    fresh = ReleaseProbability((Stage(noise, threshold),), fresh=Laplace(2.0))
+    published_noise = ReleaseProbability((Stage(noise, threshold),), published_noise=Laplace(2.0))
     inside = sum(p for z, p in chances(Laplace(2.0)).items() if abs(z) <= error)
-    assert fresh.hits(users, error) == pytest.approx(slow_chance(users, (Stage(noise, threshold),)) * inside, abs=1e-9)
+    assert published_noise.hits(users, error) == pytest.approx(
+        slow_chance(users, (Stage(noise, threshold),)) * inside, abs=1e-9
+    )
 
 
 @given(noise=NOISES, threshold=st.integers(0, 40), users=st.integers(1, 90), error=st.integers(0, 60))
@@ -199,7 +201,7 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
     assert one.to_json() == {
         "counts": "users", "margin95": 3, "users50": 19, "users95": 21, "spurious": 0.0, "notes": ["first"],
     }  # fmt: skip
-    weighted = ReleaseProbability((Stage(Gaussian(283.3), 1765),), most=256, least=16, fresh=Gaussian(6.494))
+    weighted = ReleaseProbability((Stage(Gaussian(283.3), 1765),), most=256, least=16, published_noise=Gaussian(6.494))
     two = TableAccuracy.of_route(weighted, "users", spurious=0.5)
     both = TableAccuracy.over([one, two], "either", notes=["chosen later"])
     assert both.to_json() == {
@@ -216,7 +218,7 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
 
 # Numbers of the defaults: (epsilon, delta) and selection to the margin and the users of clicks; the ranges of rounds
 # and weighted run from users of this key alone to users of 256 keys. Those of rounds were recomputed from noise,
-# floors and threshold to 50 digits by a program of its own (reach.md, claims 1 and 2); a slow one is below.
+# floors and threshold to 50 digits by a program of its own (accuracy.md, claims 1 and 2); a slow one is below.
 @pytest.mark.parametrize(
     ("epsilon", "delta", "selection", "margin95", "users50", "users95"),
     [

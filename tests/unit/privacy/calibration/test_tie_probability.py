@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from querycloak.methods.clicks.method import Clicks
 from querycloak.privacy.accounting.draws import Histogram, losses_of
+from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.deltas import histogram_delta, laplace_delta, own_chance
 from querycloak.privacy.calibration.histogram import release, release_groups
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.key_chances import KeyChances
-from querycloak.privacy.calibration.reach import ReleaseProbability, Stage
 from querycloak.privacy.sampling.exact import four_digits_down, stated
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
@@ -28,7 +28,7 @@ from tests.unit.privacy.privacy_oracles import surprising
 REACH = 60
 
 
-def law(count: int, scale: float, threshold: int, coin: float) -> dict[int | None, Decimal]:
+def law(count: int, scale: float, threshold: int, tie_probability: float) -> dict[int | None, Decimal]:
     """What comes out of one key of this count, by enumeration: a noisy count, or nothing."""
     with localcontext(prec=50):
         q = (-1 / Decimal(scale)).exp()
@@ -39,7 +39,10 @@ def law(count: int, scale: float, threshold: int, coin: float) -> dict[int | Non
             if out > threshold:
                 found[out] = mass
             elif out == threshold:
-                found[out], found[None] = mass * Decimal(coin), found[None] + mass * (1 - Decimal(coin))
+                found[out], found[None] = (
+                    mass * Decimal(tie_probability),
+                    found[None] + mass * (1 - Decimal(tie_probability)),
+                )
             else:
                 found[None] += mass
         return found
@@ -53,17 +56,17 @@ def divergence(one: dict[int | None, Decimal], other: dict[int | None, Decimal],
         )
 
 
-@pytest.mark.parametrize("coin", [0.25, 0.5, 0.9375])
+@pytest.mark.parametrize("tie_probability", [0.25, 0.5, 0.9375])
 @pytest.mark.parametrize(("scale", "threshold"), [(0.5, 3), (1.0, 5), (2.0, 9)])
-def test_delta_by_enumeration_of_every_neighbour(scale: float, threshold: int, coin: float) -> None:
+def test_delta_by_enumeration_of_every_neighbour(scale: float, threshold: int, tie_probability: float) -> None:
     """One key per user: every count with and without the user, in both directions, at epsilon and below."""
     for epsilon in (1 / scale, 0.6 / scale):
-        stated_delta = Decimal(histogram_delta(Laplace(scale), threshold, 1, epsilon, coin=coin))
+        stated_delta = Decimal(histogram_delta(Laplace(scale), threshold, 1, epsilon, tie_probability=tie_probability))
         worst = Decimal(0)
         for count in range(threshold + 6):
             absent: dict[int | None, Decimal] = {None: Decimal(1)}
-            without = law(count, scale, threshold, coin) if count else absent
-            having = law(count + 1, scale, threshold, coin)
+            without = law(count, scale, threshold, tie_probability) if count else absent
+            having = law(count + 1, scale, threshold, tie_probability)
             worst = max(
                 worst,
                 divergence(having, without, Decimal(epsilon)),
@@ -84,7 +87,7 @@ def test_no_delta_is_left_over(epsilon: float, delta: float, threshold: int, use
     without = laplace_delta(plan.noise, threshold, 1)  # type: ignore[arg-type]
     assert without <= used_before * delta
     assert 0.998 * delta <= plan.delta <= delta
-    assert plan.coin == four_digits_down(plan.coin)
+    assert plan.tie_probability == four_digits_down(plan.tie_probability)
 
 
 @given(st.floats(0.05, 12), st.floats(1e-12, 1e-2), st.integers(1, 40))
@@ -92,9 +95,9 @@ def test_no_delta_is_left_over(epsilon: float, delta: float, threshold: int, use
 def test_every_budget_is_kept_and_nearly_used_up(epsilon: float, delta: float, per_user: int) -> None:
     plan = calibrate(epsilon, delta, per_user, law="laplace")
     assert plan.delta <= delta
-    assert plan.delta == laplace_delta(plan.noise, plan.threshold, per_user, plan.coin)  # type: ignore[arg-type]
+    assert plan.delta == laplace_delta(plan.noise, plan.threshold, per_user, plan.tie_probability)  # type: ignore[arg-type]
     jump = math.exp(1 / plan.noise.size)
-    assert plan.delta >= 0.99 * delta or plan.coin in (0.0, 0.9999) or jump > 1e6
+    assert plan.delta >= 0.99 * delta or plan.tie_probability in (0.0, 0.9999) or jump > 1e6
 
 
 def test_the_chance_of_an_own_key_by_hand() -> None:
@@ -107,20 +110,24 @@ def test_the_chance_of_an_own_key_by_hand() -> None:
 
 def test_what_is_drawn() -> None:
     """Counts below, at and above the threshold: chances and published counts, by the law."""
-    noise, threshold, coin, runs = Laplace(1.0), 4, 0.375, 40_000
-    found = release([1, 3, 4, 6], noise, threshold, Randomness(seed=5), runs=runs, coin=coin)
+    noise, threshold, tie_probability, runs = Laplace(1.0), 4, 0.375, 40_000
+    found = release([1, 3, 4, 6], noise, threshold, Randomness(seed=5), runs=runs, tie_probability=tie_probability)
     for key, count in enumerate([1, 3, 4, 6]):
         mine = found.count[found.key == key]
-        for out, chance in law(count, 1.0, threshold, coin).items():
+        for out, chance in law(count, 1.0, threshold, tie_probability).items():
             seen = runs - mine.size if out is None else int((mine == out).sum())
             assert not surprising(seen, runs, float(chance)), (count, out)
         assert surprising(mine.size, runs, float(1 - law(count, 1.0, threshold, 0.0)[None]))  # it has power
-    groups = release_groups([1, 4], [3, 2], noise, threshold, Randomness(seed=6), runs=2_000, coin=coin)
+    groups = release_groups(
+        [1, 4], [3, 2], noise, threshold, Randomness(seed=6), runs=2_000, tie_probability=tie_probability
+    )
     assert int(groups.count.min()) == threshold
 
 
 def test_two_draws_publish_fresh_counts() -> None:
-    found = release([4] * 5, Laplace(0.5), 4, Randomness(seed=7), runs=2_000, fresh=Laplace(3.0), coin=0.5)
+    found = release(
+        [4] * 5, Laplace(0.5), 4, Randomness(seed=7), runs=2_000, published_noise=Laplace(3.0), tie_probability=0.5
+    )
     assert found.count.min() < 4
     chance = float(1 - law(4, 0.5, 4, 0.5)[None])
     assert not surprising(found.count.size, 10_000, chance)
@@ -128,9 +135,9 @@ def test_two_draws_publish_fresh_counts() -> None:
 
 def test_reach_and_accounts_know_of_the_coin() -> None:
     plan = calibrate(8, 3.03e-8, 1, law="laplace")
-    assert (plan.threshold, plan.coin > 0.5) == (3, False)
+    assert (plan.threshold, plan.tie_probability > 0.5) == (3, False)
     assert plan.enough_users == 4
-    likely = price(Laplace(0.125), 2, 1, coin=0.9)
+    likely = price(Laplace(0.125), 2, 1, tie_probability=0.9)
     assert likely.enough_users == 2
     assert likely.route().users(Fraction(1, 2)).low == 2
     stage = Stage(Laplace(1.0), 5, 0.25)
@@ -139,9 +146,9 @@ def test_reach_and_accounts_know_of_the_coin() -> None:
     route, bare = ReleaseProbability((stage,)), ReleaseProbability((Stage(Laplace(1.0), 5),))
     exactly = Laplace(1.0).pmf(0).down()
     assert route.hits(5, 1) - bare.hits(5, 1) == pytest.approx(0.25 * exactly)
-    assert plan.gain(1) == 1 / (4 - stated(plan.coin))
-    assert f"(or, with probability {plan.coin:g}, equals it)" in plan.guarantee().because
-    assert plan.parameters()["coin"] == plan.coin
+    assert plan.gain(1) == 1 / (4 - stated(plan.tie_probability))
+    assert f"(or, with probability {plan.tie_probability:g}, equals it)" in plan.guarantee().because
+    assert plan.parameters()["coin"] == plan.tie_probability
     assert plan.rows_of_one_user <= 3.03e-8
 
 
@@ -158,7 +165,7 @@ def test_what_a_charge_records() -> None:
 
 
 def test_many_coins_at_once() -> None:
-    found = release_groups([3], [100_000], Laplace(1e-3), 3, Randomness(seed=8), coin=0.25)
+    found = release_groups([3], [100_000], Laplace(1e-3), 3, Randomness(seed=8), tie_probability=0.25)
     assert not surprising(found.count.size, 100_000, 0.25)
     assert np.unique(found.rank).size == found.rank.size
 
