@@ -125,12 +125,12 @@ def count_law(release: Release, table: str) -> CountLaw:
 
 
 def _law_of_route(route: ReleaseProbability) -> CountLaw:
-    if route.fresh is not None:
-        return CountLaw(route.fresh, route=route)
+    if route.published_noise is not None:
+        return CountLaw(route.published_noise, route=route)
     last = route.stages[-1]
     if not isinstance(last, Stage):
         raise ParameterError("the release has no counts to compare; release it with counts")
-    return CountLaw(last.noise, last.threshold, last.coin, route)
+    return CountLaw(last.noise, last.threshold, last.tie_probability, route)
 
 
 def _route(release: Release, table: str, accuracy: TableAccuracy | None) -> ReleaseProbability | None:

@@ -90,7 +90,7 @@ def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, 
 
 
 def _largest_tie_probability(noise: Laplace, threshold: int, per_user: int, delta: float) -> float:
-    """Return the largest tie probability of four digits that keeps delta (histogram.md, claim 7); 0 if there is none."""
+    """Return the largest tie probability of four digits that keeps delta (histogram.md, claim 7); 0 if none."""
     if threshold < 1:
         return 0.0
     at, below = (tail_bounds(noise, m)[1] for m in (threshold, threshold - 1))
