@@ -118,7 +118,7 @@ class RecordsBounded(KeysMethod):
 
         reached = {}
         for table, (route,) in self.routes().items():
-            bound, noise = self.plans[table].per_user, route.fresh or self.plans[table].noise
+            bound, noise = self.plans[table].per_user, route.published_noise or self.plans[table].noise
             spread = f"The range of users runs from users who add {bound} each to this row to users who add 1."
             reached[table] = TableAccuracy.of_route(route, counted_records(table, bound, noise.words), notes=[spread])
         return reached
