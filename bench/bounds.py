@@ -42,8 +42,7 @@ def _logs(folder: Path) -> dict[str, Path]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from querycloak.synthetic.log_writer import synthesize
-    from querycloak.synthetic.presets import PRESETS
+    from querycloak.synthetic.log_writer import PRESETS, synthesize
 
     standard, single = folder / "standard.parquet", folder / "standard-first-clicks.parquet"
     if not standard.exists():

@@ -19,7 +19,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
-from querycloak.synthetic.presets import PRESETS
+from querycloak.synthetic.log_writer import PRESETS
 
 STANDARD = PRESETS["standard"]
 EPSILON, DELTA, FEW, SEED = 8.0, 1e-6, 5, 1

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 PIECE = 100
@@ -36,7 +36,7 @@ Measured with {command} on {machine}, in {minutes:.0f} minutes.
 """
 
 
-def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Callable[[], Finding]]:
+def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Callable[[], FileOptions]]:
     """What is tried, in order."""
     return {
         "kills": lambda: in_pieces(
@@ -51,9 +51,9 @@ def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Call
     }
 
 
-def in_pieces(times: int, work: Callable[[int, int], Finding], kept: Path | None) -> Finding:
+def in_pieces(times: int, work: Callable[[int, int], FileOptions], kept: Path | None) -> FileOptions:
     """What many runs found, a hundred at a time: those that were kept are not done again."""
-    found: Finding | None = None
+    found: FileOptions | None = None
     for seed, first in enumerate(range(0, times, PIECE), 1):
         runs = min(PIECE, times - first)
         piece = tried(partial(work, runs, seed), kept and kept / f"kills-{seed}-{runs}.json")
@@ -63,10 +63,10 @@ def in_pieces(times: int, work: Callable[[int, int], Finding], kept: Path | None
     return found
 
 
-def tried(check: Callable[[], Finding], kept: Path | None) -> Finding:
+def tried(check: Callable[[], FileOptions], kept: Path | None) -> FileOptions:
     """What a check found, from before if that was kept."""
     if kept is not None and kept.exists():
-        return Finding(**json.loads(kept.read_bytes()))
+        return FileOptions(**json.loads(kept.read_bytes()))
     began = time.monotonic()
     found = check()
     found.minutes = found.minutes or (time.monotonic() - began) / 60
@@ -76,7 +76,7 @@ def tried(check: Callable[[], Finding], kept: Path | None) -> Finding:
     return found
 
 
-def page(findings: list[Finding], command: str) -> str:
+def page(findings: list[FileOptions], command: str) -> str:
     """The page."""
     rows = "\n".join(
         f"| {each.check}: {each.tries} | {each.runs:,} | {each.held} | {len(each.problems):,} |" for each in findings

@@ -17,7 +17,7 @@ def _joined(mine: str, theirs: str) -> str:
 
 
 @dataclass
-class Finding:
+class FileOptions:
     """One line of the table."""
 
     check: str
@@ -29,7 +29,7 @@ class Finding:
     notes: list[str] = field(default_factory=list)
     minutes: float = 0.0
 
-    def with_piece(self, other: Finding) -> Finding:
+    def with_piece(self, other: FileOptions) -> FileOptions:
         """Both together, if they are of one kind."""
         notes = [_joined(mine, theirs) for mine, theirs in zip(self.notes, other.notes, strict=True)]
         runs, minutes = self.runs + other.runs, self.minutes + other.minutes

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.reliability import forked, kills
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 from querycloak.privacy.ledger.ledger import Ledger
 
 
@@ -26,9 +26,9 @@ def small_disk(place: Path, kilobytes: int) -> Iterator[bool]:
             subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = None) -> Finding:
+def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = None) -> FileOptions:
     """Run each command that writes on disks of several sizes, for what it writes and for what spills."""
-    found = Finding(
+    found = FileOptions(
         "full disks",
         f"every command that writes and ends soon, on disks of {min(sizes)} to {max(sizes)} kB",
         "done, or refused in one sentence; outputs are complete or absent; every release was charged",
@@ -45,7 +45,7 @@ def fill(log: Path, folder: Path, sizes: list[int], names: list[str] | None = No
     return found
 
 
-def _fill(found: Finding, name: str, log: Path, place: Path, kilobytes: int) -> None:
+def _fill(found: FileOptions, name: str, log: Path, place: Path, kilobytes: int) -> None:
     try:
         (place / "tmp").mkdir()
         Ledger(place / "ledger").set_limit("people", kills.LIMIT, 0.5)

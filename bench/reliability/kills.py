@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.reliability import forked
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 from querycloak.methods.evidence import verify
 from querycloak.privacy.ledger.ledger import Ledger
 
@@ -115,9 +115,9 @@ def _files_are_whole(folder: Path) -> bool:
     return True
 
 
-def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> Finding:
+def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> FileOptions:
     """Kill each command in turn, at a moment between its beginning and its end; long ones more seldom."""
-    found = Finding(
+    found = FileOptions(
         "killed at a random moment",
         "SIGKILL, SIGTERM, SIGHUP and SIGINT to every command that writes",
         "outputs are complete or absent; every release was charged; the next command removes what was left",
@@ -143,7 +143,7 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> Findin
     return found
 
 
-def _check(found: Finding, run: str, name: str, place: Path, code: int) -> None:
+def _check(found: FileOptions, run: str, name: str, place: Path, code: int) -> None:
     found.runs += 1
     found.expect(
         code in (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT), f"{run}: exit {code}"
@@ -158,7 +158,7 @@ def _check(found: Finding, run: str, name: str, place: Path, code: int) -> None:
     found.expect(not left, f"{run}: left behind {left}")
 
 
-def _attempt(found: Finding, problem: str, check: Callable[[], bool]) -> None:
+def _attempt(found: FileOptions, problem: str, check: Callable[[], bool]) -> None:
     try:
         found.expect(check(), problem)
     except Exception as error:

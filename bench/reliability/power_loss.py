@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.reliability import kills
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 from querycloak.privacy.ledger.ledger import Ledger
 
 CALLS = (
@@ -120,9 +120,9 @@ def _is_final(path: Path, place: Path) -> bool:
     return bool(parts) and parts[0] != "tmp" and not any(part.startswith(".") for part in parts)
 
 
-def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> Finding:
+def lose_power(log: Path, folder: Path, names: list[str] | None = None) -> FileOptions:
     """Replay each command that writes."""
-    found = Finding(
+    found = FileOptions(
         "power loss",
         "the recorded order of system calls of every command that writes and ends soon",
         "nothing gets its name before it is synced; the charge is on the disk before the release has its name",

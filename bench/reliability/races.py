@@ -6,15 +6,15 @@ import shutil
 from pathlib import Path
 
 from bench.reliability import forked
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 from querycloak.errors import BudgetRefused
 from querycloak.methods.clicks.method import Clicks
 from querycloak.privacy.ledger.ledger import Ledger
 
 
-def race_on_a_ledger(folder: Path, processes: int, runs: int) -> Finding:
+def race_on_a_ledger(folder: Path, processes: int, runs: int) -> FileOptions:
     """Let processes charge as fast as they can, with a limit that pays for five eighths of it."""
-    found = Finding(
+    found = FileOptions(
         "many processes on one ledger",
         f"{processes} processes, {runs} charges each",
         "exactly as many charges as the limit allows",
@@ -43,9 +43,9 @@ def race_on_a_ledger(folder: Path, processes: int, runs: int) -> Finding:
     return found
 
 
-def race_for_an_output(log: Path, folder: Path, processes: int) -> Finding:
+def race_for_an_output(log: Path, folder: Path, processes: int) -> FileOptions:
     """Start the same release many times at once."""
-    found = Finding(
+    found = FileOptions(
         "one output, many runs", f"the same release started {processes} times at once", "one release, one charge"
     )
     shutil.rmtree(folder, ignore_errors=True)

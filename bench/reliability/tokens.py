@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.reliability import forked
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 
 TOKENS = ("zqtokenuser", "zqtokenquery", "zqtokenurl", "zqtokenbad")
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")
@@ -58,9 +58,9 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     yield ("audit", "release", str(log), str(place / "k"), "--control", str(log), *READ, "--attack", "secrets")
 
 
-def look_for_tokens(folder: Path) -> Finding:
+def look_for_tokens(folder: Path) -> FileOptions:
     """Run every command and search what it said and what it released."""
-    found = Finding(
+    found = FileOptions(
         "planted tokens",
         "every command that reads, on a log with words of one person's in every field",
         "no such word in a message, none in a release",

@@ -23,7 +23,7 @@ from bench.selection.holdings import Holdings, clicks_of, glosses_of, sessions_o
 from bench.selection_yields import STANDARD_BUDGETS
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
-from querycloak.synthetic.presets import PRESETS
+from querycloak.synthetic.log_writer import PRESETS
 
 COLLECTIONS = {"clicks": clicks_of, "sessions": sessions_of}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench.reliability import forked, full_disks, fuzz, kills, power_loss, races, tokens
 from bench.reliability.__main__ import in_pieces, page, tried
-from bench.reliability.finding import Finding
+from bench.reliability.finding import FileOptions
 
 from querycloak.errors import QuerycloakError
 
@@ -30,7 +30,7 @@ def test_fuzzed_inputs_are_read_or_refused(tmp_path: Path) -> None:
 
 def test_fuzzing_finds_an_exception_that_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "querycloak.logs.formats.json_lines.orjson.JSONDecodeError", QuerycloakError
+        "querycloak.logs.formats.json_objects.orjson.JSONDecodeError", QuerycloakError
     )  # nobody catches it
     assert any("JSONDecodeError" in problem for problem in fuzz.fuzz(tmp_path, 150).problems)
 
@@ -71,11 +71,11 @@ def test_calls_that_another_thread_interrupts_are_one() -> None:
 
 
 def test_pieces_add_up(tmp_path: Path) -> None:
-    def work(times: int, seed: int) -> Finding:
-        return Finding("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
+    def work(times: int, seed: int) -> FileOptions:
+        return FileOptions("killed", "each", "whole", times, [f"seed {seed}"], ["a note"], 1.0)
 
     found = in_pieces(250, work, tmp_path)
-    assert found == Finding("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
+    assert found == FileOptions("killed", "each", "whole", 250, ["seed 1", "seed 2", "seed 3"], ["a note"], 3.0)
     assert in_pieces(250, lambda *_: pytest.fail("tried again"), tmp_path) == found
 
 
@@ -84,7 +84,7 @@ def test_tokens_are_found() -> None:
 
 
 def test_the_page_has_a_line_for_each_check() -> None:
-    found = Finding("killed", "each", "whole", 3, ["one"], ["a note"], 2.0)
+    found = FileOptions("killed", "each", "whole", 3, ["one"], ["a note"], 2.0)
     said = page([found], "make reliability")
     assert "| killed: each | 3 | whole | 1 |" in said
     assert "- killed: a note" in said
@@ -92,5 +92,5 @@ def test_the_page_has_a_line_for_each_check() -> None:
 
 
 def test_what_was_found_before_is_not_tried_again(tmp_path: Path) -> None:
-    found = tried(lambda: Finding("killed", "each", "whole", 3, ["one"]), tmp_path / "kept" / "kills.json")
+    found = tried(lambda: FileOptions("killed", "each", "whole", 3, ["one"]), tmp_path / "kept" / "kills.json")
     assert tried(lambda: pytest.fail("tried again"), tmp_path / "kept" / "kills.json") == found

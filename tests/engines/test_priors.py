@@ -10,7 +10,7 @@ from querycloak.engines import Engine
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS, with_prior
 from querycloak.methods.keys.weighted_selection import _weighed
-from querycloak.text.public_phrases import public_phrases
+from querycloak.text.english import public_phrases
 
 # Two points for each word after the first, one for each that the list does not have, three for a digit, 8 at most.
 POINTS = {

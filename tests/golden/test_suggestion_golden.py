@@ -17,7 +17,7 @@ import pytest
 import querycloak as qc
 from querycloak.evaluation.tasks.suggestion import Suggestion
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.synthetic.presets import PRESETS
+from querycloak.synthetic.log_writer import PRESETS
 
 MEASURES = (("P@5", "answered"), ("R@5", "answered"), ("R@5", "all"))
 PRINTED = {"original": ((0.0045, 0.0114, 0.0037), 31_850), "paper": ((0.0011, 0.0023, 0.0001), 6_486)}

@@ -47,7 +47,7 @@ def test_the_wheel_is_whole_and_works_outside_of_the_checkout(tmp_path: Path) ->
 
 LOOK = """
 import querycloak
-from querycloak.text.public_phrases import public_phrases
+from querycloak.text.english import public_phrases
 from querycloak.text.wordnet import wordnet
 print(querycloak.__file__, len(wordnet().labels), public_phrases().num_rows)
 """

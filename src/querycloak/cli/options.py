@@ -17,7 +17,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.choices import Choices
-    from querycloak.logs.searchlog import Prepared, SearchLog
+    from querycloak.logs.searchlog import PreparedLog, SearchLog
     from querycloak.methods.method import Method
     from querycloak.privacy.ledger.ledger import Ledger
 
@@ -153,9 +153,9 @@ class Reading(OptionGroup):
             click_actions=_listed(self.click_actions),
         )
 
-    def prepared(self, logs: list[str]) -> Prepared:
+    def prepared(self, logs: list[str]) -> PreparedLog:
         """The log before any engine is started."""
-        from querycloak.logs.formats.table import parse_mapping
+        from querycloak.logs.formats.columns import parse_mapping
         from querycloak.logs.searchlog import prepare
 
         chosen = self.choices()

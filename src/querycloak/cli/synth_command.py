@@ -17,8 +17,7 @@ from querycloak.privacy.parameters import natural, one_of, refuse
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
-    from querycloak.synthetic.log_writer import OnUsers, Written
-    from querycloak.synthetic.presets import Preset
+    from querycloak.synthetic.log_writer import OnUsers, Preset, Written
 
 
 def synth(
@@ -45,7 +44,7 @@ def synth(
 
 def crowd_asked_for(users: int | None, seed: int | None, preset: str | None) -> Preset:
     """The crowd to make: this many users, or a preset, which fixes all."""
-    from querycloak.synthetic.presets import PRESETS, Preset
+    from querycloak.synthetic.log_writer import PRESETS, Preset
 
     if preset is None:
         if users is None:

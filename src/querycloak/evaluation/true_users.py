@@ -10,12 +10,12 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
-from querycloak.logs.reading.instants import pause_before
+from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.public_lists import BUILT_IN
 from querycloak.methods.keys.public_priors import with_prior
-from querycloak.text.public_phrases import public_phrases
+from querycloak.text.english import public_phrases
 
 KEYS = {
     "queries": ("query",), "clicks": ("query", "url"), "transitions": ("query", "next_query"), "sessions": ("queries",),

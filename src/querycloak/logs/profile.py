@@ -8,7 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from querycloak.logs.reading.instants import pause_before
+from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.shown_in_notebooks import ShownInNotebooks

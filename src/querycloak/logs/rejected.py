@@ -1,15 +1,101 @@
-"""The owner's private file of rows set aside."""
+"""Accounting of every row read, kept or rejected under a code, and the private file of rejected rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
 
+from querycloak.errors import TooManyBadLines
 from querycloak.files.private_file import private_file
-from querycloak.logs.reading.checks import code_name
+from querycloak.logs.reading.checks import KEPT, MEANINGS, UNREADABLE_TIME, code_name, is_bad
+from querycloak.privacy.parameters import refuse
+from querycloak.sentence import Action, Sentence
+
+DEFAULT_MAX_BAD = 0.05
+_LOOK = Action("log.write_set_aside(FILE)", ("querycloak", "inspect", "LOG", "--set-aside", "FILE"))
+
+
+def checked_share(max_bad: float) -> float:
+    """The share of bad rows allowed, if it is one."""
+    if isinstance(max_bad, bool) or not isinstance(max_bad, Real) or not 0 <= max_bad <= 1:
+        refuse("max_bad", "a share between 0 and 1", max_bad, "say how many of all rows may be bad, such as 0.05")
+    return max_bad
+
+
+@dataclass(frozen=True)
+class RowAccounting:
+    """Rows by code; 0 is kept."""
+
+    by_code: Mapping[int, int]
+    times: Sentence | None = None
+    """How times of this log must be written, if that is known."""
+
+    @property
+    def rows_read(self) -> int:
+        """All of them."""
+        return sum(self.by_code.values())
+
+    @property
+    def rows_kept(self) -> int:
+        """Those that count."""
+        return self.by_code.get(KEPT, 0)
+
+    @property
+    def set_aside(self) -> dict[str, int]:
+        """The others, by name of code."""
+        return {code_name(code): number for code, number in sorted(self.by_code.items()) if code != KEPT}
+
+    @property
+    def bad(self) -> int:
+        """Rows set aside because something is wrong with them, not by choice."""
+        return sum(number for code, number in self.by_code.items() if is_bad(code))
+
+    def exceeds(self, max_bad: float) -> bool:
+        """Whether more than this share of the rows is bad."""
+        return bool(self.rows_read) and self.bad / self.rows_read > max_bad
+
+    def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
+        """Refuse a log of which more than this share is bad."""
+        if self.exceeds(max_bad):
+            raise TooManyBadLines(
+                Sentence(
+                    "private: {bad_rows}, and at most {most:.1%} may be: {ways_out}, or allow more with {max_bad}",
+                    bad_rows=self._bad_rows(),
+                    most=max_bad,
+                    ways_out=self._ways_out(),
+                )
+            )
+
+    def warning(self, max_bad: float = DEFAULT_MAX_BAD) -> Sentence | None:
+        """What the owner of such a log should know, if it is not refused."""
+        if not self.exceeds(max_bad):
+            return None
+        return Sentence("{bad_rows}: {ways_out}", bad_rows=self._bad_rows(), ways_out=self._ways_out())
+
+    def _worst(self) -> int:
+        return max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
+
+    def _bad_rows(self) -> Sentence:
+        worst = self._worst()
+        return Sentence(
+            "{bad:,} of {read:,} rows are bad ({share:.1%}; most of them {code}, {meaning})",
+            bad=self.bad,
+            read=self.rows_read,
+            share=self.bad / self.rows_read,
+            code=code_name(worst),
+            meaning=MEANINGS[worst],
+        )
+
+    def _ways_out(self) -> Sentence:
+        if self._worst() == UNREADABLE_TIME and self.times is not None:
+            return Sentence("{times}; look at them with {look}", times=self.times, look=_LOOK)
+        return Sentence("check {log_format} and {columns}, look at them with {look}", look=_LOOK)
+
 
 WHAT = "the file for rows set aside"
 

@@ -16,17 +16,14 @@ from querycloak.engines import Engine, engine_of
 from querycloak.engines.engine import OnBytes
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats import Recognised, choose_reader
+from querycloak.logs.formats import Recognised, accepted_times, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
-from querycloak.logs.reading.files import Finding, find_files
-from querycloak.logs.reading.instants import pause_before
-from querycloak.logs.reading.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
-from querycloak.logs.reading.schema import COLUMNS, REQUIRED
+from querycloak.logs.reading.files import FileOptions, find_files
+from querycloak.logs.reading.schema import COLUMNS, REQUIRED, pause_before
 from querycloak.logs.reading.source import LogSource
-from querycloak.logs.reading.tables_in_memory import StagedTable, is_table
-from querycloak.logs.reading.time_formats import accepted_times
-from querycloak.logs.rejected import write_set_aside
+from querycloak.logs.reading.spooled import StagedTable, is_table
+from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_set_aside
 from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
 
@@ -93,19 +90,19 @@ def prepare(
     time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
-) -> Prepared:
+) -> PreparedLog:
     """A log whose files and format are known, before any engine is started."""
     paths = _paths(logs)
     choices = Choices() if choices is None else choices
     of_kind("choices", choices, Choices, "querycloak.Choices(...)", "leave it out for the default ones")
     named = log_format is not None or columns is not None
-    found = find_files(paths, Finding(compression, follow_links, format_named=named))
+    found = find_files(paths, FileOptions(compression, follow_links, format_named=named))
     recognised, reader = choose_reader(found.files, log_format, columns, encoding, time_format)
     if choices.applications and recognised.name != "ubi":
         raise ParameterError(
             Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
         )
-    return Prepared(LogSource(found.files, reader, choices), recognised, found.links, time_format)
+    return PreparedLog(LogSource(found.files, reader, choices), recognised, found.links, time_format)
 
 
 def _paths(logs: Log | Sequence[Log]) -> list[Log]:
@@ -122,7 +119,7 @@ def _paths(logs: Log | Sequence[Log]) -> list[Log]:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedLog:
     """A log that waits for an engine."""
 
     source: LogSource
@@ -160,7 +157,7 @@ class SearchLog:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedLog,
         engine: Engine,
         max_bad: float | None = None,
         on_bytes: OnBytes | None = None,
@@ -261,16 +258,16 @@ class SearchLog:
         so_far = ibis.window(group_by=begins.user, order_by=begins.number, preceding=None, following=0)
         return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
 
-    def accounting(self) -> Accounting:
+    def accounting(self) -> RowAccounting:
         """What became of every row read; costs nothing once the log has been read to its end."""
         # With and without clicks the codes are the same; of each table that somebody reads a failure must be heard.
         readings = [self.__dict__[name] for name in ("_marked_searches", "marked_rows") if name in self.__dict__]
         counts = [self.engine.code_counts(table) for table in readings or [self.marked_rows]]
         if any(each != counts[0] for each in counts):
             raise InputError("the log has changed since it was opened; read it again when nobody writes to it")
-        return Accounting(counts[0], accepted_times(self.format))
+        return RowAccounting(counts[0], accepted_times(self.format))
 
-    def checked(self, *, guaranteed: bool = False) -> Accounting:
+    def checked(self, *, guaranteed: bool = False) -> RowAccounting:
         """The accounting, if not too much of the log is bad.
 
         For a release with a guarantee, a log is refused only by a share that the owner has named: one user can

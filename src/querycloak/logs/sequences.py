@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.reading.instants import microseconds_of
+from querycloak.logs.reading.schema import microseconds_of
 from querycloak.logs.searchlog import MINUTE
 
 # Normalised queries hold no control character; in others these two are written in another way.

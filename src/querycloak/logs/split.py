@@ -14,8 +14,7 @@ import ibis
 import ibis.expr.types as ir
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.logs.reading.instants import microseconds_of
-from querycloak.logs.reading.schema import COLUMNS
+from querycloak.logs.reading.schema import COLUMNS, microseconds_of
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import one_of, share, whole
 from querycloak.sentence import Action, Sentence

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from querycloak.logs.reading.instants import microseconds_of
+from querycloak.logs.reading.schema import microseconds_of
 from querycloak.logs.searchlog import SearchLog
 from querycloak.text.wordnet import wordnet
 
@@ -37,7 +37,7 @@ _ATTACKED = 2_000
 
 
 @dataclass(frozen=True)
-class Figure:
+class AolFigure:
     """A figure of AOL's log, or of logs in general; `least` and `most` are what a synthetic log is held to, if it is.
 
     users: from how many users to how many the figure is held. Rates steady early; what counts distinct things grows
@@ -65,11 +65,11 @@ class Figure:
 
 def _near(
     name: str, aol: float, source: str, users: tuple[int, int] = STEADY, within: float = 0.1, note: str = ""
-) -> Figure:
-    return Figure(name, aol, source, aol * (1 - within), aol * (1 + within), users, note)
+) -> AolFigure:
+    return AolFigure(name, aol, source, aol * (1 - within), aol * (1 + within), users, note)
 
 
-FIGURES: tuple[Figure, ...] = (
+FIGURES: tuple[AolFigure, ...] = (
     _near("rows per user", 36_389_567 / AOL_USERS, README),
     _near("searches per user", _SEARCHES / AOL_USERS, README),
     _near("share of rows with a click", 19_442_629 / 36_389_567, README),
@@ -83,20 +83,22 @@ FIGURES: tuple[Figure, ...] = (
         for words, share in zip(("1", "2", "3", "4", "5+"), (0.4121, 0.2453, 0.157, 0.089, 0.097), strict=True)
     ),
     _near("share of terms in WordNet", 23_502_849 / 48_611_583, AFFINITY, note="of new queries"),
-    Figure("share of sessions with several queries", 0.37, SAMPLES, 0.31 * 0.9, 0.43 * 1.1, note="seen 0.31 to 0.43"),
-    Figure("share of new queries asked a day or more before", 0.2, REPEATS, 0.15, 0.33, note="within three months"),
-    Figure("share of interests pursued over 30 days or more", 0.3, OURS, 0.2, 0.5, note="of those searched twice"),
-    Figure("two known queries find their user", 0.97, OURS, 0.9, 1.0, note="of users with two or more"),
+    AolFigure(
+        "share of sessions with several queries", 0.37, SAMPLES, 0.31 * 0.9, 0.43 * 1.1, note="seen 0.31 to 0.43"
+    ),
+    AolFigure("share of new queries asked a day or more before", 0.2, REPEATS, 0.15, 0.33, note="within three months"),
+    AolFigure("share of interests pursued over 30 days or more", 0.3, OURS, 0.2, 0.5, note="of those searched twice"),
+    AolFigure("two known queries find their user", 0.97, OURS, 0.9, 1.0, note="of users with two or more"),
     _near("distinct queries per search", 10_154_742 / _SEARCHES, README, AOL_SIZE),
     _near("share of distinct queries of one user", 0.9, AFFINITY, AOL_SIZE, 0.05),
-    Figure("share of distinct queries without WordNet", 3_682_195 / 10_154_742, AFFINITY, note="not one term"),
-    Figure("searches for weather, in a million", 13_826 / _SEARCHES * 1e6, POOL, 160, 1500, AOL_SIZE, "lower bound"),
-    Figure("searches for the first query, in a million", 10_000, OURS, 1_000, 30_000, AOL_SIZE, "a site's name"),
-    Figure("users of a head such as tiger woods", 227, AFFINITY, users=AOL_SIZE, note="nearest head"),
-    Figure("distinct queries that contain it", 365, AFFINITY, 120, 1_100, AOL_SIZE),
-    Figure("of which one user alone asked", 327, AFFINITY, 100, 1_050, AOL_SIZE),
-    Figure("several-query sessions that repeat one", 0.04, SAMPLES, note="by anybody"),
-    Figure("several-query sessions that repeat another's", 0.01, SAMPLES, note="well below"),
+    AolFigure("share of distinct queries without WordNet", 3_682_195 / 10_154_742, AFFINITY, note="not one term"),
+    AolFigure("searches for weather, in a million", 13_826 / _SEARCHES * 1e6, POOL, 160, 1500, AOL_SIZE, "lower bound"),
+    AolFigure("searches for the first query, in a million", 10_000, OURS, 1_000, 30_000, AOL_SIZE, "a site's name"),
+    AolFigure("users of a head such as tiger woods", 227, AFFINITY, users=AOL_SIZE, note="nearest head"),
+    AolFigure("distinct queries that contain it", 365, AFFINITY, 120, 1_100, AOL_SIZE),
+    AolFigure("of which one user alone asked", 327, AFFINITY, 100, 1_050, AOL_SIZE),
+    AolFigure("several-query sessions that repeat one", 0.04, SAMPLES, note="by anybody"),
+    AolFigure("several-query sessions that repeat another's", 0.01, SAMPLES, note="well below"),
 )
 
 

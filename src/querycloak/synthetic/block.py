@@ -1,4 +1,8 @@
-"""A block of people with all that they searched: the same for the same seed and number, whoever makes it."""
+"""A block of people with all that they searched: the same for the same seed and number, in any order of making.
+
+Result pages and clicks follow from the queries. Queries that give their author away are planted here and there, each
+with its kind written down.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,183 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from querycloak.synthetic.heavy_tails import Ints
-from querycloak.synthetic.people import DAY, START, People, make_people
-from querycloak.synthetic.planted import Planted, plant, with_planted
-from querycloak.synthetic.queries import Queries, Typist
-from querycloak.synthetic.result_pages import Rows, make_rows, urls_of
-from querycloak.synthetic.texts import texts_of
-from querycloak.synthetic.visits import AIMS, Sessions, make_sessions
+from querycloak.synthetic.heavy_tails import Flags, Hashes, Ints, below, mixed, share_of
+from querycloak.synthetic.people import (
+    AIMS,
+    DAY,
+    EVERYDAY,
+    SITE,
+    START,
+    TAIL_SITE,
+    People,
+    PlannedSessions,
+    make_people,
+    make_sessions,
+)
+from querycloak.synthetic.queries import CORE, PLACES, TypedQueries, Typist, texts_of
 from querycloak.synthetic.world import TOPIC_NAMES, World
+
+# The share of people who type one.
+KINDS = {
+    "own name": 0.06,
+    "surname and town": 0.04,
+    "card number": 0.004,
+    "social security number": 0.003,
+    "rare disease": 0.02,
+    "secret": 0.004,
+}
+_SECRET_BEGINNINGS = ("visa", "account", "password", "pin", "policy", "case")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Which queries were replaced, by what, and of which kind it is."""
+
+    query: Ints
+    text: list[str]
+    kind: list[str]
+
+
+def plant(
+    world: World, people: People, sessions: PlannedSessions, queries: TypedQueries, random: np.random.Generator
+) -> Planted:
+    """Choose who gives something away, and in which of their queries; a query is chosen once at most."""
+    person_of = sessions.person[queries.session]
+    count = np.bincount(person_of, minlength=len(people))
+    first = np.cumsum(count) - count
+    planted: dict[int, tuple[str, str]] = {}
+    for kind, share in KINDS.items():
+        for person in np.flatnonzero(random.random(len(people)) < share).tolist():
+            query = int(first[person] + random.integers(0, count[person]))
+            planted.setdefault(query, (_text(kind, person, world, people, random), kind))
+    order = sorted(planted)
+    return Planted(np.array(order, np.int64), [planted[q][0] for q in order], [planted[q][1] for q in order])
+
+
+def _text(kind: str, person: int, world: World, people: People, random: np.random.Generator) -> str:
+    def piece(number: int) -> str:
+        return str(world.texts[int(number)].as_py())
+
+    if kind == "own name":
+        return f"{piece(people.given[person])} {piece(people.surname[person])}"
+    if kind == "surname and town":
+        return f"{piece(people.surname[person])} {piece(people.town[person])}"
+    if kind == "card number":
+        return _card_number(random)
+    if kind == "social security number":
+        area, group, serial = random.integers(1, 665), random.integers(1, 100), random.integers(1, 10_000)
+        return f"{area:03}-{group:02}-{serial:04}"
+    if kind == "rare disease":
+        # The last half of them: hardly anybody else asks for it.
+        rare = world.diseases[len(world.diseases) // 2 :]
+        return piece(world.things.first + int(random.choice(rare)))
+    letters = "".join(chr(ord("a") + each) for each in random.integers(0, 26, 3))
+    return f"{random.integers(100, 1000)}{letters} {_SECRET_BEGINNINGS[random.integers(0, len(_SECRET_BEGINNINGS))]}"
+
+
+def _card_number(random: np.random.Generator) -> str:
+    """Sixteen digits that pass the check that all payment cards pass."""
+    digits = [4, 0, 0, 0, *random.integers(0, 10, 11).tolist()]
+    doubled = sum(sum(divmod(2 * digit, 10)) if place % 2 == 0 else digit for place, digit in enumerate(digits))
+    digits.append(-doubled % 10)
+    text = "".join(map(str, digits))
+    return " ".join(text[i : i + 4] for i in range(0, 16, 4)) if random.random() < 0.5 else text
+
+
+def with_planted(texts: pa.Array, planted: Planted) -> pa.Array:
+    """The texts with what was planted in its place."""
+    import pyarrow.compute as pc
+
+    mask = np.zeros(len(texts), np.bool_)
+    mask[planted.query] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(planted.text, pa.string()))
+
+
+PAGE = 10
+_FURTHER_PAGES = 0.39  # the chance of one more page
+_FURTHER_PAGES_LONG = np.array([0.27, 0.12])  # of a query of four words, of five or more
+_FURTHER_PAGES_SITE = 0.13  # for who was looking for a site
+_LONG = 4
+_CLICKED = 0.40  # the chance of a click on a page
+_CLICKED_SITE = 0.60
+_MORE_CLICKS = 0.53  # the chance of one more click after each
+_MOST_CLICKS = 12
+# How often each of ten places is looked at and clicked, by and large as click logs show it.
+_PLACES = np.array([0.42, 0.135, 0.10, 0.08, 0.06, 0.05, 0.045, 0.04, 0.035, 0.035])
+_TOPIC_SITES = 0.25  # the share of results that a whole topic has in common
+_OWN_RESULTS = 0.45  # the share of results that a refinement has apart from its thing's
+
+
+@dataclass(frozen=True)
+class ResultRows:
+    """One row for each search without a click and for each click, ordered by query, page and place."""
+
+    query: Ints
+    page: Ints
+    rank: Ints  # 0 without a click
+    url: Hashes
+
+
+def make_rows(world: World, queries: TypedQueries, random: np.random.Generator) -> ResultRows:
+    """The pages asked for, and the clicks on them."""
+    to_site = np.isin(queries.aim, (SITE, TAIL_SITE))
+    words = world.words_of(queries.pieces)
+    further = np.where(words < _LONG, _FURTHER_PAGES, _FURTHER_PAGES_LONG[np.clip(words - _LONG, 0, 1)])
+    stop = 1 - np.where(to_site, _FURTHER_PAGES_SITE, further)
+    pages = np.minimum(random.geometric(stop), 20)
+    query = np.repeat(np.arange(len(queries)), pages)
+    page = np.arange(len(query)) - np.repeat(np.cumsum(pages) - pages, pages)
+    chance = np.where(to_site[query] & (page == 0), _CLICKED_SITE, np.where(page == 0, _CLICKED, 0.8 * _CLICKED))
+    clicked = random.random(len(query)) < chance
+    clicks = np.where(clicked, np.minimum(random.geometric(1 - _MORE_CLICKS, len(query)), _MOST_CLICKS), 0)
+    row_of = np.repeat(np.arange(len(query)), np.maximum(clicks, 1))
+    has_click: Flags = clicks[row_of] > 0
+    place = np.searchsorted(np.cumsum(_PLACES) / _PLACES.sum(), random.random(len(row_of)), side="right")
+    # Who looks for a site finds it in the first place.
+    place[to_site[query[row_of]] & (random.random(len(row_of)) < 0.7)] = 0
+    rank = np.where(has_click, page[row_of] * PAGE + 1 + np.minimum(place, PAGE - 1), 0)
+    order = np.lexsort((rank, page[row_of], query[row_of]))
+    row_of, rank = row_of[order], rank[order]
+    kept = np.ones(len(rank), np.bool_)  # nobody clicks the same result twice
+    kept[1:] = (row_of[1:] != row_of[:-1]) | (rank[1:] != rank[:-1])
+    row_of, rank = row_of[kept], rank[kept]
+    asked = query[row_of]
+    return ResultRows(asked, page[row_of], rank, _results(world, queries, asked, rank))
+
+
+def _results(world: World, queries: TypedQueries, query: Ints, rank: Ints) -> Hashes:
+    """The number of the site at a rank of a query's results: queries about one thing have most of them in common."""
+    text = mixed(*(queries.pieces[query, place] for place in range(PLACES)))
+    thing, site = queries.thing[query], queries.site[query]
+    core = mixed(queries.pieces[query, CORE], queries.pieces[query, CORE + 1], queries.pieces[query, CORE + 2])
+    subject = np.where(thing >= 0, mixed(thing), np.where(site >= 0, mixed(site, 1), core))
+    own = share_of(mixed(text, rank, 3)) < np.where(subject == text, 0, _OWN_RESULTS)
+    found = np.where(own, mixed(text, rank), mixed(subject, rank))
+    number = len(world.spans["site"]) + below(found, 1 << 40)
+    topic = world.thing_topic[np.maximum(thing, 0)]
+    common = (thing >= 0) & (share_of(mixed(found, 5)) < _TOPIC_SITES)
+    number = np.where(common, below(mixed(topic, below(mixed(found, 6), 30)), len(world.spans["site"])), number)
+    everyday = (queries.aim[query] == EVERYDAY) & (rank <= 3)
+    number = np.where(everyday, below(mixed(core, rank), 2_000), number)
+    return np.where((site >= 0) & (rank == 1), site, number).astype(np.uint64)
+
+
+def urls_of(world: World, sites: Hashes) -> pa.Array:
+    """The address of each site: a known one has a name of its own, the others two words run together."""
+    number = sites.astype(np.int64)
+    named = number < len(world.spans["site"])
+    noun = world.spans["noun"]
+    spread = mixed(number)
+    first = np.where(
+        named, world.spans["site"].first + number % len(world.spans["site"]), noun.first + below(spread, len(noun))
+    )
+    second = np.where(named, 0, noun.first + below(mixed(spread, 1), len(noun)))
+    ending = world.spans["ending"].at(np.where(named, number, first + second))
+    pieces = (world.texts.take(pa.array(column)) for column in (first, second, ending))
+    return pc.binary_join_element_wise("http://www.", *pieces, "")
+
 
 PEOPLE = 2_000
 """How many people a block has."""
@@ -24,7 +196,7 @@ _PAGE_PAUSE = 25.0
 
 
 @dataclass(frozen=True)
-class Block:
+class PeopleBlock:
     """Rows of the log, and the truth about them."""
 
     people: int
@@ -34,7 +206,7 @@ class Block:
     sessions: pa.Table  # user, start, aim, topic, queries
 
 
-def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visits: int | None = None) -> Block:
+def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visits: int | None = None) -> PeopleBlock:
     """The block of this number; its first person's id follows from the number."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number])))
     crowd = make_people(world, random, people, visits)
@@ -45,7 +217,7 @@ def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visit
     texts = with_planted(texts_of(world, queries), planted)
     typed = _times(sessions, queries, random)
     ids = pa.array(1 + number * PEOPLE + np.arange(people))
-    return Block(
+    return PeopleBlock(
         people,
         _log(world, ids, sessions, queries, rows, texts, typed, random),
         _sensitive(ids, sessions, queries, planted, typed),
@@ -54,7 +226,7 @@ def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visit
     )
 
 
-def _times(sessions: Sessions, queries: Queries, random: np.random.Generator) -> Ints:
+def _times(sessions: PlannedSessions, queries: TypedQueries, random: np.random.Generator) -> Ints:
     """When each query is typed: some time after the one before it in its session."""
     pause = np.clip(random.lognormal(np.log(_PAUSE), _PAUSE_SPREAD, len(queries)), 3.0, _LONGEST_PAUSE)
     pause[queries.place == 0] = 0.0
@@ -67,9 +239,9 @@ def _times(sessions: Sessions, queries: Queries, random: np.random.Generator) ->
 def _log(
     world: World,
     ids: pa.Array,
-    sessions: Sessions,
-    queries: Queries,
-    rows: Rows,
+    sessions: PlannedSessions,
+    queries: TypedQueries,
+    rows: ResultRows,
     texts: pa.Array,
     typed: Ints,
     random: np.random.Generator,
@@ -93,7 +265,9 @@ def _log(
     return table.take(pa.array(order))
 
 
-def _sensitive(ids: pa.Array, sessions: Sessions, queries: Queries, planted: Planted, typed: Ints) -> pa.Table:
+def _sensitive(
+    ids: pa.Array, sessions: PlannedSessions, queries: TypedQueries, planted: Planted, typed: Ints
+) -> pa.Table:
     person = sessions.person[queries.session[planted.query]]
     return pa.table(
         {
@@ -121,7 +295,7 @@ def _interests(world: World, ids: pa.Array, people: People) -> pa.Table:
     )
 
 
-def _sessions(world: World, ids: pa.Array, sessions: Sessions, queries: Queries) -> pa.Table:
+def _sessions(world: World, ids: pa.Array, sessions: PlannedSessions, queries: TypedQueries) -> pa.Table:
     first = np.flatnonzero(queries.place == 0)
     thing = queries.thing[first]
     topic = world.thing_topic[np.maximum(thing, 0)]

@@ -11,7 +11,7 @@ Flags = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 
 
-class Choice:
+class WeightedChoice:
     """A choice among lists of things, each list with weights of its own: `of(which list, share in [0, 1))`."""
 
     def __init__(self, lists: list[Floats]) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from querycloak.synthetic.heavy_tails import Flags, Floats, Ints
-from querycloak.synthetic.people import FAVOURITES, People
-from querycloak.synthetic.visits import (
+from querycloak.synthetic.people import (
     EVERYDAY,
+    FAVOURITES,
     MOST_QUERIES,
     ODD,
     PERSON,
@@ -21,9 +23,48 @@ from querycloak.synthetic.visits import (
     SITE,
     TAIL_SITE,
     THING,
-    Sessions,
+    People,
+    PlannedSessions,
 )
 from querycloak.synthetic.world import World
+
+_BLANK = ord(" ")
+
+
+def texts_of(world: World, queries: TypedQueries) -> pa.Array:
+    """The text of each query."""
+    columns = []
+    for place in range(PLACES):
+        piece = queries.pieces[:, place]
+        text = world.texts.take(pa.array(piece))
+        within = queries.glued if CORE < place <= AFTER else np.zeros(len(piece), np.bool_)
+        blank = pc.if_else(pa.array((piece > 0) & ~within), " ", "")
+        columns += [blank, text]
+    joined = pc.utf8_ltrim_whitespace(pc.binary_join_element_wise(*columns, ""))
+    return slipped(joined, queries.slip)
+
+
+def slipped(texts: pa.Array, slip: Ints) -> pa.Array:
+    """The texts with a letter left out or two swapped where there is a slip, by its number."""
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].copy()
+    offsets = offsets - offsets[0]
+    lengths = np.diff(offsets)
+    rows = np.flatnonzero((slip > 0) & (lengths > 4))
+    place = offsets[rows] + 1 + slip[rows] % (lengths[rows] - 2)
+    inside = (letters[place] != _BLANK) & (letters[place + 1] != _BLANK)
+    rows, place = rows[inside], place[inside]
+    swapped = slip[rows] // 64 % 2 == 0
+    pairs = place[swapped]
+    letters[pairs], letters[pairs + 1] = letters[pairs + 1].copy(), letters[pairs].copy()
+    kept = np.ones(len(letters), np.bool_)
+    kept[place[~swapped]] = False
+    shorter = np.zeros(len(texts), np.int64)
+    shorter[rows[~swapped]] = 1
+    starts = np.concatenate([[0], np.cumsum(lengths - shorter)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(starts), pa.py_buffer(letters[kept]))
+
 
 PLACES = 9
 CORE = 2  # the first place of the core
@@ -41,7 +82,7 @@ _STEPS = np.array([0.20, 0.34, 0.20, 0.14, 0.06, 0.06])
 
 
 @dataclass(frozen=True)
-class Queries:
+class TypedQueries:
     """One row for each query as typed, ordered by session and place in it."""
 
     session: Ints
@@ -56,18 +97,18 @@ class Queries:
     def __len__(self) -> int:
         return len(self.session)
 
-    def take(self, rows: Ints | Flags) -> Queries:
+    def take(self, rows: Ints | Flags) -> TypedQueries:
         """Some of them."""
-        return Queries(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return TypedQueries(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
 class Typist:
     """Types the queries of sessions, step after step for all sessions at once."""
 
-    def __init__(self, world: World, people: People, sessions: Sessions, random: np.random.Generator) -> None:
+    def __init__(self, world: World, people: People, sessions: PlannedSessions, random: np.random.Generator) -> None:
         self.world, self.people, self.sessions, self.random = world, people, sessions, random
 
-    def all_queries(self) -> Queries:
+    def all_queries(self) -> TypedQueries:
         """Every query of every session."""
         first = self._first()
         steps, current = [first], first
@@ -79,24 +120,26 @@ class Typist:
                 break
             current = self._again(active, self._next(current, first.take(active), place))
             steps.append(current)
-        joined = Queries(*(np.concatenate([getattr(s, name) for s in steps]) for name in Queries.__dataclass_fields__))
+        joined = TypedQueries(
+            *(np.concatenate([getattr(s, name) for s in steps]) for name in TypedQueries.__dataclass_fields__)
+        )
         return joined.take(np.lexsort((joined.place, joined.session)))
 
-    def _first(self) -> Queries:
+    def _first(self) -> TypedQueries:
         sessions = self.sessions
         fresh = self._fresh(np.arange(len(sessions)), sessions.aim, sessions.interest)
         again = fresh.take(sessions.repeats)
         # A slip is made anew each time.
-        return Queries(**{**again.__dict__, "session": fresh.session, "slip": fresh.slip})
+        return TypedQueries(**{**again.__dict__, "session": fresh.session, "slip": fresh.slip})
 
-    def _again(self, active: Ints, current: Queries) -> Queries:
+    def _again(self, active: Ints, current: TypedQueries) -> TypedQueries:
         """The same, but for sessions that repeat another to its end: they take over its query at this place."""
         source = np.where(self.sessions.wholly[active], self.sessions.repeats[active], active)
         # The session repeated has as many queries, so it is active too; both are in ascending order.
         again = current.take(np.searchsorted(active, source))
-        return Queries(**{**again.__dict__, "session": current.session, "slip": current.slip})
+        return TypedQueries(**{**again.__dict__, "session": current.session, "slip": current.slip})
 
-    def _next(self, last: Queries, first: Queries, place: int) -> Queries:
+    def _next(self, last: TypedQueries, first: TypedQueries, place: int) -> TypedQueries:
         step = self.random.choice(len(_STEPS), len(last), p=_STEPS)
         step[(step == _BACK) & (place == 1)] = _REFINE
         step[np.isin(last.aim, (SITE, TAIL_SITE, EVERYDAY, ODD)) & (step < _BACK)] = _NEW
@@ -118,9 +161,9 @@ class Typist:
         pieces[back], thing[back], site[back] = first.pieces[back], first.thing[back], first.site[back]
         aim[back], glued[back] = first.aim[back], first.glued[back]
         slip = np.where(corrected, 0, self._slips(len(last)))
-        return Queries(last.session, np.full(len(last), place), pieces, glued, thing, site, aim, slip)
+        return TypedQueries(last.session, np.full(len(last), place), pieces, glued, thing, site, aim, slip)
 
-    def _fresh(self, session: Ints, aim: Ints, interest: Ints) -> Queries:
+    def _fresh(self, session: Ints, aim: Ints, interest: Ints) -> TypedQueries:
         """A query to begin with, for each aim."""
         number = len(session)
         pieces = np.zeros((number, PLACES), np.int64)
@@ -143,7 +186,7 @@ class Typist:
         added = self.random.choice(len(_ADDED), len(rows), p=_ADDED / _ADDED.sum())
         pieces[rows] = self._added(pieces[rows], thing[rows], added)
         glued = np.isin(aim, (SITE, TAIL_SITE, ODD))
-        return Queries(session, np.zeros(number, np.int64), pieces, glued, thing, site, aim, self._slips(number))
+        return TypedQueries(session, np.zeros(number, np.int64), pieces, glued, thing, site, aim, self._slips(number))
 
     def _slips(self, number: int) -> Ints:
         return np.where(self.random.random(number) < _SLIP, self.random.integers(1, 1 << 30, number), 0)

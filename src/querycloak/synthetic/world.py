@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.synthetic import vocabulary
-from querycloak.synthetic.heavy_tails import Choice, Floats, Ints, below, falling, mixed, share_of
+from querycloak.synthetic.heavy_tails import Floats, Ints, WeightedChoice, below, falling, mixed, share_of
 from querycloak.text.wordnet import wordnet
 
 # Topics are subtrees of WordNet: label, sense, and how many people care (weights, ours).
@@ -63,12 +63,12 @@ class World:
     things: Span  # what belongs to topics, topic after topic
     thing_topic: Ints
     diseases: Ints  # WordNet's diseases among the things, the most wanted first
-    thing_choice: Choice
-    modifier_choice: Choice  # one list: the language's modifiers
-    noun_choice: Choice
-    function_choice: Choice
-    site_choice: Choice
-    everyday_choice: Choice
+    thing_choice: WeightedChoice
+    modifier_choice: WeightedChoice  # one list: the language's modifiers
+    noun_choice: WeightedChoice
+    function_choice: WeightedChoice
+    site_choice: WeightedChoice
+    everyday_choice: WeightedChoice
 
     def modifier_of(self, thing: Ints, share: Floats) -> Ints:
         """A modifier that many people add to a thing: each thing has its own few, the first most often."""
@@ -116,12 +116,12 @@ def world() -> World:
         topic_weights=np.array([weight for _, _, weight in TOPICS]),
         thing_topic=topics,
         diseases=_known_diseases(things, topics),
-        thing_choice=Choice([falling(int(size), 1.0, 3.0) for size in np.bincount(topics)]),
-        modifier_choice=Choice([falling(len(spans["modifier"]), 0.8, 5.0)]),
-        noun_choice=Choice([noun_weights]),
-        function_choice=Choice([falling(len(spans["function"]), 1.0, 1.0)]),
-        site_choice=Choice([falling(_SITES, 1.05, 1.2)]),
-        everyday_choice=Choice([falling(len(spans["everyday"]), 0.8, 2.0)]),
+        thing_choice=WeightedChoice([falling(int(size), 1.0, 3.0) for size in np.bincount(topics)]),
+        modifier_choice=WeightedChoice([falling(len(spans["modifier"]), 0.8, 5.0)]),
+        noun_choice=WeightedChoice([noun_weights]),
+        function_choice=WeightedChoice([falling(len(spans["function"]), 1.0, 1.0)]),
+        site_choice=WeightedChoice([falling(_SITES, 1.05, 1.2)]),
+        everyday_choice=WeightedChoice([falling(len(spans["everyday"]), 0.8, 2.0)]),
     )
 
 

@@ -15,10 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.text.compiled import part
-from querycloak.text.forms import written_forms
+from querycloak.text.english import STOP_WORDS, written_forms
 from querycloak.text.lists import Lists
 from querycloak.text.spans import Spans
-from querycloak.text.stop_words import STOP_WORDS
 from querycloak.text.taxonomy import Taxonomy
 
 NO_LABEL = -1

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from querycloak.errors import InputError
-from querycloak.text.ancestry import longest_ways
 from querycloak.text.lists import Lists
-from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.taxonomy import Taxonomy, longest_ways
 
 COLUMNS = ("id", "labels", "parents")
 _ENDINGS = {".csv": ",", ".tsv": "\t", ".parquet": ""}

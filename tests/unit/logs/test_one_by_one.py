@@ -1,7 +1,7 @@
 """The law that every proof uses: one more user changes nothing of what is read of the others.
 
 Whatever that user's rows hold, wherever they stand, in a file with others or in one of their own. The format
-is named here: then a log can be read whatever that user wrote. Where it is not, `test_recognition` holds that nobody's
+is named here: then a log can be read whatever that user wrote. Where it is not, `test_detection` holds that nobody's
 rows decide it. UBI's joins are held to the same law by `test_ubi`.
 """
 

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from querycloak.methods.distinct_queries import gather
-from querycloak.text.sorted_sets import sorted_sets
+from querycloak.text.sorted_sets import sort_span, sorted_sets
 from querycloak.text.spans import Spans
 
 PAIRS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9)), max_size=60)
@@ -48,3 +49,18 @@ def test_uses_of_one_query_may_lie_in_several_batches(uses: set[tuple[str, str]]
     assert found.numbers.tolist() == [lengths.get(q, len(q.encode())) for q in users]
     assert sorted(found.use_numbers.tolist()) == sorted(len(q.encode()) for q, _ in ordered if q not in lengths)
     assert found.number_of_users == len({u for _, u in ordered})
+
+
+@njit(nogil=True)  # not kept: it would go on with an earlier sort_span
+def _sorted(data, first, last):  # type: ignore[no-untyped-def]
+    sort_span(data, first, last)
+
+
+@given(st.lists(st.integers(-9, 9) | st.integers(-(1 << 31), (1 << 31) - 1), max_size=200), st.data())
+def test_a_piece_is_put_in_order_and_nothing_else_moves(values: list[int], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(values)))
+    last = data.draw(st.integers(first, len(values)))
+    for kind in (np.int32, np.int64):
+        found = np.array(values, kind)
+        _sorted(found, first, last)
+        assert found.tolist() == values[:first] + sorted(values[first:last]) + values[last:]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from querycloak.text.lemmas import base_forms
+from querycloak.text.english import base_forms
 from querycloak.text.wordnet import LICENCE, TABLE, wordnet
 
 SCRIPT = Path(__file__).parents[3] / "scripts/make_wordnet.py"

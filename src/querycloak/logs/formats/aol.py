@@ -5,12 +5,14 @@ Quotes are plain characters. A search without a click has two empty fields at it
 
 from __future__ import annotations
 
-from querycloak.logs.formats.delimited import Layout
-from querycloak.logs.reading.times import iso_or_epoch
+from querycloak.logs.formats.declaration import DelimitedFormat, Layout
 
-HEADER = ("AnonID", "Query", "QueryTime", "ItemRank", "ClickURL")
-LAYOUT = Layout(
-    columns={"user": 0, "query": 1, "time": 2, "rank": 3, "url": 4},
-    field_counts=(3, 5),
-    times=iso_or_epoch,
+_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
+
+FORMAT = DelimitedFormat(
+    name="aol",
+    accepted="AnonID, Query, QueryTime, ItemRank, ClickURL with tabs",
+    line=rf"[^\t]*\t[^\t]*\t{_TIME}[^\t]*(\t\d*\t[^\t]*)?",
+    layout=Layout(columns={"user": 0, "query": 1, "time": 2, "rank": 3, "url": 4}, field_counts=(3, 5)),
+    header=("AnonID", "Query", "QueryTime", "ItemRank", "ClickURL"),
 )

@@ -1,14 +1,16 @@
-"""Logs of one record a line and one character between fields: declared by a layout, read by one function."""
+"""Reader of one record a line and one character between fields: declared formats, and any CSV or TSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
+from querycloak.errors import UnknownFormat
 from querycloak.logs.choices import Choices
+from querycloak.logs.formats.columns import resolve
+from querycloak.logs.formats.declaration import DelimitedFormat, Layout
 from querycloak.logs.formats.marked_rows import (
     any_longer,
     contents_of,
@@ -17,29 +19,16 @@ from querycloak.logs.formats.marked_rows import (
     query_texts,
     where_judged,
 )
-from querycloak.logs.formats.signs import mark_other_formats
+from querycloak.logs.formats.signs import Head, fields_of, mark_other_formats, separator_of
 from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.reading.checks import LONGEST_FIELD, Candidates, mark
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.fields import Fields, first_words, integers, split, split_lines, without_brackets
 from querycloak.logs.reading.files import LogFile
 from querycloak.logs.reading.schema import MARKED_ROWS
-from querycloak.logs.reading.times import TimeParser, iso_or_epoch
+from querycloak.logs.reading.times import TimeParser
 from querycloak.logs.reading.urls import url_texts
 from querycloak.text.spans import Mask, Spans
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where each column stands in a record."""
-
-    columns: dict[str, int]
-    field_counts: tuple[int, ...]
-    separator: bytes = b"\t"
-    quotes: bool = False
-    times: TimeParser = iso_or_epoch
-    bracketed_query: bool = False
-    rank_is_first_word: bool = False
 
 
 class DelimitedReader:
@@ -134,3 +123,31 @@ def _too_long(records: Spans, fields: Fields, *, overlong: bool) -> Mask:
     if not overlong and records.lengths.max(initial=0) <= LONGEST_FIELD:
         return np.zeros(len(records), np.bool_)  # nearly always: no need to look at every field
     return any_longer([records], LONGEST_RECORD) | any_longer(fields.spans) | overlong
+
+
+def declared_reader(form: DelimitedFormat, heads: list[Head], encoding: str) -> DelimitedReader:
+    """A reader of a declared format; its header may be spelled in any case."""
+    spelled = {head.lines[0] for head in heads if head.has_header_of(form)}
+    return DelimitedReader(form.layout, encoding, {form.header_line, *spelled} if form.header else (), own=form.name)
+
+
+def csv_reader(
+    heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser, *, named: bool
+) -> DelimitedReader:
+    """A reader of a CSV or TSV by its header, which all files must share."""
+    head = heads[0]
+    separator = separator_of(head)
+    names = fields_of(head.lines[0], separator, head.encoding)
+    mapping = resolve(columns, names, head.label)
+    for other in heads[1:]:
+        if other.lines[0] != head.lines[0]:
+            raise UnknownFormat(f"the header of {other.label} differs from that of {head.label}: read them apart")
+    layout = Layout(
+        columns={ours: names.index(theirs) for ours, theirs in mapping.items()},
+        field_counts=(len(names),),
+        separator=separator,
+        quotes=separator != b"\t",
+        times=times,
+    )
+    # What was taken for a header may be a row that somebody wrote in front of a log without one.
+    return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named)

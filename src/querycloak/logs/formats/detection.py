@@ -8,47 +8,47 @@ Nothing here ever quotes a line: messages say what is accepted, not what was fou
 from __future__ import annotations
 
 import codecs
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats import aol, excite, parquet_table, sogou, table
-from querycloak.logs.formats.delimited import DelimitedReader, Layout
-from querycloak.logs.formats.json_lines import JsonObject, objects_of, parse_object
+from querycloak.logs.formats.columns import checked_mapping, mapping_of
+from querycloak.logs.formats.delimited import csv_reader, declared_reader
+from querycloak.logs.formats.json_lines import json_reader
+from querycloak.logs.formats.json_objects import parse_object
+from querycloak.logs.formats.parquet import parquet_reader
 from querycloak.logs.formats.signs import (
+    DECLARED,
     FITTING_SHARE,
     Head,
-    aol_share,
     braces_share,
-    fields_of,
+    declared_share,
     header_share,
-    lines_share,
     our_json_share,
-    separator_of,
     share_of,
 )
 from querycloak.logs.formats.ubi import UbiReader
 from querycloak.logs.formats.ubi_documents import is_ubi
-from querycloak.logs.reading.blocks import Part, read_blocks
-from querycloak.logs.reading.encodings import UTF8_OR_GB18030, checked_encoding
+from querycloak.logs.reading.blocks import Part
+from querycloak.logs.reading.encodings import checked_encoding
 from querycloak.logs.reading.files import LogFile
-from querycloak.logs.reading.time_formats import time_parser
+from querycloak.logs.reading.time_formats import forms_of_times, time_parser
 from querycloak.logs.reading.times import TimeParser
 from querycloak.privacy.parameters import one_of
 from querycloak.sentence import Parameter, Sentence
 
 TABLES = ("table", "csv", "jsonl", "parquet")
-FORMATS = ("aol", "excite", "sogou", "ubi", *TABLES)
+_DECLARED = {form.name: form for form in DECLARED}
+FORMATS = (*_DECLARED, "ubi", *TABLES)
 ACCEPTED = Sentence(
-    "aol (AnonID, Query, QueryTime, ItemRank, ClickURL with tabs), excite (user, yymmddHHMMSS, query with tabs), "
-    "sogou (time, user, [query], rank and order, url with tabs), ubi (OpenSearch UBI as JSON lines), and any "
-    "CSV, TSV, JSON lines or Parquet with {mapping}",
-    mapping=table.mapping_of("user", "time", "query"),
+    "{declared}, ubi (OpenSearch UBI as JSON lines), and any CSV, TSV, JSON lines or Parquet with {mapping}",
+    declared=", ".join(f"{form.name} ({form.accepted})" for form in DECLARED),
+    mapping=mapping_of("user", "time", "query"),
 )
 _LINES_LOOKED_AT = 200
 _PARQUET = b"PAR1"
@@ -108,7 +108,7 @@ def choose_reader(
             raise ParameterError(
                 Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
             )
-        log_format, columns = log_format or "table", table.checked_mapping(columns)
+        log_format, columns = log_format or "table", checked_mapping(columns)
     heads = [_head(file, encoding, log_format) for file in files]
     told = [(log_format, None) if log_format else _sniff(head) for head in heads]
     names = [name for name, _ in told]
@@ -125,10 +125,13 @@ def choose_reader(
             Sentence("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
         )
     recognised = Recognised(names[0], named, doubts[0] if doubts else None)
-    used = UTF8_OR_GB18030 if kind == "sogou" and encoding is None else heads[0].encoding
+    used = heads[0].encoding
     if kind in TABLES:
         return recognised, _table_reader(kind, files, heads, columns, used, times, named=named)
-    return recognised, _reader(kind, heads, used)
+    if kind == "ubi":
+        return recognised, UbiReader(used)
+    form = _DECLARED[kind]
+    return recognised, declared_reader(form, heads, form.encoding if encoding is None else used)
 
 
 def _table_reader(
@@ -142,19 +145,16 @@ def _table_reader(
     named: bool,
 ) -> Reader:
     if kind == "parquet":
-        return _parquet_reader(files, columns, times)
+        return parquet_reader(files, columns, times)
     if kind == "jsonl":
-        return _json_reader(files, heads, columns, encoding, times)
-    return _csv_reader(heads, columns, encoding, times, named=named)
+        return json_reader(files, heads, columns, encoding, times)
+    return csv_reader(heads, columns, encoding, times, named=named)
 
 
-def _reader(kind: str, heads: list[Head], encoding: str) -> Reader:
-    if kind == "ubi":
-        return UbiReader(encoding)
-    if kind == "aol":
-        spelled = {head.lines[0] for head in heads if head.has_aol_header()}
-        return DelimitedReader(aol.LAYOUT, encoding, {"\t".join(aol.HEADER).encode(), *spelled}, own="aol")
-    return DelimitedReader({"excite": excite.LAYOUT, "sogou": sogou.LAYOUT}[kind], encoding, own=kind)
+def accepted_times(format_name: str) -> Sentence:
+    """Ways in which times of a format are written, for error messages."""
+    form = _DECLARED.get(format_name)
+    return forms_of_times(format_name, form.time_form if form else None)
 
 
 def _head(file: LogFile, encoding: str | None, log_format: str | None) -> Head:
@@ -178,9 +178,7 @@ def _head(file: LogFile, encoding: str | None, log_format: str | None) -> Head:
 
 
 _SIGNS: dict[str, Callable[[Head], float]] = {
-    "aol": aol_share,
-    "excite": lines_share("excite"),
-    "sogou": lines_share("sogou"),
+    **{form.name: partial(declared_share, form=form) for form in DECLARED},
     "ubi": lambda head: share_of(head.filled, lambda line: is_ubi(parse_object(line))),
     "table": lambda head: max(header_share(head), our_json_share(head)),
 }
@@ -246,49 +244,3 @@ def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
 
 def _text_kind(braces: float) -> str:
     return "jsonl" if braces >= FITTING_SHARE else "csv"
-
-
-def _parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser) -> Reader:
-    names = [parquet_table.names_of(file) for file in files]
-    mappings = table.resolve_each(columns, names, [file.label for file in files])
-    for file, mapping in zip(files, mappings, strict=True):
-        parquet_table.check_columns(file, mapping)
-    return parquet_table.ParquetReader(mappings, times)
-
-
-def _json_reader(
-    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser
-) -> Reader:
-    found = table.JsonColumns(columns)
-    label = heads[0].label if len(heads) == 1 else "the log's files"
-    first = (parse_object(line) for head in heads for line in head.lines)
-    # All first lines may be those of one user, who must not decide whether a log can be read: then one looks further.
-    found.require_in(itertools.chain(first, _objects_of(files, encoding)), label)
-    return table.JsonLinesReader(found, encoding, times)
-
-
-def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
-    for number, file in enumerate(files):
-        for block in read_blocks(file, Part(number), numbered=False):
-            yield from objects_of(block.records(), encoding)[0]
-
-
-def _csv_reader(
-    heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser, *, named: bool
-) -> Reader:
-    head = heads[0]
-    separator = separator_of(head)
-    names = fields_of(head.lines[0], separator, head.encoding)
-    mapping = table.resolve(columns, names, head.label)
-    for other in heads[1:]:
-        if other.lines[0] != head.lines[0]:
-            raise UnknownFormat(f"the header of {other.label} differs from that of {head.label}: read them apart")
-    layout = Layout(
-        columns={ours: names.index(theirs) for ours, theirs in mapping.items()},
-        field_counts=(len(names),),
-        separator=separator,
-        quotes=separator != b"\t",
-        times=times,
-    )
-    # What was taken for a header may be a row that somebody wrote in front of a log without one.
-    return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named)

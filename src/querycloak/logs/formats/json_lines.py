@@ -1,72 +1,174 @@
-"""One JSON object a line."""
+"""JSON lines: one object a line, with our columns under names or dotted paths."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
+from querycloak.errors import MissingColumn
+from querycloak.logs.choices import Choices
+from querycloak.logs.formats.columns import mapping_of
+from querycloak.logs.formats.json_members import WantedMembers
+from querycloak.logs.formats.json_objects import (
+    JsonObject,
+    as_text,
+    member,
+    member_in_any_case,
+    objects_of,
+    parse_object,
+    spans_of,
+)
+from querycloak.logs.formats.json_values import ABSENT
+from querycloak.logs.formats.marked_rows import RawColumns, any_longer, contents_of, line_numbers, marked_batch, no_rows
+from querycloak.logs.formats.signs import Head, mark_other_formats, mark_other_objects
+from querycloak.logs.formats.ubi_documents import is_ubi
+from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
+from querycloak.logs.reading.checks import WRONG_FIELDS, mark
 from querycloak.logs.reading.encodings import to_utf8
-from querycloak.text.spans import Mask, Spans
+from querycloak.logs.reading.files import LogFile
+from querycloak.logs.reading.schema import COLUMNS, MARKED_ROWS, REQUIRED
+from querycloak.logs.reading.times import TimeParser, iso_or_epoch
+from querycloak.sentence import Sentence
+from querycloak.text.spans import Mask, Spans, with_others
 
-JsonObject = dict[str, Any]
-
-
-def objects_of(records: Spans, encoding: str) -> tuple[list[JsonObject | None], Mask]:
-    """The object of each record, none where there is no object; and which records cannot be decoded."""
-    decoded, undecodable = to_utf8(records, encoding)
-    return [parse_object(record) for record in decoded.texts()], undecodable
+_ABSENT = object()
 
 
-def parse_object(line: bytes) -> JsonObject | None:
-    """The JSON object of a line, after an index name and a tab if there is one."""
-    if not line.startswith(b"{"):
-        line = line.partition(b"\t")[2]
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+class JsonTexts(NamedTuple):
+    """The columns of JSON lines, which lines are no object, and which objects have no query at all.
+
+    An empty query is nothing bad (L106); objects without one are, or a wrong mapping would pass for a log.
+    """
+
+    texts: dict[str, Spans]
+    not_objects: Mask
+    without_query: Mask
 
 
-def member(value: Any, path: str, missing: Any = None) -> Any:
-    """What stands at a dotted path: a key of that whole name first, then step by step."""
-    if not isinstance(value, dict):
-        return missing
-    if path in value:
-        return value[path]
-    first, _, rest = path.partition(".")
-    return member(value.get(first), rest, missing) if rest else missing
+@dataclass(frozen=True)
+class JsonColumns:
+    """Where our columns stand in an object, looked for in each object alone.
+
+    Keys differ from object to object, and whose object comes first must not decide what is read of the others.
+    """
+
+    mapping: Mapping[str, str] | None = None
+
+    def values(self, objects: Sequence[JsonObject | None], ours: str, missing: Any = None) -> list[Any]:
+        """What each object holds in a column: by the mapping's dotted path, or under our own name in any case."""
+        if self.mapping is None:
+            return [
+                held[ours] if held and ours in held else member_in_any_case(held, ours, missing) for held in objects
+            ]
+        if ours not in self.mapping:
+            return [missing] * len(objects)
+        path = self.mapping[ours]
+        return [member(held, path, missing) for held in objects]
+
+    @cached_property
+    def _wanted(self) -> WantedMembers:
+        names = COLUMNS if self.mapping is None else self.mapping.values()
+        return WantedMembers(names, any_case=self.mapping is None)
+
+    def read(self, records: Spans) -> JsonTexts:
+        """The columns of records in UTF-8: scanned as bytes, and as objects where that is not enough."""
+        found = self._wanted.scan(records)
+        paths = [ours if self.mapping is None else self.mapping.get(ours) for ours in COLUMNS]
+        texts = [found.text(path) for path in paths]
+        not_objects, without_query = no_rows(len(records)), found.kind(paths[COLUMNS.index("query")]) == ABSENT
+        if found.odd.any():
+            objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(found.odd).tolist()]
+            others = self.read_objects(objects)
+            texts = with_others(texts, found.odd, list(others.texts.values()))
+            not_objects[found.odd], without_query[found.odd] = others.not_objects, others.without_query
+        return JsonTexts(dict(zip(COLUMNS, texts, strict=True)), not_objects, without_query)
+
+    def read_objects(self, objects: Sequence[JsonObject | None]) -> JsonTexts:
+        """The columns of objects: what `read` is held to."""
+        values = {ours: self.values(objects, ours, _ABSENT) for ours in COLUMNS}
+        return JsonTexts(
+            texts={ours: spans_of([as_text(value) for value in column]) for ours, column in values.items()},
+            not_objects=np.array([held is None for held in objects], np.bool_),
+            without_query=np.array([value is _ABSENT for value in values["query"]], np.bool_),
+        )
+
+    def has(self, held: JsonObject | None, ours: str) -> bool:
+        """Whether the object has the column, be it null."""
+        return self.values([held], ours, _ABSENT)[0] is not _ABSENT
+
+    def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
+        """Refuse a log none of whose objects has all that a row needs; its keys are somebody's, and not told."""
+        if any(all(self.has(held, ours) for ours in REQUIRED) for held in objects):
+            return
+        names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
+        raise MissingColumn(
+            Sentence(
+                "no object of {label} has the columns {names}: say which they are with {mapping} "
+                "(dotted paths such as event.query)",
+                label=label,
+                names=", ".join(names),
+                mapping=mapping_of(*REQUIRED),
+            )
+        )
 
 
-def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
-    """What stands under a key: of that very name first, then of one that differs in case."""
-    if not isinstance(value, dict):
-        return missing
-    if name in value:
-        return value[name]
-    for key in value:  # many objects lack a url: lengths are compared first, for that is fast
-        if len(key) == len(name) and key.lower() == name:
-            return value[key]
-    return missing
+class JsonLinesReader:
+    """Reads objects, one a line."""
+
+    schema = MARKED_ROWS
+    divisible = True
+
+    def __init__(self, columns: JsonColumns, encoding: str = "utf-8", times: TimeParser = iso_or_epoch) -> None:
+        self._columns, self._encoding, self._read_times = columns, encoding, times
+
+    @property
+    def holds_clicks(self) -> bool:
+        """Whether the mapping has a url; without a mapping any object may have one."""
+        return self._columns.mapping is None or "url" in self._columns.mapping
+
+    def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
+        """The lines of a part of a file."""
+        return read_blocks(file, part, numbered=numbered)
+
+    def parse(self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
+        """The block's rows, each with its code."""
+        records = block.records()
+        decoded, undecodable = to_utf8(records, self._encoding)
+        texts, not_objects, without_query = self._columns.read(decoded)
+        columns = RawColumns(
+            user=texts["user"],
+            time=self._read_times(texts["time"].trimmed()),
+            query=texts["query"],
+            rank=texts["rank"],
+            url=texts["url"],
+        )
+        too_long = any_longer([records], LONGEST_RECORD) | block.overlong
+        rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query, clicks=clicks)
+        contents = contents_of(records) if origin else None
+        codes = mark_other_formats(mark(rows), records, "json")
+        codes = mark_other_objects(codes, decoded, WRONG_FIELDS, is_ubi)
+        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents, clicks=clicks)
 
 
-def as_text(value: Any) -> str | None:
-    """Texts and whole numbers as text; anything else, and an empty text, is missing."""
-    if isinstance(value, str):
-        return value or None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return None
+def json_reader(
+    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser
+) -> JsonLinesReader:
+    """A reader of JSON lines, if some object has all that a row needs."""
+    wanted = JsonColumns(columns)
+    label = heads[0].label if len(heads) == 1 else "the log's files"
+    first = (parse_object(line) for head in heads for line in head.lines)
+    # All first lines may be those of one user, who must not decide whether a log can be read: then one looks further.
+    wanted.require_in(itertools.chain(first, _objects_of(files, encoding)), label)
+    return JsonLinesReader(wanted, encoding, times)
 
 
-def spans_of(texts: list[str | None]) -> Spans:
-    """A column of texts."""
-    return Spans.of(pa.array(texts, pa.large_string()))
-
-
-def no_rows(count: int) -> Mask:
-    """A mask of nothing."""
-    return np.zeros(count, np.bool_)
+def _objects_of(files: list[LogFile], encoding: str) -> Iterator[JsonObject | None]:
+    for number, file in enumerate(files):
+        for block in read_blocks(file, Part(number), numbered=False):
+            yield from objects_of(block.records(), encoding)[0]

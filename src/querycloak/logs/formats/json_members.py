@@ -81,7 +81,7 @@ class Members:
         return Spans(self.data, self._spans[2 * column], self._spans[2 * column + 1])
 
 
-class Wanted:
+class WantedMembers:
     """Names, or dotted paths, to look for in each record; several that are tried in turn are one tuple.
 
     `wrapper` names a member that holds the document itself, if it is an object. With `any_case` names may differ in

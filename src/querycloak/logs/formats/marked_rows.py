@@ -1,8 +1,9 @@
-"""What every format does with its columns: texts of queries, marked batches, where a row stood."""
+"""From columns of texts to marked rows, the same for every format: candidates, codes, and where a row stood."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from querycloak.logs.choices import Choices
 from querycloak.logs.reading.blocks import Block
 from querycloak.logs.reading.checks import KEPT, LONGEST_FIELD, Candidates, Codes
+from querycloak.logs.reading.fields import integers
 from querycloak.logs.reading.schema import MARKED_ROWS, MARKED_SEARCHES, ORIGIN
+from querycloak.logs.reading.urls import url_texts
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Mask, Spans, number_array
 
@@ -27,6 +30,11 @@ def where_judged(urls: Spans, rank_present: Mask, rank_readable: Mask) -> Spans:
     """The addresses that decide whether a row is kept, the others emptied: those beside a rank that cannot be read."""
     judged = rank_present & ~rank_readable
     return urls.blank(~judged) if judged.any() else Spans.empty(len(urls))
+
+
+def no_rows(count: int) -> Mask:
+    """A mask of nothing."""
+    return np.zeros(count, np.bool_)
 
 
 def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
@@ -87,3 +95,47 @@ def with_origin(
     origin = [pa.array(np.full(len(codes), file, np.int32)), pa.array(lines), pa.array(fields), held]
     names = batch.schema.names + ORIGIN.names
     return pa.RecordBatch.from_arrays(batch.columns + origin, names=names)
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """The columns of a block before anything is checked."""
+
+    user: Spans
+    time: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Mask]
+    query: Spans
+    rank: Spans
+    url: Spans
+
+    def candidates(
+        self,
+        choices: Choices,
+        undecodable: Mask,
+        overlong: Mask,
+        width: int,
+        not_an_object: Mask | None = None,
+        wrong_fields: Mask | None = None,
+        *,
+        clicks: bool = True,
+    ) -> Candidates:
+        """Candidates for the log."""
+        overlong = overlong | any_longer([self.user, self.query, self.url])
+        rank, rank_readable = integers(self.rank.trimmed())
+        rank_present = self.rank.lengths > 0
+        url = self.url if clicks else where_judged(self.url, rank_present, rank_readable)
+        return Candidates(
+            user=self.user.blank(overlong).trimmed(),
+            time=self.time[0],
+            time_readable=self.time[1],
+            query=query_texts(self.query.blank(overlong), choices),
+            url=url_texts(url.blank(overlong), choices),
+            rank=rank,
+            rank_readable=rank_readable,
+            rank_present=rank_present,
+            choices=choices,
+            undecodable=undecodable,
+            overlong=overlong,
+            wrong_fields=no_rows(len(self.user)) if wrong_fields is None else wrong_fields,
+            fields=np.full(len(self.user), width, np.int32),
+            not_an_object=not_an_object,
+        )

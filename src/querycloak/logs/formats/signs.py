@@ -15,24 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.formats.json_lines import JsonObject, member_in_any_case, parse_object
+from querycloak.logs.formats import aol, excite, sogou
+from querycloak.logs.formats.declaration import DelimitedFormat
+from querycloak.logs.formats.json_objects import JsonObject, member_in_any_case, parse_object
 from querycloak.logs.reading.checks import NOT_AN_OBJECT, OTHER_FORMAT, UNREADABLE_TIME, WRONG_FIELDS, Codes
 from querycloak.logs.reading.schema import REQUIRED
 from querycloak.text.spans import Mask, Spans
 
 SEPARATORS = (b"\t", b",", b";", b"|")
-AOL_HEADER = b"anonid\tquery\tquerytime\titemrank\tclickurl"
+DECLARED = (aol.FORMAT, excite.FORMAT, sogou.FORMAT)
+"""The delimited formats; one that is added here is recognised, named in messages and read."""
 FITTING_SHARE = 0.8
 _NAME = re.compile(r"[^\W\d][\w.\-]{0,63}")
 _NO_NAME = re.compile(r"\d{3}|\d[.:/\-]\d|@|://|\bwww\.")
-_TIME = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d"
-# For Python's expressions and for Arrow's alike.
-_LINES = {
-    "aol": rf"[^\t]*\t[^\t]*\t{_TIME}[^\t]*(\t\d*\t[^\t]*)?",
-    "excite": r"[^\t]*\t\d{12}\t[^\t]*",
-    "sogou": r"\d\d:\d\d:\d\d\t[^\t]*\t\[[^\t]*\]\t\d+ \d+\t[^\t]*",
-    "json": r"\s*\{.*\}\s*",
-}
+_LINES = {form.name: form.line for form in DECLARED} | {"json": r"\s*\{.*\}\s*"}
 _PATTERNS = {name: re.compile(pattern.encode(), re.DOTALL) for name, pattern in _LINES.items()}
 _UNREAD = (WRONG_FIELDS, UNREADABLE_TIME, NOT_AN_OBJECT)
 
@@ -52,9 +48,9 @@ class Head:
         """The lines that hold anything."""
         return [line for line in self.lines if line.strip()]
 
-    def has_aol_header(self) -> bool:
-        """Whether it begins with AOL's header."""
-        return self.lines[0].strip().lower() == AOL_HEADER
+    def has_header_of(self, form: DelimitedFormat) -> bool:
+        """Whether it begins with the header of a format that has one."""
+        return bool(form.header) and _is_header(self.lines[0], form)
 
 
 def looks_like_names(names: Sequence[str]) -> bool:
@@ -91,18 +87,17 @@ def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
     return sum(bool(fits(line)) for line in lines) / len(lines) if lines else 0.0
 
 
-def lines_share(name: str) -> Callable[[Head], float]:
-    """Which part of the first lines is written as this format has it."""
-    return lambda head: share_of(head.filled, _PATTERNS[name].fullmatch)
-
-
-def aol_share(head: Head) -> float:
-    """The same for AOL, whose header is a sign by itself."""
-    rows = [line for line in head.filled if line.strip().lower() != AOL_HEADER]
-    share = share_of(rows, _PATTERNS["aol"].fullmatch)
-    if not head.has_aol_header():
+def declared_share(head: Head, form: DelimitedFormat) -> float:
+    """Share of the first lines that are written as this format has it; its header is a sign by itself."""
+    rows = [line for line in head.filled if not (form.header and _is_header(line, form))]
+    share = share_of(rows, _PATTERNS[form.name].fullmatch)
+    if not head.has_header_of(form):
         return share
     return max(share, FITTING_SHARE) if rows else 1.0
+
+
+def _is_header(line: bytes, form: DelimitedFormat) -> bool:
+    return line.strip().lower() == form.header_line.lower()
 
 
 def header_share(head: Head) -> float:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.logs.formats.json_lines import JsonObject, as_text, member, parse_object, spans_of
-from querycloak.logs.formats.json_members import Members, Wanted
+from querycloak.logs.formats.json_members import Members, WantedMembers
+from querycloak.logs.formats.json_objects import JsonObject, as_text, member, parse_object, spans_of
 from querycloak.logs.formats.json_values import ABSENT, OBJECT, TEXT
 from querycloak.text.spans import Mask, Spans, with_others
 
@@ -41,7 +41,7 @@ _POSITIONS_OR_INDEX = (*_POSITIONS, "position.index")
 _PATHS = (*_NAMES, "action_name", *_ACTIONS, _OBJECT_IDS, _POSITIONS_OR_INDEX)
 _NUMBERS = [path for path in _POSITIONS if path not in _INDEXED]
 _WANTED, _WANTED_AND_COUNTED = (
-    Wanted(_PATHS, wrapper=_WRAPPER, distinct=distinct, no_objects=_NUMBERS) for distinct in (False, True)
+    WantedMembers(_PATHS, wrapper=_WRAPPER, distinct=distinct, no_objects=_NUMBERS) for distinct in (False, True)
 )
 
 

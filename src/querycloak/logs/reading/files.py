@@ -19,7 +19,7 @@ import pyarrow as pa
 from querycloak.errors import InputError
 from querycloak.logs.reading import compression
 from querycloak.logs.reading.compression import Decompressed, checked_compression
-from querycloak.logs.reading.standard_input import STANDARD_INPUT, spooled
+from querycloak.logs.reading.spooled import STANDARD_INPUT, spooled
 from querycloak.sentence import Sentence
 
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
@@ -111,7 +111,7 @@ class LogFile:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FileOptions:
     """What the owner says about the files of a log."""
 
     compression: str | None = None
@@ -124,14 +124,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Found:
+class LogFiles:
     """The files of a log, and how many links in its folders were passed over."""
 
     files: list[LogFile]
     links: int = 0
 
 
-def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Finding()) -> Found:
+def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = FileOptions()) -> LogFiles:
     """The log files that paths, folders and addresses stand for, in order of name within a folder."""
     if not logs:
         raise InputError("no log was given: name a file, a folder or an address")
@@ -146,23 +146,23 @@ def find_files(logs: Sequence[str | os.PathLike[str]], finding: Finding = Findin
             raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
         if log == STANDARD_INPUT:
             path = spooled()
-            found.append(_identify(_local_file(label, path), finding))
+            found.append(_identify(_local_file(label, path), options))
         elif "://" in log:
-            found.append(_identify(_remote_file(label, log), finding))
+            found.append(_identify(_remote_file(label, log), options))
         elif os.path.isdir(log):
-            folder = _files_of_folder(label, Path(log), finding)
+            folder = _files_of_folder(label, Path(log), options)
             found.extend(folder.files)
             links += folder.links
         else:
-            found.append(_identify(_local_file(label, log), finding))
-    return Found(found, links)
+            found.append(_identify(_local_file(label, log), options))
+    return LogFiles(found, links)
 
 
-def _files_of_folder(label: str, folder: Path, finding: Finding) -> Found:
+def _files_of_folder(label: str, folder: Path, options: FileOptions) -> LogFiles:
     closed: list[OSError] = []
     files, links = [], 0
-    for path in _walk(folder, closed, finding):
-        if not finding.follow_links and path.is_symlink():
+    for path in _walk(folder, closed, options):
+        if not options.follow_links and path.is_symlink():
             links += path.is_dir() or _is_log(path.relative_to(folder))
         elif path.is_file() and _is_log(path.relative_to(folder)):
             files.append(path)
@@ -172,19 +172,19 @@ def _files_of_folder(label: str, folder: Path, finding: Finding) -> Found:
         raise InputError(_no_logs(label, links))
     named = [(f"{label}, file {i} of {len(files)} by name", str(path)) for i, path in enumerate(sorted(files), start=1)]
     found = [_local_file(name, path) for name, path in named]
-    return Found([_identify(file, finding) for file in found if file.size] or [_identify(found[0], finding)], links)
+    return LogFiles([_identify(file, options) for file in found if file.size] or [_identify(found[0], options)], links)
 
 
-def _walk(folder: Path, closed: list[OSError], finding: Finding) -> Iterator[Path]:
+def _walk(folder: Path, closed: list[OSError], options: FileOptions) -> Iterator[Path]:
     """Everything below a folder that is no folder, and links to folders unless they are followed."""
     seen: set[tuple[int, int]] = set()
-    for where, folders, names in os.walk(folder, onerror=closed.append, followlinks=finding.follow_links):
+    for where, folders, names in os.walk(folder, onerror=closed.append, followlinks=options.follow_links):
         status = os.stat(where)
         if (status.st_dev, status.st_ino) in seen:  # links can go round in circles
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        links = [] if finding.follow_links else [name for name in folders if (Path(where) / name).is_symlink()]
+        links = [] if options.follow_links else [name for name in folders if (Path(where) / name).is_symlink()]
         yield from (Path(where) / name for name in (*names, *links))
 
 
@@ -243,14 +243,14 @@ def _remote_state(label: str, address: str) -> tuple[int, tuple[int, ...]]:
     return int(info.size), (int(info.mtime_ns or 0),)
 
 
-def _identify(file: LogFile, finding: Finding) -> LogFile:
+def _identify(file: LogFile, options: FileOptions) -> LogFile:
     """The file with its compression."""
     if file.size == 0:
         raise InputError(f"{file.label} is empty (0 bytes)")
     magic = _first_bytes(file)  # also tells whether it can be read at all
-    if finding.compression is not None:
-        return replace(file, compression=None if finding.compression == compression.NONE else finding.compression)
-    if finding.format_named:
+    if options.compression is not None:
+        return replace(file, compression=None if options.compression == compression.NONE else options.compression)
+    if options.format_named:
         told = compression.by_name(file.label, file.location)
     else:
         told = compression.by_first_bytes(file.label, file.location, magic)

@@ -32,7 +32,6 @@ ACCEPTED = (
     "2006-03-01 07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17, or seconds, milli- or "
     "microseconds since 1970"
 )
-_ACCEPTED_BY_FORMAT = {"excite": "970916105432", "sogou": "23:59:59"}
 _DIRECTIVES = "YymdHIMSfpbBz"
 _NEEDED = (("Y", "y"), ("m", "b", "B"), ("d",), ("H", "I"))
 _WAY_OUT = "say day-first or month-first for 01/03/2006, or a pattern such as %d/%b/%Y:%H:%M:%S %z"
@@ -41,13 +40,14 @@ _YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _FRACTION, _EAST, _AFTERNOON = ran
 _MONTHS = np.frombuffer(b"janfebmaraprmayjunjulaugsepoctnovdec", np.uint8)
 
 
-def accepted_times(format_name: str) -> Sentence:
-    """How times of a format are written, for error messages."""
-    if format_name in _ACCEPTED_BY_FORMAT:
-        return Sentence("times of {name} logs are written as {form}", name=format_name, form=_ACCEPTED_BY_FORMAT[format_name])  # noqa: E501  # fmt: skip
+def forms_of_times(format_name: str, form: str | None) -> Sentence:
+    """Ways in which times of a format are written, for error messages; `form` if it has one of its own."""
+    if form is not None:
+        return Sentence("times of {name} logs are written as {form}", name=format_name, form=form)
     if format_name != "table":
         return Sentence("times must be written as {forms}", forms=ACCEPTED)
-    return Sentence("times must be written as {forms}; others, such as 03/01/2006 07:17, need {time_format}", forms=ACCEPTED)  # noqa: E501  # fmt: skip
+    template = "times must be written as {forms}; others, such as 03/01/2006 07:17, need {time_format}"
+    return Sentence(template, forms=ACCEPTED)
 
 
 def time_parser(time_format: str | None) -> TimeParser:

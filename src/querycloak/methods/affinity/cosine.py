@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from querycloak.text.compiled import kernel, part
 from querycloak.text.lists import Lists
-from querycloak.text.sorting import sort_span
+from querycloak.text.sorted_sets import sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000

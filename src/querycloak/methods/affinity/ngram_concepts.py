@@ -16,9 +16,9 @@ from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.privacy.sampling.exact import stated
 from querycloak.sentence import Sentence
+from querycloak.text.english import STOP_WORDS
 from querycloak.text.lexicon import Lexicon
 from querycloak.text.ngrams import LONGEST, PARTS, WordCounts, longer_grams, total_occurrences
-from querycloak.text.stop_words import STOP_WORDS
 
 # Weights are whole numbers of 1/1024, so that every cosine is compared with theta in whole numbers.
 GRID = 1 << 10

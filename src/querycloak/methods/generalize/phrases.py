@@ -11,9 +11,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.text.compiled import kernel
+from querycloak.text.english import STOP_WORDS
 from querycloak.text.lexicon import Lexicon, find, spans_of
 from querycloak.text.spans import Spans
-from querycloak.text.stop_words import STOP_WORDS
 from querycloak.text.taxonomy import Taxonomy
 
 UNMATCHED = -1
@@ -49,7 +49,7 @@ def matcher_of(taxonomy: Taxonomy) -> Matcher:
 
 
 def _forms(taxonomy: Taxonomy) -> Iterator[str]:
-    """The labels, and whatever loses an ending or is listed as irregular to become one (text/lemmas.py, backwards)."""
+    """The labels, and whatever loses an ending or is listed as irregular to become one (text/english.py, backwards)."""
     yield from taxonomy.labels
     yield from taxonomy.exceptions
     for label in taxonomy.labels:

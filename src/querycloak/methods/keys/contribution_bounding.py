@@ -12,7 +12,7 @@ import ibis.expr.types as ir
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.logs.reading.instants import microseconds_of
+from querycloak.logs.reading.schema import microseconds_of
 from querycloak.methods.runs import run_of
 
 TIES = ("time", "rank", "query", "url")

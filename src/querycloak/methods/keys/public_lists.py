@@ -81,8 +81,8 @@ def queries_of(pool: PublicList, choices: Choices) -> pa.Array:
     """The queries of a pool, sorted, each once, in the form that the log's queries have."""
     import pyarrow as pa
 
+    from querycloak.text.english import public_phrases
     from querycloak.text.normalisation import normalise
-    from querycloak.text.public_phrases import public_phrases
     from querycloak.text.spans import Spans
 
     if pool.path is None:

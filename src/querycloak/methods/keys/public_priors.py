@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.engines import Engine
-from querycloak.text.public_phrases import public_phrases
+from querycloak.text.english import public_phrases
 
 MOST_POINTS = 8
 _WORD, _UNKNOWN_WORD, _DIGIT = 2, 1, 3

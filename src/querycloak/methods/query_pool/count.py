@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.reading.instants import pause_before
+from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_records, once_per_key

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
-from querycloak.text.forms import as_words
+from querycloak.text.english import STOP_WORDS, as_words
 from querycloak.text.lexicon import Lexicon, find
 from querycloak.text.query_concepts import Mentions
 from querycloak.text.spans import Spans, string_array
-from querycloak.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.replacement import Replacement

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.logs.reading.instants import microseconds_of
+from querycloak.logs.reading.schema import microseconds_of
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
 from querycloak.methods.noiseless import Noiseless, Past, Step

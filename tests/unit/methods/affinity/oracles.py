@@ -9,8 +9,8 @@ from math import log2
 
 import numpy as np
 
+from querycloak.text.english import STOP_WORDS
 from querycloak.text.lists import Lists
-from querycloak.text.stop_words import STOP_WORDS
 
 Sets = Sequence[Iterable[int]]
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from querycloak.errors import InputError, MissingColumn
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats.json_lines import no_rows
-from querycloak.logs.formats.marked_rows import marked_batch
-from querycloak.logs.formats.table import RawColumns
+from querycloak.logs.formats.columns import resolve_each
+from querycloak.logs.formats.marked_rows import RawColumns, marked_batch, no_rows
 from querycloak.logs.reading.blocks import Part
 from querycloak.logs.reading.checks import LONGEST_FIELD, mark
 from querycloak.logs.reading.encodings import to_utf8
@@ -263,3 +262,11 @@ def open_parquet(file: LogFile, texts: Sequence[str] = ()) -> pq.ParquetFile:
     except (OSError, pa.ArrowException):
         pass
     raise InputError(f"{file.label} is not a whole Parquet file")
+
+
+def parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser) -> ParquetReader:
+    """A reader of Parquet files, each by its own schema."""
+    mappings = resolve_each(columns, [names_of(file) for file in files], [file.label for file in files])
+    for file, mapping in zip(files, mappings, strict=True):
+        check_columns(file, mapping)
+    return ParquetReader(mappings, times)

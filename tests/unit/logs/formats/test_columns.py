@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import MissingColumn, ParameterError
-from querycloak.logs.formats.signs import looks_like_names
-from querycloak.logs.formats.table import (
-    JsonColumns,
+from querycloak.logs.formats.columns import (
     checked_mapping,
     parse_mapping,
     resolve,
     resolve_each,
 )
+from querycloak.logs.formats.json_lines import JsonColumns
+from querycloak.logs.formats.signs import looks_like_names
 from querycloak.logs.reading.schema import COLUMNS, REQUIRED
 
 OURS = st.sets(st.sampled_from(COLUMNS)).map(lambda some: sorted(some | set(REQUIRED)))

@@ -27,9 +27,9 @@ from querycloak.releases import output_filter as patterns
 from querycloak.synthetic import block
 from querycloak.synthetic import log_writer as writing
 from querycloak.synthetic.aol_figures import FIGURES, measure
-from querycloak.synthetic.heavy_tails import Choice, falling
-from querycloak.synthetic.planted import KINDS
-from querycloak.synthetic.texts import slipped
+from querycloak.synthetic.block import KINDS
+from querycloak.synthetic.heavy_tails import WeightedChoice, falling
+from querycloak.synthetic.queries import slipped
 from querycloak.synthetic.world import TOPICS, world
 from querycloak.text.wordnet import wordnet
 from tests.commands import in_process
@@ -178,7 +178,7 @@ def test_slips_against_the_plain_way(cases: list[tuple[str, int]]) -> None:
 
 
 def test_a_choice_follows_its_weights() -> None:
-    choice = Choice([falling(3, 1.0), falling(5, 0.0)])
+    choice = WeightedChoice([falling(3, 1.0), falling(5, 0.0)])
     random = np.random.default_rng(1)
     drawn = np.bincount(choice.of(np.zeros(60_000, np.int64), random.random(60_000)), minlength=3)
     assert np.allclose(drawn / 60_000, np.array([6, 3, 2]) / 11, atol=0.01)
@@ -259,7 +259,7 @@ def test_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_standard_log_stays_as_it_is(tmp_path: Path) -> None:
     """Figures measured on it are compared across versions: its first block is pinned."""
-    from querycloak.synthetic.presets import PRESETS
+    from querycloak.synthetic.log_writer import PRESETS
 
     standard = PRESETS["standard"]
     assert tuple(standard) == (100_000, 2006, None)
@@ -272,7 +272,7 @@ PINNED = (9_586, "d410a3134f9df8d8")
 
 
 def test_people_of_a_shop_come_once(tmp_path: Path) -> None:
-    from querycloak.synthetic.presets import PRESETS
+    from querycloak.synthetic.log_writer import PRESETS
 
     assert tuple(PRESETS["shop"]) == (40_000, 2006, 1)
     written = qc.synthesize(tmp_path / "shop.jsonl", 300, seed=2006, visits=1)

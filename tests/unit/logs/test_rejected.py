@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from querycloak.cli.error_line import error_line
 from querycloak.errors import ParameterError, TooManyBadLines
 from querycloak.logs.reading.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
-from querycloak.logs.reading.row_tally import DEFAULT_MAX_BAD, Accounting, checked_share
+from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share
 
 CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**12))
 
@@ -17,7 +17,7 @@ CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**1
 @given(CODES)
 @settings(deadline=None)
 def test_every_row_read_is_kept_or_set_aside_under_its_code(by_code: dict[int, int]) -> None:
-    accounting = Accounting(by_code)
+    accounting = RowAccounting(by_code)
     assert accounting.rows_read == accounting.rows_kept + sum(accounting.set_aside.values())
     assert accounting.set_aside == {f"L{code}": rows for code, rows in by_code.items() if code != KEPT}
     assert list(accounting.set_aside) == sorted(accounting.set_aside)
@@ -27,7 +27,7 @@ def test_every_row_read_is_kept_or_set_aside_under_its_code(by_code: dict[int, i
 @settings(deadline=None)
 def test_bad_rows_are_those_from_l101_to_l199_but_for_empty_queries(by_code: dict[int, int]) -> None:
     expected = sum(rows for code, rows in by_code.items() if 101 <= code <= 199 and code != EMPTY_QUERY)
-    assert Accounting(by_code).bad == expected
+    assert RowAccounting(by_code).bad == expected
 
 
 def test_every_check_has_a_meaning() -> None:
@@ -41,25 +41,25 @@ def test_every_check_has_a_meaning() -> None:
 def test_exactly_the_share_allowed_passes_and_one_row_more_does_not(rows: int, data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, rows - 1))
     share = bad / rows
-    Accounting({KEPT: rows - bad, 101: bad}).require(share)
+    RowAccounting({KEPT: rows - bad, 101: bad}).require(share)
     with pytest.raises(TooManyBadLines):
-        Accounting({KEPT: rows - bad - 1, 101: bad + 1}).require(share)
+        RowAccounting({KEPT: rows - bad - 1, 101: bad + 1}).require(share)
 
 
 @pytest.mark.parametrize(("bad", "rows", "share"), [(29, 100, 0.29), (57, 100, 0.57), (5, 100, 0.05)])
 def test_a_share_that_binary_numbers_only_approach_is_met_exactly(bad: int, rows: int, share: float) -> None:
-    Accounting({KEPT: rows - bad, 103: bad}).require(share)
+    RowAccounting({KEPT: rows - bad, 103: bad}).require(share)
 
 
 @given(CODES)
 @example({})
 @settings(deadline=None)
 def test_a_log_may_be_all_bad_if_its_owner_says_so(by_code: dict[int, int]) -> None:
-    Accounting(by_code).require(1.0)
+    RowAccounting(by_code).require(1.0)
 
 
 def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> None:
-    accounting = Accounting({KEPT: 8_000, 101: 400, 103: 600, EMPTY_QUERY: 5_000, 201: 1_000})
+    accounting = RowAccounting({KEPT: 8_000, 101: 400, 103: 600, EMPTY_QUERY: 5_000, 201: 1_000})
     with pytest.raises(TooManyBadLines) as refusal:
         accounting.require()
     assert str(refusal.value) == (
@@ -74,7 +74,7 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
 
 
 def test_rows_left_out_by_choice_are_never_too_many() -> None:
-    Accounting({KEPT: 1, 201: 1_000, 203: 1_000, EMPTY_QUERY: 1_000}).require(0.0)
+    RowAccounting({KEPT: 1, 201: 1_000, 203: 1_000, EMPTY_QUERY: 1_000}).require(0.0)
 
 
 @pytest.mark.parametrize("share", [0, 0.0, DEFAULT_MAX_BAD, 1])

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.text.forms import as_words, written_forms
+from querycloak.text.english import STOP_WORDS, as_words, written_forms
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.stop_words import STOP_WORDS
 from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.taxonomy_table import taxonomy_of
 from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, topics_of, widest_sense

@@ -1,15 +1,44 @@
-"""Tables of pandas, Polars, Arrow or DuckDB as logs: anything with Arrow batches, copied into a private folder."""
+"""Logs that are no files, copied into a private folder: standard input, and tables in memory.
+
+A table is anything with Arrow batches: of pandas, Polars, Arrow or DuckDB.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.errors import InputError
+from querycloak.errors import InputError, ResourceError
 from querycloak.files.locked_folder import PrivateFolder
+
+STANDARD_INPUT = "-"
+_PIECE = 1 << 20
+
+
+def spooled() -> str:
+    """The path of a file with all that stands on standard input; it goes when the process does."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("standard input is closed: name a file, or send a log through a pipe")
+    if sys.stdin.isatty():
+        raise InputError("standard input is a terminal: send a log through a pipe, or name a file")
+    folder = PrivateFolder()
+    path, problem = folder.path / "standard-input", ""
+    with folder.removed_on_failure():
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as kept:
+                while piece := sys.stdin.buffer.read(_PIECE):
+                    kept.write(piece)
+        except OSError as error:
+            problem = os.strerror(error.errno or 0).lower()
+        if problem:
+            raise ResourceError(f"standard input cannot be kept: {problem}; set QUERYCLOAK_TMP to a folder with room")
+    return str(path)
+
 
 _STREAM = "__arrow_c_stream__"
 """What every such table has: the Arrow PyCapsule interface."""

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from querycloak.logs.formats.json_lines import parse_object
-from querycloak.logs.formats.json_members import Wanted
-from querycloak.logs.formats.table import JsonColumns
+from querycloak.logs.formats.json_lines import JsonColumns
+from querycloak.logs.formats.json_members import WantedMembers
+from querycloak.logs.formats.json_objects import parse_object
 from querycloak.logs.formats.ubi_documents import documents_of, read_documents
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.text.spans import Spans
@@ -132,7 +132,7 @@ def test_columns_of_json_lines_are_those_of_parsed_objects(fuzzed: Spans, mappin
 def test_most_of_these_objects_are_scanned(fuzzed: Spans) -> None:
     """Otherwise the two tests above would compare the slow reader with itself."""
     objects = [parse_object(record) is not None for record in fuzzed.texts()]
-    odd = Wanted(["user_query", "timestamp"]).scan(fuzzed).odd
+    odd = WantedMembers(["user_query", "timestamp"]).scan(fuzzed).odd
     assert (~odd).sum() > 0.5 * sum(objects) > 0.25 * len(objects)
     assert not (~odd & ~np.array(objects)).any()
 
@@ -141,7 +141,7 @@ def test_records_may_stand_in_any_order_in_their_buffer(fuzzed: Spans) -> None:
     """Those that were decoded stand behind the others."""
     order = np.random.default_rng(1).permutation(len(fuzzed))
     mixed = Spans(fuzzed.data, fuzzed.starts[order], fuzzed.ends[order])
-    wanted = Wanted(["user_query", "event_attributes.object.object_id"])
+    wanted = WantedMembers(["user_query", "event_attributes.object.object_id"])
     found, mixed_up = wanted.scan(fuzzed), wanted.scan(mixed)
     np.testing.assert_array_equal(found.odd[order], mixed_up.odd)
     sound = ~mixed_up.odd
@@ -151,7 +151,7 @@ def test_records_may_stand_in_any_order_in_their_buffer(fuzzed: Spans) -> None:
 
 
 def test_of_several_paths_the_first_that_holds_a_text_counts() -> None:
-    wanted = Wanted([("a.b", "c", "d")], no_objects=["c"])
+    wanted = WantedMembers([("a.b", "c", "d")], no_objects=["c"])
     records = [b'{"d": 1, "c": "\\n", "a": {"b": "x"}}', b'{"d": 1, "c": "", "a": {"b": {}}}', b'{"c": "\\n", "d": 2}']
     found = wanted.scan(spans([*records, b'{"d": [3], "a": null}', b'{"d": 1, "c": {}}']))
     assert list(found.text(("a.b", "c", "d")).texts()) == [b"x", b"1", b"\n", b"", b"1"]
@@ -160,7 +160,7 @@ def test_of_several_paths_the_first_that_holds_a_text_counts() -> None:
 
 def test_escapes_are_undone_and_whole_numbers_are_texts() -> None:
     record = rb'{"a": "\"\\\/\b\f\n\r\t\u0041\u00e9\u5929", "b": -12, "c": 1.5, "d": {"e": "x"}, "f": null}'
-    found = Wanted(["a", "b", "c", "d.e", "f", "g"]).scan(spans([record]))
+    found = WantedMembers(["a", "b", "c", "d.e", "f", "g"]).scan(spans([record]))
     assert not found.odd[0]
     texts = {name: found.text(name).bytes_at(0).decode() for name in ("a", "b", "c", "d.e", "f", "g")}
     assert texts == {"a": '"\\/\b\f\n\r\tAé天', "b": "-12", "c": "", "d.e": "x", "f": "", "g": ""}
@@ -178,14 +178,14 @@ def test_escapes_are_undone_and_whole_numbers_are_texts() -> None:
     ],
 )  # fmt: skip
 def test_what_is_odd_is_left_to_the_parser(record: str) -> None:
-    assert Wanted(["a", "a.b"]).scan(spans([record.encode(), b'{"a": 1}'])).odd.tolist() == [True, False]
+    assert WantedMembers(["a", "a.b"]).scan(spans([record.encode(), b'{"a": 1}'])).odd.tolist() == [True, False]
 
 
 def test_a_document_inside_a_search_hit_hides_what_stands_around_it() -> None:
     def hit(**more: Any) -> bytes:
         return json.dumps({"user_query": "outer", "_source": {"user_query": "inner", "_source": {}}, **more}).encode()
 
-    found = Wanted(["user_query"], wrapper="_source", distinct=True).scan(spans([hit(), hit(user_query_2=1)]))
+    found = WantedMembers(["user_query"], wrapper="_source", distinct=True).scan(spans([hit(), hit(user_query_2=1)]))
     assert not found.odd.any()
     assert found.wrapped.all()
     assert found.counts.tolist() == [2, 2]

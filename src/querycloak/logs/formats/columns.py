@@ -1,0 +1,112 @@
+"""Mapping from our columns to a table's own: CSV, TSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from querycloak.errors import MissingColumn, ParameterError
+from querycloak.logs.formats.signs import could_be_names
+from querycloak.logs.reading.schema import COLUMNS, REQUIRED
+from querycloak.privacy.parameters import of_kind, refuse
+from querycloak.sentence import Action, Sentence
+
+
+def parse_mapping(text: str) -> dict[str, str]:
+    """`user=...,time=...,query=...` as a mapping."""
+    mapping: dict[str, str] = {}
+    for pair in text.split(","):
+        ours, equals, theirs = (piece.strip() for piece in pair.partition("="))
+        if not equals or not theirs:
+            refuse("columns", "written like user=...,time=...,query=...", text, "rank=... and url=... may follow")
+        if ours in mapping:
+            raise ParameterError(Sentence("{columns} maps {ours!r} twice; say once which column it is", ours=ours))
+        mapping[ours] = theirs
+    return checked_mapping(mapping)
+
+
+def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
+    """The mapping, if it names our columns and all that a log needs."""
+    of_kind(
+        "columns",
+        mapping,
+        Mapping,
+        "a mapping from our columns to the table's",
+        Sentence("such as {usual}", usual=mapping_of(*REQUIRED)),
+    )
+    for theirs in mapping.values():
+        of_kind("columns", theirs, str, "names of columns", "a name is a text")
+    unknown = [name for name in mapping if name not in COLUMNS]
+    if unknown:
+        known = ", ".join(COLUMNS)
+        raise ParameterError(
+            Sentence("{columns} maps {unknown!r}, which is none of {known}", unknown=unknown[0], known=known)
+        )
+    lacking = [name for name in REQUIRED if name not in mapping]
+    if lacking:
+        names = " and ".join(lacking)
+        raise ParameterError(Sentence("{columns} must also say which column is {names}", names=names))
+    return dict(mapping)
+
+
+def mapping_of(*ours: str) -> Action:
+    """How to say which columns are ours."""
+    python = ", ".join(f'"{name}": ...' for name in ours)
+    return Action(f"columns={{{python}}}", ("--columns", ",".join(f"{name}=..." for name in ours)))
+
+
+def resolve(
+    mapping: Mapping[str, str] | None, names: Sequence[str], label: str, *, schema: bool = False
+) -> dict[str, str]:
+    """The mapping, checked against the names that are there; without one, our own names are looked for.
+
+    Names of a `schema` are names; those of a first line may be somebody's row.
+    """
+    if mapping is None:
+        by_lower = {name.lower(): name for name in names} | {name: name for name in names}
+        mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
+    shown = _existing(mapping, names, schema=schema)
+    for ours in REQUIRED:
+        if ours not in mapping:
+            raise MissingColumn(
+                Sentence(
+                    "{label} has no column {ours}: say which it is with {mapping}; {shown}",
+                    label=label,
+                    ours=ours,
+                    mapping=mapping_of(ours),
+                    shown=shown,
+                )
+            )
+    for theirs in mapping.values():
+        if theirs not in names:
+            raise MissingColumn(f"{label} has no column {theirs!r}; {shown}")
+    return dict(mapping)
+
+
+def _existing(mapping: Mapping[str, str], names: Sequence[str], *, schema: bool) -> str:
+    """What may be said about a table's columns: they are named only where they are certain to be names."""
+    typed = [theirs for theirs in mapping.values() if theirs in names]
+    if schema or (typed and could_be_names(names)):
+        return f"existing columns: {', '.join(names)}"
+    if typed:
+        return f"of these its first line has {', '.join(map(repr, typed))}"
+    return "its first line has none of the names given, and is not shown: it may be somebody's row"
+
+
+def resolve_each(
+    mapping: Mapping[str, str] | None, names_of_files: Sequence[Sequence[str]], labels: Sequence[str]
+) -> list[dict[str, str]]:
+    """The mapping of each file by its own names: no file decides what is read of another.
+
+    A file may lack rank and url, which are empty there; a column named in the mapping must be somewhere.
+    """
+    if mapping is None:
+        return [resolve(None, names, label, schema=True) for names, label in zip(names_of_files, labels, strict=True)]
+    somewhere = {name for names in names_of_files for name in names}
+    for ours, theirs in mapping.items():
+        if ours not in REQUIRED and theirs not in somewhere:
+            resolve(mapping, names_of_files[0], labels[0], schema=True)
+    resolved = []
+    for names, label in zip(names_of_files, labels, strict=True):
+        there = {ours: theirs for ours, theirs in mapping.items() if ours in REQUIRED or theirs in names}
+        resolved.append(resolve(there, names, label, schema=True))
+    return resolved
