@@ -15,7 +15,7 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.errors import InputError
-from querycloak.logs.formats import parquet as parquet_table
+from querycloak.logs.formats import parquet_logs as parquet_table
 from querycloak.logs.searchlog import SearchLog, read
 from tests.commands import in_process
 from tests.logs import write
