@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.audits.attacks.folder_leaks import find_leaks
     from querycloak.audits.guarantees.method_audit import audit_method
     from querycloak.audits.release_audit import audit_release
+    from querycloak.comparison.comparison import compare
     from querycloak.engines import connect
     from querycloak.evaluation.description import describe
     from querycloak.evaluation.evaluation import evaluate
@@ -29,7 +30,6 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.query_pool.method import QueryPool
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.sessions.method import Sessions
-    from querycloak.pages.comparison_page import compare
     from querycloak.pages.signing_report import report
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger.ledger import Ledger
@@ -55,7 +55,7 @@ _HOMES = {
     "Semantic": "querycloak.methods.semantic.method",
     "audit_method": "querycloak.audits.guarantees.method_audit",
     "audit_release": "querycloak.audits.release_audit",
-    "compare": "querycloak.pages.comparison_page",
+    "compare": "querycloak.comparison.comparison",
     "connect": "querycloak.engines",
     "describe": "querycloak.evaluation.description",
     "diff": "querycloak.evaluation.release_diff",

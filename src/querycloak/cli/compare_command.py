@@ -55,8 +55,8 @@ def compare(
 
 def plan_of(epsilon: str | None, delta: float | None, releases: Path | None) -> list[PlannedRelease]:
     """What to release, from what was typed."""
+    from querycloak.comparison.comparison import planned
     from querycloak.comparison.comparison_plan import DELTA
-    from querycloak.pages.comparison_page import planned
 
     if releases is not None and (epsilon is not None or delta is not None):
         raise ParameterError(Sentence("{releases} says what each budget is: leave {epsilon} and {delta} out"))
@@ -80,9 +80,9 @@ def compared(
 ) -> Comparison:
     """Read the log as the options say, and compare; what is wrong with the folder is said before that."""
     from querycloak.cli.terminal import step_progress
+    from querycloak.comparison.comparison import compare_opened
     from querycloak.comparison.comparison_folder import check_folder
     from querycloak.engines import connect
-    from querycloak.pages.comparison_page import compare_opened
 
     options.check_apart(out, logs)
     check_folder(out)

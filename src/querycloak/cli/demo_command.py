@@ -58,11 +58,11 @@ def demo(
 def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
     """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
     from querycloak.cli.terminal import step_progress
+    from querycloak.comparison.comparison import compare_opened
     from querycloak.comparison.demo import LOG, demo_plan
     from querycloak.files.locked_folder import PrivateFolder
     from querycloak.logs.reading.files import TRUTH_ENDING
     from querycloak.logs.searchlog import read
-    from querycloak.pages.comparison_page import compare_opened
     from querycloak.synthetic.log_writer import synthesize
 
     with PrivateFolder() as folder:

@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, ComparisonFolder, comparison_folder
-from querycloak.comparison.comparison_plan import PlannedRelease
+from querycloak.comparison.comparison_plan import (
+    DELTA,
+    EPSILONS,
+    PlannedRelease,
+    checked_budgets,
+    releases_in,
+    usual_releases,
+)
 from querycloak.comparison.comparison_steps import Run
-from querycloak.logs.searchlog import OnStep, SearchLog
+from querycloak.extras import COMPARE, require
+from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.logs.split import Split
+from querycloak.privacy.parameters import of_kind, path_of, refuse
 
 HOW = Split(by="user")
 """Nine tenths of the users are TRAIN."""
@@ -52,6 +63,67 @@ class Comparison:
     def alarms(self) -> list[str]:
         """Sentences about what must not happen at all."""
         return list(self.about["alarms"])
+
+
+def compare(
+    log: SearchLog | Log,
+    out: str | os.PathLike[str],
+    *,
+    epsilon: float | Sequence[float] = EPSILONS,
+    delta: float = DELTA,
+    releases: str | os.PathLike[str] | Sequence[PlannedRelease] | None = None,
+    truth: str | os.PathLike[str] | None = None,
+    on_step: OnStep | None = None,
+) -> Comparison:
+    """Release a log with every method, evaluate and attack the releases, and write a private folder with a page.
+
+    epsilon: one budget or several. releases: a TOML file, or what is planned, in place of every method. truth: what is
+    known to be sensitive. A comparison that was stopped goes on if it is called again in the same way.
+    """
+    require(COMPARE, "a comparison")
+    plan = planned(epsilon, delta, releases)
+    target, known = path_of("out", out), None if truth is None else path_of("truth", truth)
+    with ExitStack() as stack:
+        opened = log if isinstance(log, SearchLog) else stack.enter_context(read(log))
+        return compare_opened(opened, target, plan, truth=known, on_step=on_step)
+
+
+def planned(
+    epsilon: float | Sequence[float],
+    delta: float,
+    releases: str | os.PathLike[str] | Sequence[PlannedRelease] | None,
+) -> list[PlannedRelease]:
+    """The releases to make: those given, or every method at each budget."""
+    if isinstance(releases, str | os.PathLike):
+        return releases_in(Path(releases))
+    if releases is not None:
+        of_kind("releases", releases, Sequence, "planned releases, or a TOML file", "leave it out for every method")
+        for each in releases:
+            of_kind("releases", each, PlannedRelease, "planned releases", "leave it out for every method")
+        return list(releases)
+    of_kind("epsilon", epsilon, (int, float, Sequence), "a budget, or several", "such as 8")
+    several = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
+    return list(usual_releases(*checked_budgets(several, delta)))
+
+
+def compare_opened(
+    log: SearchLog,
+    out: Path,
+    plan: Sequence[PlannedRelease],
+    *,
+    truth: Path | None,
+    demo: bool = False,
+    on_step: OnStep | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Comparison:
+    """Run a comparison to its end, and write its page."""
+    require(COMPARE, "a comparison")
+    if truth is not None and not (truth / "sensitive.parquet").is_file():
+        refuse("truth", "a folder with sensitive.parquet", str(truth), "LOG.truth of a synthetic log is one")
+    comparison = run_comparison(log, out, plan, truth=truth, demo=demo, on_step=on_step, interrupted=interrupted)
+    # Pages read comparisons, so nothing here imports them: the one that renders this is loaded by its name.
+    import_module("querycloak.pages.comparison_page").write_comparison_page(comparison)
+    return comparison
 
 
 def run_comparison(

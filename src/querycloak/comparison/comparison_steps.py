@@ -18,20 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.audits.attack import Finding
-from querycloak.audits.attack_registry import attacks_named
+from querycloak.audits.attack_registry import ATTACKS, attacks_named
 from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import log_baselines
 from querycloak.audits.owners import owners_under_seed
-from querycloak.audits.release_audit import attacked_by, row_of
+from querycloak.audits.release_audit import COLUMNS, attacked_by, row_of
 from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, ComparisonFolder
 from querycloak.comparison.comparison_plan import PlannedRelease
-from querycloak.comparison.comparison_tables import audit_table, evaluation_table, missing_rows
 from querycloak.comparison.example_rows import example_rows, secrets_out
 from querycloak.errors import QuerycloakError
 from querycloak.evaluation.aggregations import About
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
-from querycloak.evaluation.evaluation_file import Row
+from querycloak.evaluation.evaluation_file import SCHEMA, Row
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
 from querycloak.evaluation.task import Subject, Task
@@ -43,6 +42,46 @@ from querycloak.logs.split import Split
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.sampling.randomness import Randomness, fresh_seed
 from querycloak.releases.release import Release
+
+Found = Mapping[str, Any]
+"""What a step found, as plain values."""
+
+
+def evaluation_table(tasks: Mapping[str, Sequence[Found]], beside: Found, steps: Sequence[Found]) -> pa.Table:
+    """Every task in the usual order; profiles are told by the steps that made the releases."""
+    rows: list[Found] = []
+    for task in tasks_named():
+        if task.name == Profiles.name:
+            rows += [*beside["profiles"], *(row for step in steps for row in step.get("profiles", ()))]
+        else:
+            rows += tasks[task.name]
+        for step in steps:
+            if step["failed"]:
+                rows += map(asdict, missing_rows(task, About(step["name"], None, task.name), step["failed"]))
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def missing_rows(task: Task, about: About, why: str) -> list[Row]:
+    """A row for each measure and reading of a task, with nothing but the reason."""
+    return [
+        replace(about.row(measure.name, None, reading), why=why)
+        for measure in task.measures
+        for reading in task.readings
+    ]
+
+
+def audit_table(beside: Found, steps: Sequence[Found]) -> pa.Table:
+    """What stands beside all releases, then every release."""
+    rows = list(beside["audit"])
+    for step in steps:
+        rows += _missing_attacks(step) if step["failed"] else step["audit"]
+    return pa.Table.from_pylist(rows, pa.schema(list(COLUMNS.items())))
+
+
+def _missing_attacks(step: Found) -> list[dict[str, Any]]:
+    nothing = dict.fromkeys(COLUMNS)
+    return [{**nothing, "release": step["name"], "attack": attack, "why": step["failed"]} for attack in ATTACKS]
+
 
 EXPERIMENT = (
     "An experiment, not for release: `compare` made it of a part of the log, and no ledger was charged for it. "

@@ -3,22 +3,211 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.pages.about_file import About
-from querycloak.pages.layout import MARKS, write_page
-from querycloak.pages.measured import Given, measured
+from querycloak.evaluation.description import Description, describe
+from querycloak.methods.evidence import digest_of, load
+from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
+from querycloak.pages.hazards import hazards_of
+from querycloak.pages.layout import MARKS, render, write_page
+from querycloak.pages.measured import Given, Measured, measured
 from querycloak.pages.registry_entry import registry_entry, yaml_text
-from querycloak.pages.signing_page import Signing, private_page, public_page
+from querycloak.pages.shown_text import PERCENT
+from querycloak.privacy.explanation import explain
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import of_kind, path_of
+from querycloak.privacy.sampling.exact import rounded_up, shown_up
 from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card
+from querycloak.releases.release import Release
 from querycloak.sentence import Sentence
+
+_CITE = "How to cite it; add who published it, and where:"
+
+
+@dataclass(frozen=True)
+class Signing:
+    """All that the two pages speak of; only the first five may be published."""
+
+    release: Release
+    described: Description
+    card: Mapping[str, Any]
+    digest: str
+    about: About
+    measured: Measured
+    account: Account | None
+
+    @classmethod
+    def of(cls, folder: Path, about: About, measured: Measured, account: Account | None) -> Signing:
+        """From a release folder that is whole and whose guarantee follows from its options."""
+        release = load(folder)
+        return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account)
+
+
+def public_page(signing: Signing) -> str:
+    """What goes along: nothing in it comes from the log, but through the release's own card."""
+    return _page(signing, private=False)
+
+
+def private_page(signing: Signing) -> str:
+    """What is signed: the same, with true figures, the ledger's balance, and lines for names."""
+    return _page(signing, private=True)
+
+
+def _page(signing: Signing, *, private: bool) -> str:
+    release, about, measured = signing.release, signing.about, signing.measured
+    answered = hazards_of(release)
+    return render(
+        "signing.html",
+        title=f"{release.title}: {'to be signed' if private else 'what it is and what it promises'}",
+        private=private,
+        release=release,
+        headline=headline(release),
+        warnings=signing.card.get("warnings", []),
+        about=[(TITLES[name], getattr(about, name)) for name in PUBLIC],
+        signing=[(TITLES[name], getattr(about, name)) for name in PRIVATE],
+        digest=signing.digest,
+        published=signing.card.get("published", ""),
+        version=release.versions.get("querycloak", ""),
+        tables=list(signing.described.tables.items()),
+        promise=_promise(release, measured),
+        explained=explain(release.proven).replace(" %", PERCENT).split("\n\n"),
+        unprotected=release.proven.unprotected or ("nothing that we know of",),
+        because=release.proven.because,
+        balance=_balance(signing) if private else None,
+        accounted=_accounted(signing),
+        evaluation=_evaluation(signing) if private else None,
+        attacks=[row for row in measured.attacks if row.get("digest")],
+        stand_in=measured.stand_in,
+        hazards=answered,
+        tally=", ".join(f"{count} {answer}" for answer, count in Counter(each.answer for each in answered).items()),
+        cite_note=_CITE,
+        cite=signing.described.cite,
+    )
+
+
+def headline(release: Release) -> str:
+    """One sentence: what is promised to one person, or that nothing is."""
+    proven = release.proven
+    if release.seeded:
+        return "This release is a test: its noise can be undone."
+    if not proven.covers_release:
+        return "Nothing limits what this release tells about one person."
+    epsilon, delta = proven.numbers
+    unit = "every user" if proven.unit == "user" else "every single query"
+    exception = f", but for an exception of probability {shown_up(delta)}" if delta else ", without exception"
+    return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
+
+
+def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, str]]:
+    """Claimed, proven, measured; an audit of a method runs on logs of its own making, so that it may be published."""
+    claimed, proven = release.claimed, release.proven
+    found = measured.method["measured"] if measured.method else None
+    rows = [
+        ("kind", _kind(claimed), _kind(proven), "runs on neighbouring logs" if found else "not measured"),
+        ("epsilon", _number(claimed, "epsilon"), _number(proven, "epsilon"), _measured(found, "epsilon")),
+        ("delta", _number(claimed, "delta"), _number(proven, "delta"), _measured(found, "delta")),
+    ]
+    if proven.k is not None:
+        rows.append(("k", _number(claimed, "k"), str(proven.k), ""))
+    rows.append(("for whom", _UNITS[claimed.unit] if claimed else "", _UNITS[proven.unit], ""))
+    rows.append(("what may differ", _differs(claimed) if claimed else "", _differs(proven), ""))
+    if found:
+        words = (
+            f"{found['runs']:,} runs, confidence {found['confidence']}, at most {found['ceiling']:.3g} could be shown"
+        )
+        rows.append(("how", "", "a proof note that tests cite", words))
+    return rows
+
+
+_KINDS = {
+    "pure-dp": "differential privacy, without exception",
+    "approximate-dp": "differential privacy, with an exception (delta)",
+    "syntactic": "a rule about the output; no differential privacy",
+    "sampling-only": "differential privacy of one step only",
+}
+_UNITS = {"user": "each user", "query": "each single query"}
+_NEIGHBOURS = {
+    "add-remove-user": "whether one user is in the log at all",
+    "replace-query": "what one user asked, by as many other queries",
+    None: "nothing: no two logs are compared",
+}
+
+
+def _differs(guarantee: Guarantee) -> str:
+    return _NEIGHBOURS[guarantee.neighbours]
+
+
+def _kind(guarantee: Guarantee | None) -> str:
+    return _KINDS[guarantee.kind] if guarantee is not None else "nothing: the method is our own"
+
+
+def _number(guarantee: Guarantee | None, name: str) -> str:
+    value = getattr(guarantee, name, None)
+    if guarantee is None or value is None:
+        return ""
+    if name == "k":
+        return str(value)
+    return shown_up(value) if guarantee.covers_release else "none for the whole release"
+
+
+def _measured(found: Mapping[str, Any] | None, name: str) -> str:
+    if not found or found.get(name) is None:
+        return ""
+    return f"at least {found[name]:.3g}" if name == "epsilon" else f"at {found[name]:.3g}"
+
+
+def _balance(signing: Signing) -> list[tuple[str, str]] | None:
+    """The ledger's limit, and what was spent before and with this release."""
+    account, charge = signing.account, signing.release.accounting.charge
+    if account is None or charge is None:
+        return None
+    before = [each for each in account.charges if each.id < charge]
+    with_this = [each for each in account.charges if each.id <= charge]
+    sums = [
+        tuple(sum((getattr(each, name) for each in charges), start=Fraction(0)) for name in ("epsilon", "delta"))
+        for charges in (before, with_this, account.charges)
+    ]
+    texts = [f"epsilon {rounded_up(epsilon):g}, delta {rounded_up(delta):g}" for epsilon, delta in sums]
+    left = account.epsilon_limit - float(sums[1][0]), account.delta_limit - float(sums[1][1])
+    return [
+        ("Population", account.population),
+        ("Limit", f"epsilon {account.epsilon_limit:g}, delta {account.delta_limit:g}"),
+        ("Spent before this release", f"{texts[0]} ({len(before)} charges)"),
+        ("Spent with this release", texts[1]),
+        ("Left after this release", f"epsilon {max(left[0], 0.0):g}, delta {max(left[1], 0.0):g}"),
+        ("Spent by now", f"{texts[2]} ({len(account.charges)} charges)"),
+    ]
+
+
+def _accounted(signing: Signing) -> str:
+    accounting = signing.release.accounting
+    if accounting.charge is None:
+        return "This release was not accounted: nobody has added it up with others about the same people."
+    return f"Charge {accounting.charge} of the population {accounting.population!r} in the owner's ledger pays for it."
+
+
+def _evaluation(signing: Signing) -> list[dict[str, Any]]:
+    """Of every task and measure the mean over the cases that the release answers, the original's beside it."""
+    rows = [row for row in signing.measured.evaluation if row.get("digest") and not row.get("slice")]
+    common = {(row["task"], row["measure"]): row for row in rows if row.get("reading") == "common"}
+    found = []
+    for row in rows:
+        key = row["task"], row["measure"]
+        whole = row.get("reading") == "answered" or (row.get("reading") == "all" and key not in common)
+        if whole:
+            beside = common.get(key)
+            found.append({**row, "original": beside["value"] if beside else None})
+    return found
+
 
 PUBLIC_PAGE, PRIVATE_PAGE, REGISTRY = "public.html", "private.html", "registry.yaml"
 

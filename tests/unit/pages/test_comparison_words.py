@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from querycloak.comparison.comparison_summary import Summary, summary_of
 from querycloak.comparison.comparison_views import JUDGED
 from querycloak.pages.budget_curves import curves
-from querycloak.pages.comparison_pictures import attacks_told, missing_in_tradeoff, tradeoff
+from querycloak.pages.comparison_pictures import Box, attacks_told, label_places, missing_in_tradeoff, tradeoff
 from querycloak.pages.comparison_words import choices, for_one_person, headline, said
-from querycloak.pages.label_places import Box, label_places
 from tests.canned_comparison import canned
 
 
