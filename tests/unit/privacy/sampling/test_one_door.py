@@ -53,7 +53,7 @@ def test_no_other_generator_in_the_whole_package() -> None:
 
 def test_what_others_draw_does_not_reach_a_release() -> None:
     """Methods come before `evaluation/` and `audits/`; of `synthetic/`, which comes before them, they use nothing."""
-    for folder in ("privacy", "engines", "words", "logs", "releases", "methods"):
+    for folder in ("privacy", "engines", "text", "logs", "releases", "methods"):
         for path in (PACKAGE / folder).rglob("*.py"):
             assert "querycloak.synthetic" not in path.read_text(encoding="utf-8"), path
             assert "querycloak.evaluation" not in path.read_text(encoding="utf-8"), path

@@ -1,0 +1,33 @@
+"""`querycloak complete`: completions from a release's own model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from querycloak.cli import options
+
+
+def complete(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")],
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="The first letters of a query.")],
+    count: Annotated[int, typer.Option(help="Number of completions.")] = 10,
+    as_json: options.Json = False,
+) -> None:
+    """Complete a query from a release alone (public)."""
+    from querycloak.cli.terminal import printable
+    from querycloak.methods.evidence import load
+    from querycloak.text.normalisation import normalised
+
+    completions = load(release).model().complete(normalised(prefix), count)
+    if as_json:
+        json.dump({"completions": [{"query": each.query, "score": each.score} for each in completions]}, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    sys.stdout.write("".join(f"{each.score:8.2e}  {printable(each.query)}\n" for each in completions))
+    if not completions:
+        sys.stdout.write("no completion: no released query or word begins so\n")

@@ -1,0 +1,157 @@
+"""The model of a release: whole queries, n-grams of words and public characters, mixed.
+
+Pr[query] = w Pr[query among whole queries] + v Pr[its words] + u Pr[its characters]. Only the release and public text
+are used, so whoever has a release can compute it, and it costs no budget.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from querycloak.errors import ParameterError
+from querycloak.language.character_model import character_bits
+from querycloak.language.word_model import BEGIN, END, Gram, WordModel
+from querycloak.privacy.parameters import of_kind, whole
+from querycloak.text.word_boundaries import joined, words_of
+
+__all__ = ["Completed", "QueryModel"]
+
+WHOLE, CHARACTERS = 0.4, 0.05
+"""Weights of whole queries and of characters; the rest belongs to words. Tuned on a synthetic log."""
+_BEAM, _NEXT, _LONGEST = 40, 12, 8
+"""Width of the search for completions, next words tried at each step, and words of a completion at most."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A completion and its score: its probability among all queries."""
+
+    query: str
+    score: float
+
+
+@dataclass(frozen=True)
+class QueryModel:
+    """Probabilities of queries from their released counts (`whole`) and from counts of n-grams of words (`grams`)."""
+
+    whole: Mapping[str, float]
+    grams: Mapping[Gram, float]
+    words: WordModel = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        counted = {query: float(count) for query, count in self.whole.items() if count > 0}
+        object.__setattr__(self, "whole", counted)
+        object.__setattr__(self, "words", WordModel(self.grams))
+        if not counted and not self.words.words:
+            raise ParameterError("the release holds no query and no word with a count: there is nothing to learn from")
+
+    def probability(self, query: str) -> float:
+        """Return the probability of a query; above 0 for every text."""
+        return float(2.0 ** -self.bits(query))
+
+    def bits(self, query: str) -> float:
+        """Return the bits of a query: minus the base-2 logarithm of its probability."""
+        of_kind("query", query, str, "a text", "give a query as it is normalised")
+        words = words_of(query)
+        by_words = self.words.logarithm(words) if words and joined(words) == query else -math.inf
+        parts = (
+            math.log2(self._whole_share * self.whole[query] / self._total) if query in self.whole else -math.inf,
+            math.log2(1 - self._whole_share - CHARACTERS) + by_words,
+            math.log2(CHARACTERS) - character_bits(query),
+        )
+        largest = max(parts)
+        return -(largest + math.log2(sum(2.0 ** (part - largest) for part in parts)))
+
+    def expresses(self, query: str) -> bool:
+        """Say if the release can spell a query: it holds the whole query, or every word of it."""
+        words = words_of(query)
+        return query in self.whole or (bool(words) and all(map(self.words.knows, words)))
+
+    def complete(self, prefix: str, n: int = 10) -> list[Completed]:
+        """Return up to n queries that begin with these letters, the most probable first."""
+        of_kind("prefix", prefix, str, "a text", "give the first letters of a query")
+        whole("n", n, "such as 10", least=1, most=1000)
+        candidates = dict.fromkeys(self._known(prefix, 4 * n))
+        candidates |= dict.fromkeys(self._by_words(prefix, 4 * n))
+        scored = ((-self.bits(query), query) for query in candidates)
+        best = heapq.nsmallest(n, scored, key=lambda each: (-each[0], each[1]))
+        return [Completed(query, 2.0**logarithm) for logarithm, query in best]
+
+    def sample(self, n: int, seed: int) -> list[str]:
+        """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""
+        whole("n", n, "such as 10", least=0, most=10**9)
+        random = np.random.Generator(np.random.PCG64(whole("seed", seed, "such as 1", least=0)))
+        from_whole = random.random(n) < self._whole_share / (1 - CHARACTERS)
+        chosen = random.choice(len(self.whole), n, p=self._whole_law) if self.whole else np.zeros(n, np.int64)
+        texts = list(self.whole)
+        return [texts[at] if take else self._drawn(random) for take, at in zip(from_whole, chosen, strict=True)]
+
+    @cached_property
+    def _total(self) -> float:
+        return sum(self.whole.values())
+
+    @cached_property
+    def _whole_law(self) -> np.ndarray:  # type: ignore[type-arg]
+        return np.array(list(self.whole.values())) / self._total
+
+    @cached_property
+    def _whole_share(self) -> float:
+        if not self.words.words:
+            return 1 - 2 * CHARACTERS
+        return WHOLE if self.whole else 1e-9
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self.whole)
+
+    def _known(self, prefix: str, most: int) -> Sequence[str]:
+        first, end = bisect_left(self._sorted, prefix), bisect_left(self._sorted, prefix + "\U0010ffff")
+        return heapq.nlargest(most, self._sorted[first:end], key=lambda query: self.whole[query])
+
+    def _by_words(self, prefix: str, most: int) -> list[str]:
+        """Return queries spelled word by word: a beam of the most probable beginnings, extended until they end."""
+        beam = self._beginnings(prefix)
+        ended: list[tuple[float, str]] = []
+        for _ in range(_LONGEST):
+            grown: list[tuple[float, tuple[str, ...]]] = []
+            for logarithm, words in beam:
+                for word, probability in self.words.likely((BEGIN, *words), _NEXT):
+                    if probability > 0:
+                        grown.append((logarithm + math.log2(probability), (*words, word)))
+            ended += [(logarithm, joined(words[:-1])) for logarithm, words in grown if words[-1] == END]
+            beam = heapq.nlargest(_BEAM, (each for each in grown if each[1][-1] != END))
+            if not beam:
+                break
+        fitting = [each for each in ended if each[1].startswith(prefix)]
+        return [query for _, query in heapq.nlargest(most, fitting)]
+
+    def _beginnings(self, prefix: str) -> list[tuple[float, tuple[str, ...]]]:
+        """Return the complete words of a prefix, followed by each likely word that its last letters begin."""
+        typed = words_of(prefix)
+        partial = typed.pop() if typed and not prefix.endswith(" ") else ""
+        before = [BEGIN, *typed]
+        chances = [self.words.probability(word, before[: at + 1]) for at, word in enumerate(typed)]
+        base = sum(math.log2(max(chance, 1e-300)) for chance in chances)
+        if not partial:
+            return [(base, tuple(typed))]
+        candidates = self.words.starting_with(partial)
+        scored = ((self.words.probability(word, before), word) for word in candidates)
+        best = heapq.nlargest(_BEAM, scored)
+        return [(base + math.log2(probability), (*typed, word)) for probability, word in best if probability > 0]
+
+    def _drawn(self, random: np.random.Generator) -> str:
+        words: list[str] = [BEGIN]
+        while len(words) <= _LONGEST:
+            word = self.words.draw(words, random)
+            if word == END and len(words) > 1:
+                break
+            if word != END:
+                words.append(word)
+        return joined(words[1:])
