@@ -15,6 +15,7 @@ from querycloak.cli import (
     audit_method_command,
     audit_release_command,
     compare_command,
+    complete_command,
     demo_command,
     describe_command,
     diff_command,
@@ -36,7 +37,7 @@ from querycloak.cli.running import run_and_exit
 
 ORDER = (
     "demo", "synth", "inspect", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit", "compare",
-    "report", "export", "diff", "reproduce", "tune", "ledger",
+    "report", "complete", "export", "diff", "reproduce", "tune", "ledger",
 )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ PLAIN: tuple[Declared, ...] = (
     (app, "verify", verify_command.verify),
     (app, "evaluate", evaluate_command.evaluate_releases),
     (app, "report", report_command.report),
+    (app, "complete", complete_command.complete),
     (app, "export", export_command.export),
     (app, "diff", diff_command.diff),
     (audits, "release", audit_release_command.audit_releases),

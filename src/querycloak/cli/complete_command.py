@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +22,10 @@ def complete(
     """Complete a query from a release alone (public)."""
     from querycloak.cli.terminal import printable
     from querycloak.methods.evidence import load
-    from querycloak.text.normalisation import normalised
 
-    completions = load(release).model().complete(normalised(prefix), count)
+    typed = " ".join(unicodedata.normalize("NFKC", prefix).lower().split())
+    open_word = typed + " " * (prefix[-1:].isspace() and bool(typed))
+    completions = load(release).model().complete(open_word, count)
     if as_json:
         json.dump({"completions": [{"query": each.query, "score": each.score} for each in completions]}, sys.stdout)
         sys.stdout.write("\n")

@@ -106,8 +106,9 @@ class CountLaw:
         size = self.noise.size if self.noise is not None else 1.0
         places = np.arange(-self._reach, self._reach + 1)
         exponents = np.abs(places) / size if isinstance(self.noise, Laplace) else 0.5 * (places / size) ** 2
-        masses = np.exp(-exponents)
-        return masses / masses.sum()
+        masses: FloatArray = np.exp(-exponents)
+        masses /= masses.sum()
+        return masses
 
 
 def count_law(release: Release, table: str) -> CountLaw:

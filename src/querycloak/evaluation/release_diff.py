@@ -197,7 +197,7 @@ def _distance_tail(first: tuple[int, FloatArray], second: tuple[int, FloatArray]
     size = 1 << math.ceil(math.log2(law.size + other.size))
     product = np.fft.irfft(np.fft.rfft(law, size) * np.fft.rfft(other[::-1], size), size)[: law.size + other.size - 1]
     distances = np.abs(np.arange(product.size) + start - other_start - other.size + 1)
-    mass = np.bincount(distances, weights=np.maximum(product, 0.0))
+    mass: FloatArray = np.bincount(distances, weights=np.maximum(product, 0.0)).astype(np.float64)
     return np.cumsum(mass[::-1])[::-1]
 
 

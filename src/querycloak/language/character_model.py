@@ -50,20 +50,21 @@ def _trigrams() -> FloatArray:
     letters = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     codes = table[letters]
     weights = np.repeat(counts, [len(text) for text in texts])
-    triples = np.bincount(
-        (codes[:-2] * _SIZE + codes[1:-1]) * _SIZE + codes[2:], weights=weights[2:], minlength=_SIZE**3
-    ).reshape(_SIZE, _SIZE, _SIZE)
+    places = (codes[:-2] * _SIZE + codes[1:-1]) * _SIZE + codes[2:]
+    triples: FloatArray = np.bincount(places, weights=weights[2:], minlength=_SIZE**3).astype(np.float64)
+    triples = triples.reshape(_SIZE, _SIZE, _SIZE)
     triples[:, _EDGE, _EDGE] = triples[:, :, _OTHER] = 0  # windows that span two phrases; what is spelled by code point
     uniform = np.full(_SIZE, 1 / _SIZE)
     single = _interpolated(triples.sum((0, 1)), uniform)
     pairs = _interpolated(triples.sum(0), single)
     law = _interpolated(triples, pairs)
-    mixed = (1 - _UNIFORM) * law + _UNIFORM / _SIZE
-    return mixed / mixed.sum(-1, keepdims=True)
+    mixed: FloatArray = (1 - _UNIFORM) * law + _UNIFORM / _SIZE
+    return mixed
 
 
 def _interpolated(counts: FloatArray, shorter: FloatArray) -> FloatArray:
     """Return Witten and Bell's interpolation of counts with a law of shorter contexts."""
     total = counts.sum(-1, keepdims=True)
     types = np.maximum((counts > 0).sum(-1, keepdims=True), 1)
-    return (counts + types * shorter) / (total + types)
+    law: FloatArray = (counts + types * shorter) / (total + types)
+    return law

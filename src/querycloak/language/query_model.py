@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.language.character_model import character_bits
@@ -98,7 +99,7 @@ class QueryModel:
         return sum(self.whole.values())
 
     @cached_property
-    def _whole_law(self) -> np.ndarray:  # type: ignore[type-arg]
+    def _whole_law(self) -> NDArray[np.float64]:
         return np.array(list(self.whole.values())) / self._total
 
     @cached_property

@@ -141,9 +141,7 @@ def grams_of(queries: Iterable[tuple[Sequence[str], float]], longest: int) -> di
     counts: dict[Gram, float] = {}
     for words, count in queries:
         marked = (BEGIN, *words, END)
-        grams = {
-            marked[at : at + length] for length in range(1, longest + 2) for at in range(len(marked) - length + 1)
-        }
+        grams = {marked[at : at + length] for length in range(1, longest + 2) for at in range(len(marked) - length + 1)}
         for gram in grams - {(BEGIN,)}:
             counts[gram] = counts.get(gram, 0.0) + count
     return counts

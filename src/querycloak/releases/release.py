@@ -25,6 +25,7 @@ from querycloak.sentence import Parameter, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
 if TYPE_CHECKING:
+    from querycloak.language.query_model import QueryModel
     from querycloak.releases.folder import Unfinished
     from querycloak.releases.saving import Saved
 
@@ -153,6 +154,13 @@ class Release(ShownInNotebooks):
         from querycloak.releases.saving import save
 
         return save(self, folder, format, output_filter)
+
+    def model(self) -> QueryModel:
+        """Return a model of what people ask, from the release's phrases, queries, clicks or log."""
+        from importlib import import_module
+
+        made: QueryModel = import_module("querycloak.language.release_model").model_of(self)
+        return made
 
     def export(self, as_: str, out: str | os.PathLike[str], *, grades: str = "users", levels: int = 5) -> list[Path]:
         """Write the release in the format of another tool (qrels, quepid, workbench, ir-datasets, csv)."""

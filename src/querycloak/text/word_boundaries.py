@@ -49,9 +49,10 @@ def _cut() -> re.Pattern[str]:
 def _pattern() -> re.Pattern[str]:
     marks = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in _ranges_of_marks())
     plain = rf"(?:(?![{_CUT}])[\w{marks}])"
-    letter, digit = rf"(?:(?![{_CUT}])[^\W\d_]|[{marks}])", r"\d"
-    inside = rf"(?<=[^\W\d_])[{re.escape(_BETWEEN_LETTERS)}](?={letter})|(?<={digit})[{re.escape(_BETWEEN_DIGITS)}](?={digit})"
-    return re.compile(rf"[{_CUT}]|{plain}(?:{plain}|{inside})*")
+    letter = rf"(?:(?![{_CUT}])[^\W\d_]|[{marks}])"
+    between_letters = rf"(?<=[^\W\d_])[{re.escape(_BETWEEN_LETTERS)}](?={letter})"
+    between_digits = rf"(?<=\d)[{re.escape(_BETWEEN_DIGITS)}](?=\d)"
+    return re.compile(rf"[{_CUT}]|{plain}(?:{plain}|{between_letters}|{between_digits})*")
 
 
 def _ranges_of_marks() -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ NAMES = {
 OTHERS = {
     "synthetic/": "invented people, from a seed that everybody may know",
     "audits/": "who is attacked, with what knowledge, and guesses of attackers, from a fixed seed: private output",
+    "language/": "samples of a model, from a seed that everybody may know: post-processing of a release",
     "evaluation/": "resampling for intervals and random baselines, from a fixed seed: private output, in no release",
 }
 

@@ -1,0 +1,137 @@
+"""The model of a release: probabilities that add up, completions that beat counts, samples that follow the law."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from querycloak.errors import ParameterError
+from querycloak.language.character_model import LETTERS, _trigrams, character_bits
+from querycloak.language.query_model import QueryModel
+from querycloak.language.release_model import model_of
+from querycloak.language.word_model import BEGIN, END, WordModel, grams_of
+from querycloak.text.word_boundaries import joined, words_of
+from tests.commands import in_process
+from tests.unit.releases.making import SESSIONS, a_release
+
+COUNTS = {"cheap flights": 30.0, "cheap hotels": 20.0, "weather": 50.0, "flights to rome": 10.0, "hotels in rome": 5.0}
+
+
+def model() -> QueryModel:
+    return QueryModel(COUNTS, grams_of(((query.split(), count) for query, count in COUNTS.items()), 3))
+
+
+def test_characters_are_a_law() -> None:
+    law = _trigrams()
+    assert law.sum(-1) == pytest.approx(1)
+    assert law.min() > 0
+    assert character_bits("the weather") < character_bits("xqz wvkjtq")
+    assert math.isfinite(character_bits("天气 \U0001f600"))
+    assert len(set(LETTERS)) == len(LETTERS)
+
+
+def test_next_words_are_a_law() -> None:
+    """After any context, known words, the end and the share kept for unknown words add up to 1."""
+    words = model().words
+    for before in ([BEGIN], [BEGIN, "cheap"], [BEGIN, "cheap", "flights"], [BEGIN, "unheard"]):
+        listed = [words.probability(word, before) for word in (*words.words, END)]
+        assert sum(listed) < 1
+        assert sum(listed) > 0.5
+
+
+def test_witten_and_bell_by_hand() -> None:
+    """Context (a): b twice, the end once; two types, so 2/5 go to the shorter context, whose b has 2 of 6."""
+    small = WordModel({("a",): 3.0, ("b",): 2.0, (END,): 1.0, ("a", "b"): 2.0, ("a", END): 1.0})
+    shorter = (1 - 3 / 9) * 2 / 6
+    assert small.probability("b", ["a"]) == pytest.approx((1 - 2 / 5) * 2 / 3 + 2 / 5 * shorter)
+
+
+def test_every_text_has_a_probability_and_released_ones_more() -> None:
+    known = model()
+    assert known.probability("weather") > known.probability("cheap rome") > known.probability("zebra crossing") > 0
+    total = sum(known.probability(query) for query in COUNTS)
+    assert 0.4 < total < 1
+    assert known.expresses("cheap rome")
+    assert not known.expresses("cheap zebra")
+
+
+@given(st.text(max_size=30))
+def test_bits_are_finite_for_any_text(text: str) -> None:
+    assert math.isfinite(model().bits(text))
+
+
+def test_completions_fall_and_fit() -> None:
+    completions = model().complete("cheap ", 10)
+    assert [each.query for each in completions[:2]] == ["cheap flights", "cheap hotels"]
+    assert "cheap flights to rome" in [each.query for each in completions]  # no released query
+    scores = [each.score for each in completions]
+    assert scores == sorted(scores, reverse=True)
+    assert all(each.query.startswith("cheap ") for each in completions)
+    assert all(each.score == pytest.approx(model().probability(each.query)) for each in completions)
+    assert model().complete("zzz") == []
+
+
+def test_samples_follow_the_model() -> None:
+    samples = model().sample(4000, seed=3)
+    assert samples == model().sample(4000, seed=3)
+    counts = Counter(samples)
+    assert counts["weather"] / 4000 == pytest.approx(model().probability("weather") / 0.95, rel=0.15)
+    assert all(set(words_of(query)) <= set(model().words.words) for query in counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("how to boil an egg", ["how", "to", "boil", "an", "egg"]),
+        ("www.example.com", ["www.example.com"]),
+        ("don't stop", ["don't", "stop"]),
+        ("3,000 meters + 2.5%", ["3,000", "meters", "2.5"]),
+        ("c++ r&b", ["c", "r", "b"]),
+        ("天气 预报", ["天", "气", "预", "报"]),
+        ("東京タワー tokyo", ["東", "京", "タ", "ワ", "ー", "tokyo"]),
+        ("हिन्दी गाने", ["हिन्दी", "गाने"]),
+        ("a_b 1st", ["a_b", "1st"]),
+        ("", []),
+        ("?!", []),
+    ],
+)
+def test_words_by_unicode_boundaries(text: str, words: list[str]) -> None:
+    """Expected words by UAX 29's rules WB5 to WB13b; Han and Kana one by one."""
+    assert words_of(text) == words
+
+
+def test_words_are_joined_as_they_are_typed() -> None:
+    assert joined(["天", "气", "tokyo"]) == "天气 tokyo"
+    assert joined(["how", "to"]) == "how to"
+
+
+def test_models_of_releases() -> None:
+    phrases = pa.table(
+        {
+            "phrase": ["cheap", "cheap flights", "flights"],
+            "words": pa.array([1, 2, 1], pa.int32()),
+            "begins": [False, True, False],
+            "ends": [False, True, False],
+            "count": pa.array([9, 4, None], pa.int64()),
+        }
+    )
+    assert phrases.num_rows == 3
+    assert model_of(a_release()).probability("weather") > 0.1
+    with pytest.raises(ParameterError, match="a model needs phrases, queries, clicks or a log"):
+        model_of(a_release(tables={"sessions": SESSIONS}))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "release")
+    done = in_process("complete", tmp_path / "release", "WEA", "--json")
+    (first, *_) = json.loads(done.stdout)["completions"]
+    assert first["query"] == "weather"
+    assert "weather" in in_process("complete", tmp_path / "release", "w").stdout
+    assert "no completion" in in_process("complete", tmp_path / "release", "zzz").stdout
