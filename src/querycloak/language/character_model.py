@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from querycloak.text.public_phrases import public_phrases
+from querycloak.text.english import public_phrases
 
 FloatArray = NDArray[np.float64]
 LETTERS = " abcdefghijklmnopqrstuvwxyz0123456789.-'/&"
