@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
     "compiled_code", "sentence", "shown_in_notebooks", "errors", "extras", "interruption", "files", "privacy",
-    "engines", "text", "logs", "synthetic", "releases", "methods", "papers", "language", "evaluation", "exports",
+    "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers", "evaluation", "exports",
     "audits", "contract", "comparison", "reproduction", "pages", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")

@@ -157,10 +157,9 @@ class Release(ShownInNotebooks):
 
     def model(self) -> QueryModel:
         """Return a model of what people ask, from the release's phrases, queries, clicks or log."""
-        from importlib import import_module
+        from querycloak.releases.release_model import model_of
 
-        made: QueryModel = import_module("querycloak.language.release_model").model_of(self)
-        return made
+        return model_of(self)
 
     def export(self, as_: str, out: str | os.PathLike[str], *, grades: str = "users", levels: int = 5) -> list[Path]:
         """Write the release in the format of another tool (qrels, quepid, workbench, ir-datasets, csv)."""

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError
 from querycloak.language.character_model import LETTERS, _trigrams, character_bits
 from querycloak.language.query_model import QueryModel
-from querycloak.language.release_model import model_of
 from querycloak.language.word_model import BEGIN, END, WordModel, grams_of
+from querycloak.releases.release_model import model_of
 from querycloak.text.word_boundaries import joined, words_of
 from tests.commands import in_process
 from tests.unit.releases.making import SESSIONS, a_release
