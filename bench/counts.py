@@ -31,11 +31,11 @@ def judged(path: str, task: str) -> Any:
     """One task on the release alone, with reading the log; the figures of counts that the statement has."""
     from querycloak import read
     from querycloak.engines import connect
-    from querycloak.evaluation.subjects import Released
+    from querycloak.evaluation.target import Target
     from querycloak.evaluation.task import Logs
     from querycloak.evaluation.task_registry import tasks_named
 
-    subject = Released.from_folder(Path(path).with_name(f"{Path(path).stem}-clicks"))
+    subject = Target.in_folder(Path(path).with_name(f"{Path(path).stem}-clicks"))
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         log.stage()
         prepared = tasks_named([task])[0].prepare(Logs(log, log, (subject,)))

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import querycloak as qc
 from bench.standard_releases import DELTA, EPSILON, STANDARD, standard_split
-from querycloak.audits.attacked import Target
+from querycloak.evaluation.target import Target
 from querycloak.methods.method import Method
 
 NUMBERS = {"term_users": 50, "most_words": 10, "gap_minutes": 30, "most_searches": 5}

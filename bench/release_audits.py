@@ -30,8 +30,8 @@ from bench.standard_releases import (
     standard_split,
 )
 from querycloak.audits.attack_registry import ATTACKS
-from querycloak.audits.attacked import Target
 from querycloak.audits.release_audit import ReleaseAudit
+from querycloak.evaluation.target import Target
 
 Row = dict[str, Any]
 PERIODS, MEMBERSHIP = "linkage-periods", "membership"

@@ -17,7 +17,7 @@ from pathlib import Path
 import querycloak as qc
 from bench.standard_releases import STANDARD, releases, standard_split
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.subjects import Released
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.evaluation.tasks.profiles import Profiles
 
@@ -94,7 +94,7 @@ def main() -> None:
         owners = {each.name: each.owners.rename_columns(["user", "owner"]) for each in made if each.owners is not None}
         tasks = [Profiles(owners) if name == Profiles.name else name for name in TASKS]
         began, busy = time.perf_counter(), time.process_time()
-        released = [Released(each.name, each.release) for each in made]
+        released = [Target.of(each.release, each.name) for each in made]
         found = qc.evaluate(sides.train, sides.test, released, tasks, on_step=_tell)
         took, used = time.perf_counter() - began, time.process_time() - busy
     if given.out:

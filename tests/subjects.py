@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import KINDS
 
 
@@ -18,15 +19,16 @@ class Released:
 
     name: str
     tables: Mapping[str, pa.Table]
-    rows: str = "asked"
-    method: tuple[str, str] = ("somebody's", "default")
+    rows: RowKind = RowKind.ASKED
+    method: str = "somebody's"
+    variant: str = "default"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     digest: str | None = None
 
     @classmethod
     def of(cls, release: Release, name: str = "release") -> Released:
         tables = {kind: release.table(kind) for kind in release.tables}
-        return cls(name, tables, release.rows, (release.method, release.variant), release.parameters)
+        return cls(name, tables, release.rows, release.method, release.variant, release.parameters)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -41,7 +43,6 @@ class Released:
 
 
 ORIGINAL = Released(
-    "original", {kind: pa.table({name: [] for name in KINDS[kind].columns}) for kind in KINDS}, "asked",
-    ("original", "default"),
+    "original", {kind: pa.table({name: [] for name in KINDS[kind].columns}) for kind in KINDS}, method="original",
 )  # fmt: skip
 """For tasks that take the original from TRAIN itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.evaluation.target import in_pieces
+
 Numbers = NDArray[np.int64]
-_ROWS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +62,6 @@ class Holders:
         marked, all_best = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
         _best(self.starts, self.name, known, mark, np.zeros(len(self.names), np.int32), marked, all_best)
         return marked, all_best
-
-
-def in_pieces(batches: Iterable[pa.RecordBatch], rows: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:
-    """The batches in larger pieces: Arrow hashes what it looks up anew at every call."""
-    waiting: list[pa.RecordBatch] = []
-    number = 0
-    for batch in batches:
-        waiting.append(batch)
-        number += batch.num_rows
-        if number >= rows:
-            yield pa.Table.from_batches(waiting)
-            waiting, number = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 class Fitting(NamedTuple):

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.attacked import Target
 from querycloak.audits.holders import Holders
 from querycloak.errors import InputError
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import whole
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.owners import owners_under_seed
+from querycloak.evaluation.target import Target
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Stream

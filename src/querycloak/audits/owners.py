@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.holders import in_pieces
+from querycloak.evaluation.target import in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.pseudonyms import renamed
 from querycloak.privacy.sampling.randomness import Randomness
@@ -19,7 +19,7 @@ def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table |
     Methods draw the key of their names first, so that it can be drawn once more. None where names are no users of the
     log: they were made up, drawn in another way, or there are none.
     """
-    if "log" not in release.tables or release.rows == "made-up":
+    if "log" not in release.tables or not release.rows.is_personal:
         return None
     users = log.rows.select("user").distinct()
     named = renamed(users.mutate(owner=users.user), Randomness(seed))

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from querycloak.audits.attack import Attack, Finding, PooledAttack
 from querycloak.audits.attack_registry import LEARNING, NEEDS, attacks_named
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import TARGETS, AuditData
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
 from querycloak.evaluation.repeated_releases import different_names, repeats
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
@@ -29,7 +29,6 @@ COLUMNS = {
     "risk": pa.float64(), "low": pa.float64(), "high": pa.float64(), "targets": pa.int64(), "why": pa.string(),
 }  # fmt: skip
 # Texts of these are made by the method, not taken from the log.
-_OWN_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,7 +173,7 @@ def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
 
 def _check_origin(release: Target, train: SearchLog) -> None:
     """Refuse a release of another log: it would look safe, whatever it is."""
-    if release.rows in _OWN_TEXTS or release.counts == "public-keys":
+    if not release.rows.is_verbatim or release.counts == "public-keys":
         return
     texts = pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
     asked = train.engine.upload(pa.table({"query": texts}))

@@ -86,9 +86,9 @@ def audited(
     quiet: bool,
 ) -> ReleaseAudit:
     """Read the logs as the options say, attack, and write the file that was asked for, if any."""
-    from querycloak.audits.attacked import Target
     from querycloak.audits.release_audit import audit_release, check_attacks
     from querycloak.evaluation.evaluation_file import check_evaluation_file, write_evaluation
+    from querycloak.evaluation.target import Target
 
     if control is None:
         refuse("control", "a log of other users", None, "the other side of a split, test.parquet")

@@ -76,12 +76,12 @@ def evaluated(
     """Read both sides as the options say, evaluate, and write the file that was asked for, if any."""
     from querycloak.evaluation.evaluation import evaluate
     from querycloak.evaluation.evaluation_file import check_evaluation_file
-    from querycloak.evaluation.subjects import Released
+    from querycloak.evaluation.target import Target
     from querycloak.evaluation.task_registry import tasks_named
 
     tasks_named(tasks)
     target = None if out is None else check_evaluation_file(out)
-    loaded = [Released.from_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    loaded = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
     other = reading.prepared([test])
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = other.on(ours.engine, max_bad=reading.max_bad)

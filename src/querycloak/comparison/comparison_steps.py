@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from querycloak.audits.attack import Finding
 from querycloak.audits.attack_registry import ATTACKS, attacks_named
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import log_baselines
 from querycloak.audits.owners import owners_under_seed
@@ -32,13 +31,15 @@ from querycloak.evaluation.aggregations import About
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
 from querycloak.evaluation.evaluation_file import SCHEMA, Row
 from querycloak.evaluation.split_folder import SPLIT, write_split
-from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
+from querycloak.evaluation.subjects import Original, PlainKAnonymity
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Subject, Task
 from querycloak.evaluation.task_registry import tasks_named
 from querycloak.evaluation.tasks.profiles import PreparedProfiles, Profiles
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import OnStep, SearchLog, prepare
 from querycloak.logs.split import Split
+from querycloak.methods.evidence import load
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.sampling.randomness import Randomness, fresh_seed
 from querycloak.releases.release import Release
@@ -207,18 +208,19 @@ class Run:
         owners = owners_under_seed(release, self._train, seed)
         saved = replace(release, warnings=(EXPERIMENT, *release.warnings)).save(target)
         seconds = time.perf_counter() - began
-        attacked = replace(Target.in_folder(target), owners=owners)
         if owners is not None:
             self._owners[planned.name] = owners.rename_columns(["user", "owner"])
-        released = Released.from_folder(target, planned.name)
+        loaded = load(target)
+        released = Target.of(loaded, planned.name)
+        attacked = replace(released, digest=saved.digest, folder=target, owners=owners)
         rows, alarms = self._attacks(attacked)
         return {
-            **_facts(released.release, saved.digest),
+            **_facts(loaded, saved.digest),
             "seconds": seconds,
-            "examples": example_rows(released.release),
+            "examples": example_rows(loaded),
             "secrets": secrets_out(attacked, self._truth, self._train),
             "audit": rows,
-            "profiles": list(self._profile_rows(released)),
+            "profiles": list(self._profile_rows(attacked)),
             "alarms": alarms,
         }
 
@@ -247,7 +249,7 @@ class Run:
         left = [task for task in self._tasks if self._folder.found_in(f"task-{task.name}") is None]
         self._done += _WEIGHTS["task"] * (len(self._tasks) - len(left))
         while left:
-            released = [Released.from_folder(self._folder.releases / name, name) for name in self._made_names()]
+            released = [Target.in_folder(self._folder.releases / name, name) for name in self._made_names()]
             try:
                 for name, rows in evaluated_tasks(self._train, self._test, released, list(left), self._tell_task):
                     self._finish_task(left, name, rows)
@@ -264,7 +266,7 @@ class Run:
         left.pop(0)
         self._done += _WEIGHTS["task"]
 
-    def _one_by_one(self, task: Task, released: Sequence[Released]) -> list[Row]:
+    def _one_by_one(self, task: Task, released: Sequence[Target]) -> list[Row]:
         """A task that failed with all releases, with one after the other; whose fault it is has its reason."""
         found: list[Row] = []
         for each in [None, *released]:

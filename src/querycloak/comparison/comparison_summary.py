@@ -15,12 +15,12 @@ from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.comparison.comparison import Comparison
 from querycloak.comparison.comparison_plan import DMA
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
+from querycloak.releases.row_kinds import RowKind
 
 _OLD_RULE = (
     "What was shared under the EU's DMA until 2026: queries of 30 users, and of these what 5 users clicked. The rule "
     "of July 2026 is about records; its numbers are not known to us."
 )
-_OTHER_TEXTS = ("generalised", "replaced", "rebuilt", "noised")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ReleaseSummary:
 
     def fits(self, attack: str) -> bool:
         """Whether an attack says something about it: rows that hold what was asked need no reconstruction."""
-        return attack != "reconstruction" or self.facts.get("rows") in _OTHER_TEXTS
+        return attack != "reconstruction" or not RowKind(self.facts.get("rows", RowKind.ASKED)).is_verbatim
 
     @property
     def worst(self) -> Gained | None:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.planted_secrets import secrets_of
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.releases.release import Release
 from querycloak.releases.tables import batches_of

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from querycloak.errors import ParameterError
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task_registry import TASKS, tasks_named
 from querycloak.methods.evidence import load
 from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.releases.datasheet import citation
-from querycloak.releases.folder import CARD
+from querycloak.releases.folder import CARD, card_digest
 from querycloak.releases.loading import load_card
 from querycloak.releases.release import COUNTS, Release
 from querycloak.releases.tables import batches_of, described
@@ -52,36 +50,6 @@ class Description:
         return {"tables": tables, "tasks": dict(self.tasks), "cite": self.cite}
 
 
-@dataclass(frozen=True)
-class _Filled:
-    """A release as tasks see it: the tables that have rows."""
-
-    name: str
-    release: Release
-    kinds: tuple[str, ...]
-
-    digest: None = None
-
-    @property
-    def columns(self) -> Mapping[str, tuple[str, ...]]:
-        return {kind: tuple(self.release.tables[kind].schema.names) for kind in self.kinds}
-
-    @property
-    def rows(self) -> str:
-        return self.release.rows
-
-    @property
-    def method(self) -> tuple[str, str]:
-        return self.release.method, self.release.variant
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return self.release.parameters
-
-    def table(self, kind: str) -> pa.Table:
-        return self.release.table(kind)
-
-
 def describe(release: Release | str | os.PathLike[str]) -> Description:
     """What is in a release, or in a release folder, whose files are compared with its card first."""
     if isinstance(release, Release):
@@ -91,8 +59,7 @@ def describe(release: Release | str | os.PathLike[str]) -> Description:
     folder = Path(release)
     loaded, card = load(folder), load_card(folder)
     rows = {kind: int(entry["rows"]) for kind, entry in card["tables"].items()}
-    digest = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
-    return _described(loaded, rows, digest, card.get("published"))
+    return _described(loaded, rows, card_digest(folder), card.get("published"))
 
 
 def _described(release: Release, rows: Mapping[str, int], digest: str | None, published: str | None) -> Description:
@@ -110,7 +77,8 @@ def _length(release: Release, kind: str) -> int:
 
 
 def _tasks(release: Release, rows: Mapping[str, int]) -> dict[str, str | None]:
-    filled = _Filled(release.method, release, tuple(kind for kind in release.tables if rows[kind]))
-    if not filled.kinds:
+    filled = {kind: table for kind, table in release.tables.items() if rows[kind]}
+    if not filled:
         return dict.fromkeys(TASKS, "no row came out")
-    return {task.name: task.unsupported_reason(filled) for task in tasks_named()}
+    target = replace(Target.of(release, release.method), tables=filled)
+    return {task.name: task.unsupported_reason(target) for task in tasks_named()}

@@ -24,7 +24,8 @@ from querycloak.evaluation.evaluation_file import Row, table_of
 from querycloak.evaluation.repeated_releases import different_names, rows_of_repeats
 from querycloak.evaluation.subject_tables import QUERIES, source_of
 from querycloak.evaluation.subject_tables import table_of as subject_table
-from querycloak.evaluation.subjects import Original, PlainKAnonymity, Released
+from querycloak.evaluation.subjects import Original, PlainKAnonymity
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import CaseScores, Figure, Logs, Prepared, Subject, Task
 from querycloak.evaluation.task_registry import tasks_named
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
@@ -33,7 +34,7 @@ from querycloak.releases.release import Release
 from querycloak.sentence import Action, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
-Given = Release | Released | str | os.PathLike[str]
+Given = Release | Target | str | os.PathLike[str]
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 _SPLIT = Action('querycloak.split(log, DIR, by="user")', ("querycloak", "split", "LOG", "--by", "user", "--out", "DIR"))
 
@@ -97,22 +98,22 @@ def _named(releases: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str | 
     return [(None, given) for given in ([releases] if isinstance(releases, (str, os.PathLike, Release)) else releases)]
 
 
-def _released(name: str | None, given: Given) -> Released:
-    if isinstance(given, Released):
+def _released(name: str | None, given: Given) -> Target:
+    if isinstance(given, Target):
         return given
     if isinstance(given, Release):
-        return Released(name or given.method, given)
-    return Released.from_folder(path_of("release", given, "name the folder of a release"), name)
+        return Target.of(given, name or given.method)
+    return Target.in_folder(path_of("release", given, "name the folder of a release"), name)
 
 
-def _under_one_name_each(released: Sequence[Released]) -> list[Released]:
+def _under_one_name_each(released: Sequence[Target]) -> list[Target]:
     """The releases, a number after the name of each that another has too."""
     names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name))
     return [replace(each, name=name) for each, name in zip(released, names, strict=True)]
 
 
 def evaluated_tasks(
-    train: SearchLog, test: SearchLog, released: Sequence[Released], tasks: Sequence[Task], on_step: OnStep
+    train: SearchLog, test: SearchLog, released: Sequence[Target], tasks: Sequence[Task], on_step: OnStep
 ) -> Iterator[tuple[str, list[Row]]]:
     """The rows of one task after the other, with its name."""
     on_step("reading", 0.0)
@@ -187,7 +188,7 @@ def _check_sides(train: SearchLog, test: SearchLog) -> None:
         )
 
 
-def _check_keys(release: Released, train: SearchLog) -> None:
+def _check_keys(release: Target, train: SearchLog) -> None:
     """Refuse a release that was made of another log."""
     if source_of(release, QUERIES) is None:
         return  # its rows hold other texts in place of what was asked, which need not be in any log

@@ -11,10 +11,10 @@ import numpy as np
 
 from querycloak.evaluation.aggregations import LEVEL
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.subjects import Released
+from querycloak.evaluation.target import Target
 
 
-def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Released]) -> Iterator[Row]:
+def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Target]) -> Iterator[Row]:
     """For each kind of which there are two or more: the mean of each value, and where a further release would lie.
 
     That interval is the t-distribution's prediction for one more value, at 95 %.
@@ -28,8 +28,8 @@ def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Released]) -> Iterat
             yield _together(name, found)
 
 
-def _repeats(releases: Sequence[Released]) -> Mapping[str, list[str]]:
-    return repeats({release.name: (*release.method, release.parameters) for release in releases})
+def _repeats(releases: Sequence[Target]) -> Mapping[str, list[str]]:
+    return repeats({release.name: (release.method or "", release.variant, release.parameters) for release in releases})
 
 
 def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, list[str]]:

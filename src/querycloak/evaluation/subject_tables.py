@@ -10,14 +10,12 @@ from querycloak.evaluation.task import Subject
 CLICKS, LATER, NEXT, QUERIES, ROWS = "clicks", "later", "next", "queries", "rows"
 """query, url, count · query, next_query (anywhere later in a session), count · the same, right after · query, count ·
 user, time, query."""
-# In these logs a row is what a user asked; in others it stands for that.
-ASKED_ROWS = ("asked", "alike", "drawn", "made-up")
 _LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
 def _log_of(subject: Subject, column: str) -> bool:
     """Whether the subject has a log of what was asked, with this column."""
-    return "log" in subject.kinds and subject.rows in ASKED_ROWS and column in subject.columns["log"]
+    return "log" in subject.kinds and subject.rows.is_verbatim and column in subject.columns["log"]
 
 
 def source_of(subject: Subject, known: str) -> str | None:
@@ -38,7 +36,7 @@ def lacks(subject: Subject, *known: str) -> str | None:
     """Why the subject knows none of these; nothing if it knows one."""
     if any(source_of(subject, each) for each in known):
         return None
-    if "log" in subject.kinds and subject.rows not in ASKED_ROWS:
+    if "log" in subject.kinds and not subject.rows.is_verbatim:
         return _LEFT_OUT
     named = {CLICKS: "clicks", LATER: "sequences of queries", NEXT: "sequences of queries", QUERIES: "queries"}
     return f"it has no {' and no '.join(dict.fromkeys(named[each] for each in known))}"

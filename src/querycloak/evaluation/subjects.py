@@ -1,11 +1,8 @@
-"""What is evaluated: releases, the original in a release's form, and plain k-anonymity."""
+"""Subjects beside the releases: the original in a release's form, and plain k-anonymity."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import ibis
@@ -16,62 +13,12 @@ from querycloak.evaluation.numbered_logs import GAP_MINUTES
 from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import steps_of
-from querycloak.methods.evidence import load
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.releases.folder import CARD
-from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import KINDS
 
 MIN_USERS = 5
 """The k of plain k-anonymity."""
-
-
-@dataclass(frozen=True, eq=False)
-class Released:
-    """A release, from a folder or from memory."""
-
-    name: str
-    release: Release = field(repr=False)
-    digest: str | None = None
-
-    @classmethod
-    def from_folder(cls, folder: Path, name: str | None = None) -> Released:
-        """The release in a folder, checked against its card."""
-        release = load(folder)
-        digest = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
-        return cls(name or folder.resolve().name, release, digest)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The tables that it has."""
-        return tuple(self.release.tables)
-
-    @property
-    def columns(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns of each table."""
-        return {kind: tuple(table.schema.names) for kind, table in self.release.tables.items()}
-
-    @property
-    def rows(self) -> str:
-        """What stands in the rows of a log."""
-        return self.release.rows
-
-    @property
-    def method(self) -> tuple[str, str]:
-        """The method's name and variant."""
-        return self.release.method, self.release.variant
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The method's parameters."""
-        return self.release.parameters
-
-    def table(self, kind: str) -> pa.Table:
-        """A whole table in memory; keys that came out without counts count one each."""
-        table = self.release.table(kind)
-        if kind == "log" or "count" in table.column_names:
-            return table
-        return table.append_column("count", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
 
 
 class Original:
@@ -79,8 +26,8 @@ class Original:
 
     name = ORIGINAL
     digest = None
-    rows = "asked"
-    method = (ORIGINAL, "default")
+    rows = RowKind.ASKED
+    method, variant = ORIGINAL, "default"
 
     def __init__(self, train: SearchLog) -> None:
         self._train = train
@@ -158,8 +105,8 @@ class PlainKAnonymity:
 
     name = K_ANONYMITY
     digest = None
-    rows = "asked"
-    method = (K_ANONYMITY, "default")
+    rows = RowKind.ASKED
+    method, variant = K_ANONYMITY, "default"
 
     def __init__(self, train: SearchLog) -> None:
         keys: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from querycloak.evaluation.kernels.graphs import Graphs
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.releases.row_kinds import RowKind
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,18 @@ class Subject(Protocol):
         ...
 
     @property
-    def rows(self) -> str:
-        """What stands in the rows of a `log` table: a name of `releases.tables.LOG_ROWS`."""
+    def rows(self) -> RowKind:
+        """The kind of rows of a table `log`."""
         ...
 
     @property
-    def method(self) -> tuple[str, str]:
-        """The method's name and variant, from the card; (`original`, `default`) for the original."""
+    def method(self) -> str | None:
+        """The method's name, from the card; `original` for the original."""
+        ...
+
+    @property
+    def variant(self) -> str:
+        """The method's variant, from the card; `default` for the original."""
         ...
 
     @property

@@ -6,7 +6,6 @@ through keeps these two in order: then only the ledger, a digest or a signature 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import loading
-from querycloak.releases.folder import CARD
+from querycloak.releases.folder import CARD, card_digest
 from querycloak.releases.release import Release
 from querycloak.releases.versions import versions
 
@@ -64,7 +63,7 @@ def load(folder: str | os.PathLike[str], *, digest: str | None = None) -> Releas
 
 def digest_of(folder: Path) -> str:
     """The digest of a release: of its card, which vouches for every other file."""
-    return hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+    return card_digest(folder)
 
 
 def guarantee_problem(card: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,7 @@ from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import of_kind, one_of
+from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
@@ -44,8 +45,8 @@ class Drawn:
     tables: Mapping[str, Table]
     counts: str
     """How counts were made, in a word of `releases.release.COUNTS`."""
-    rows: str = "asked"
-    """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
+    rows: RowKind = RowKind.ASKED
+    """What stands in a row of a table `log`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
     remarks: Sequence[str | Sentence] = ()

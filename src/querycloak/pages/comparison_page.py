@@ -22,6 +22,7 @@ from querycloak.pages.comparison_pictures import (
 )
 from querycloak.pages.comparison_words import choices, for_one_person, headline, said
 from querycloak.pages.layout import render, write_page
+from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.versions import versions
 
 
@@ -91,5 +92,9 @@ def _number_in(accounts: str) -> int:
 
 def _let_out(summary: Summary) -> list[ReleaseSummary]:
     """Releases that let out a secret in somebody's own words."""
-    own = ("asked", "alike", "drawn")
-    return [each for each in summary.made if each.facts["rows"] in own and (each.facts["secrets"] or {}).get("example")]
+    return [each for each in summary.made if _own_words(each) and (each.facts["secrets"] or {}).get("example")]
+
+
+def _own_words(release: ReleaseSummary) -> bool:
+    rows = RowKind(release.facts["rows"])
+    return rows.is_verbatim and rows.is_personal

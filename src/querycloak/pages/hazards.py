@@ -142,7 +142,7 @@ def _home_made(release: Release) -> Answered:
 
 def _small_groups(release: Release) -> Answered:
     needed = [reach.users95.high for reach in release.reach.values() if reach.users95 is not None]
-    if release.counts in ("exact", "sampled") or release.rows in ("replaced", "noised"):
+    if release.counts in ("exact", "sampled") or release.rows.is_random:
         return NOT_MET, "Small groups are missing, or changed like everybody else: nothing favours them."
     if not needed:
         return NOT_MET, "The method does not say from how many users on something comes out."
@@ -194,7 +194,7 @@ def _keys(release: Release) -> Answered:
         return NOT_MET, f"Which rows exist is decided by the log itself. {nothing}"
     if release.counts == "public-keys":
         return MET, "Every row comes from public lists, and noise was drawn for those that nobody asked for, too."
-    if release.rows in ("replaced", "noised"):
+    if release.rows.is_random:
         return MET, "Every row is drawn from a public taxonomy."
     return MET, "Which rows exist is decided by noise and a threshold, and its price is part of delta."
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
-from querycloak.releases.tables import Kind
+from querycloak.releases.tables import TableKind
 
 VERSION = 2
 NOT_PRIVATE = (
@@ -30,7 +30,7 @@ class TableFile:
     """A table as it was written."""
 
     kind: str
-    described: Kind
+    described: TableKind
     file: str
     media_type: str
     rows: int

@@ -12,7 +12,6 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.release import Release
-from querycloak.releases.tables import LOG_ROWS
 
 
 def how_to_read(contents: Contents) -> str | None:
@@ -166,7 +165,7 @@ def _beginning(contents: Contents) -> str:
             f"# A {contents.title}",
             *warnings,
             f"This folder holds what a search log gives when it is released under {_under(contents.release.proven)}. "
-            f"It is not the log: {LOG_ROWS[contents.release.rows].changed}. "
+            f"It is not the log: {contents.release.rows.changed}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]

@@ -220,6 +220,11 @@ def _explained(error: OSError, parent: Path, left: str, what: str) -> Querycloak
     return ResourceError(f"no {what} can be written in {where!r}: {reason}; {left}; name another folder")
 
 
+def card_digest(folder: Path) -> str:
+    """SHA-256 of the card's bytes: it stands for the whole release, because the card holds all other checksums."""
+    return hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+
+
 def outside_releases(path: Path, parameter: str = "out") -> None:
     """Refuse a place inside a release folder, however deep; call it before anything is read."""
     for folder in path.resolve().parents:
@@ -238,7 +243,7 @@ def reconcile(ledger: Ledger) -> int:
         return 0
     completed = 0
     for charge, digest, folder in announced:
-        if _digest(folder / CARD) == digest:
+        if _card_digest(folder) == digest:
             try:
                 ledger.complete(charge, digest)
             except QuerycloakError:
@@ -247,8 +252,8 @@ def reconcile(ledger: Ledger) -> int:
     return completed
 
 
-def _digest(card: Path) -> str | None:
+def _card_digest(folder: Path) -> str | None:
     try:
-        return hashlib.sha256(card.read_bytes()).hexdigest()
+        return card_digest(folder)
     except OSError:
         return None

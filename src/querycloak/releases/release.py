@@ -19,7 +19,8 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import NOT_ACCOUNTED, Accounting
 from querycloak.privacy.parameters import one_of, refuse
 from querycloak.releases.output_filter import OutputFilter
-from querycloak.releases.tables import LOG_ROWS, Table, batches_of, conformed, schema_of
+from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.tables import Table, schema_of, whole_table
 from querycloak.releases.versions import versions
 from querycloak.sentence import Parameter, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
@@ -76,7 +77,7 @@ class Release(ShownInNotebooks):
     proven: Guarantee
     tables: Mapping[str, Table] = field(repr=False)
     counts: str = "one-draw"
-    rows: str = "asked"
+    rows: RowKind = RowKind.ASKED
     seeded: bool = False
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
@@ -97,7 +98,8 @@ class Release(ShownInNotebooks):
             if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
                 refuse(name, "a text", getattr(self, name), "say what made the release")
         one_of("counts", self.counts, COUNTS)
-        one_of("rows", self.rows, LOG_ROWS)
+        one_of("rows", self.rows, tuple(RowKind))
+        object.__setattr__(self, "rows", RowKind(self.rows))
         if not self.tables:
             raise ParameterError("tables must hold at least one table; an empty one says that nothing was released")
         for kind, table in self.tables.items():
@@ -139,9 +141,7 @@ class Release(ShownInNotebooks):
         """A whole table in memory."""
         if kind not in self.tables:
             raise ParameterError(f"this release has no table {kind!r}; it has {', '.join(self.tables)}")
-        table = self.tables[kind]
-        schema = schema_of(kind, table.schema.names)
-        return pa.Table.from_batches((conformed(batch, schema) for batch in batches_of(table)), schema)
+        return whole_table(kind, self.tables[kind])
 
     def save(
         self,

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.errors import EngineError, ParameterError
+from querycloak.releases.row_kinds import RowKind
 
 ROWS_IN_A_GROUP = 1 << 18
 
 
 @dataclass(frozen=True)
-class Kind:
+class TableKind:
     """A kind of table: what its rows are, its columns in order, and those that a method may leave out."""
 
     meaning: str
@@ -31,33 +32,33 @@ _USERS_OR_CLICKS = (
 )
 _TIMES = (pa.int64(), "how often, as the method counts and noises it")
 _QUERY = (pa.string(), "what was asked")
-KINDS: Mapping[str, Kind] = {
-    "queries": Kind(
+KINDS: Mapping[str, TableKind] = {
+    "queries": TableKind(
         "queries that people asked",
         "finding what people look for, query completion, test collections",
         {"query": _QUERY, "count": _USERS},
         frozenset({"count"}),
     ),
-    "clicks": Kind(
+    "clicks": TableKind(
         "queries with a result that was clicked for them",
         "ranking from clicks, query similarity through shared results",
         {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS_OR_CLICKS},
         frozenset({"count"}),
     ),
-    "transitions": Kind(
+    "transitions": TableKind(
         "pairs of queries, one asked right after the other",
         "query suggestion, random walks over queries",
         {"query": _QUERY, "next_query": (pa.string(), "what was asked next"), "count": _USERS},
     ),
-    "sessions": Kind(
+    "sessions": TableKind(
         "queries that were asked one after another in one session",
         "query suggestion, studies of how people reformulate",
         {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _USERS},
         frozenset({"count"}),
     ),
-    "log": Kind(
+    "log": TableKind(
         "rows in the form of a search log, under user names that were made for this release",
-        "",  # LOG_ROWS say
+        "",  # the kind of rows says
         {
             "user": (pa.string(), "a made-up name; it says nothing about who asked"),
             "query": _QUERY,
@@ -70,58 +71,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class LogRows:
-    """What stands in the rows of a log: what a query is there, what it is good for, and how it differs from the log."""
-
-    query: str
-    good_for: str
-    changed: str
-
-
-_TOO_FEW = "what too few people asked is missing, and what is here was changed as described below"
-LOG_ROWS: Mapping[str, LogRows] = {
-    "asked": LogRows("what was asked", "studies of how single users search, as far as the guarantee allows", _TOO_FEW),
-    "alike": LogRows(
-        "what was asked, by one person alone perhaps",
-        "studies of how people refine queries, and of rare queries",
-        "queries are missing unless enough people asked them or others much like them, and names were replaced",
-    ),
-    "generalised": LogRows(
-        "the label of a concept that takes in what was asked",
-        "counting what kinds of things people look for; as a baseline",
-        "every search became the most specific concept that enough people share, and those without one are missing",
-    ),
-    "replaced": LogRows(
-        "what was drawn in place of what was asked",
-        "topics and kinds of things that people look for, taken over many rows; trying out software",
-        "every query was replaced by a concept that was drawn at random, more often one of a similar meaning. A row "
-        "may be what somebody asked, or anything else: read how often topics and kinds of things occur, never a single "
-        "row",
-    ),
-    "rebuilt": LogRows(
-        "what was asked, with other concepts in place of its own; the words around them are as they were typed",
-        "comparing with the published method",
-        "within each query, concepts were replaced by others, drawn at random among those of a similar meaning. All "
-        "other words are somebody's own",
-    ),
-    "noised": LogRows(
-        "the label of a concept, as often as noise decided",
-        "a baseline; topics that people look for, taken over many users",
-        "noise was added to how often each user asked for each concept. A row may be what somebody asked, or noise "
-        "alone",
-    ),
-    "drawn": LogRows(
-        "what was asked",
-        "comparing with the published method",
-        "a few rows of real users were drawn from it, under other names",
-    ),
-    "made-up": LogRows(
-        "what a made-up user asked; real people asked it too, enough of them",
-        "totals, which pairs go together, how many pairs users have; trying out software",
-        "its users were made up from noisy totals. What too few people share is missing, and no user is a real person",
-    ),
-}
 _NULLABLE = frozenset({"url", "time"})  # and of the log only
 
 
@@ -167,19 +116,25 @@ def schema_of(kind: str, columns: Iterable[str]) -> pa.Schema:
     return pa.schema([pa.field(n, declared.columns[n][0], kind == "log" and n in _NULLABLE) for n in given])
 
 
-def described(kind: str, rows: str) -> Kind:
+def described(kind: str, rows: str) -> TableKind:
     """A kind of table, in the words that fit what stands in its rows."""
-    found = KINDS[kind]
+    declared = KINDS[kind]
     if kind != "log":
-        return found
-    said = LOG_ROWS[rows]
-    query = (found.columns["query"][0], said.query)
-    return replace(found, good_for=said.good_for, columns={**found.columns, "query": query})
+        return declared
+    row_kind = RowKind(rows)
+    query = (declared.columns["query"][0], row_kind.query)
+    return replace(declared, good_for=row_kind.good_for, columns={**declared.columns, "query": query})
 
 
 def batches_of(table: Table) -> Iterator[pa.RecordBatch]:
     """The batches of a table in memory or of a stream."""
     return iter(table.to_batches()) if isinstance(table, pa.Table) else iter(table)
+
+
+def whole_table(kind: str, table: Table) -> pa.Table:
+    """A table of this kind in memory, in its one schema."""
+    schema = schema_of(kind, table.schema.names)
+    return pa.Table.from_batches((conformed(batch, schema) for batch in batches_of(table)), schema)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

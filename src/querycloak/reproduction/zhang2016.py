@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from querycloak.evaluation.aggregations import DIFFERENCE, About, rows_of
-from querycloak.evaluation.subjects import Original, Released
+from querycloak.evaluation.subjects import Original
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject, Task
 from querycloak.evaluation.tasks.retrieval import RetrievalWalk
 from querycloak.evaluation.tasks.retrieval_feedback import RetrievalFeedback
@@ -29,7 +30,7 @@ def retrieval_runs(
 ) -> dict[str, Any]:
     """By release, task, slice and measure: the mean over cases answered, over all, and the original's on the same."""
     original = Original(train)
-    subjects: list[Subject] = [original, *(Released(name, release) for name, release in releases.items())]
+    subjects: list[Subject] = [original, *(Target.of(release, name) for name, release in releases.items())]
     logs = Logs(train, test, tuple(subjects))
     found: dict[str, Any] = {subject.name: {} for subject in subjects}
     for task in tasks:

@@ -8,7 +8,8 @@ from typing import Any
 
 from querycloak.evaluation.aggregations import About, rows_of
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.subjects import Original, Released
+from querycloak.evaluation.subjects import Original
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import ORIGINAL, Logs, Subject
 from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, Suggestion
 from querycloak.logs.searchlog import SearchLog
@@ -31,7 +32,7 @@ def suggestion_runs(
     Without the original nothing is compared, which is faster.
     """
     subjects: list[Subject] = [Original(train)] if original else []
-    subjects += [Released(name, release) for name, release in releases.items()]
+    subjects += [Target.of(release, name) for name, release in releases.items()]
     logs = Logs(train, test, tuple(subjects))
     task = Suggestion(cosine_share=cosine_share).prepare(logs)
     found: dict[str, dict[str, Any]] = {}

@@ -14,10 +14,10 @@ import pytest
 
 import querycloak as qc
 from querycloak.audits.attack_registry import ATTACKS, attacks_named
-from querycloak.audits.attacked import Target
 from querycloak.audits.release_audit import COLUMNS, ReleaseAudit, audit_release
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError, ResourceError
+from querycloak.evaluation.target import Target
 from querycloak.releases.release import Release
 from tests.commands import in_process, querycloak
 from tests.unit.audits.toy_logs import FALSE_PROMISE, a_log, asked_at_random, counted, write_log

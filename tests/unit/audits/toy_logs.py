@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.releases.row_kinds import RowKind
 
 Asked = Mapping[str, Iterable[str]]
 FALSE_PROMISE = user_guarantee(1.0, 1e-6, "as somebody says")
@@ -49,7 +50,7 @@ def knowing(engine: Engine, folder: Path, train: Asked, control: Asked, **more: 
     return AuditData(a_log(engine, folder, "train", train), a_log(engine, folder, "test", control), **more)  # type: ignore[arg-type]
 
 
-def named_rows(asked: Asked, name: str = "release", *, owned: bool = True, rows: str = "asked") -> Target:
+def named_rows(asked: Asked, name: str = "release", *, owned: bool = True, rows: RowKind = RowKind.ASKED) -> Target:
     """Rows under names, each its owner's own name with a p before it."""
     pairs = [(f"p{user}", query) for user, queries in asked.items() for query in queries]
     log = pa.table(

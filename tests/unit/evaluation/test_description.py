@@ -17,6 +17,7 @@ from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, T
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.releases.datasheet import citation
 from querycloak.releases.loading import load
+from querycloak.releases.row_kinds import RowKind
 from tests.commands import in_process
 from tests.unit.releases.making import CLICKS, LOG, QUERIES, a_release
 
@@ -67,7 +68,7 @@ def test_what_is_empty_serves_nothing(tmp_path: Path) -> None:
 
 
 def test_replaced_queries_serve_profiles_only() -> None:
-    tasks = describe(a_release(tables={"log": LOG}, rows="replaced", method="semantic")).tasks
+    tasks = describe(a_release(tables={"log": LOG}, rows=RowKind.REPLACED, method="semantic")).tasks
     assert tasks["profiles"] is None
     assert "drawn at random" in (tasks["loss"] or "")
     assert "rows hold other texts in place of what was asked" in (tasks["counts"] or "")

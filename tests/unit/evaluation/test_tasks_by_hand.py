@@ -22,6 +22,7 @@ from querycloak.evaluation.tasks.ranking import Ranking
 from querycloak.evaluation.tasks.retrieval import RetrievalWalk
 from querycloak.evaluation.tasks.retrieval_feedback import RetrievalFeedback
 from querycloak.evaluation.tasks.suggestion import Suggestion
+from querycloak.releases.row_kinds import RowKind
 from tests.evaluated import MINUTE, Asked, open_rows, sessions_of, some_rows
 from tests.subjects import Released
 
@@ -34,7 +35,7 @@ KINDS = {
 }
 
 
-def release(name: str = "mine", rows: str = "asked", **tables: list[tuple[Any, ...]]) -> Released:
+def release(name: str = "mine", rows: RowKind = RowKind.ASKED, **tables: list[tuple[Any, ...]]) -> Released:
     made = {}
     for kind, given in tables.items():
         columns = KINDS.get(kind) or ["user", "query", "url"]
@@ -328,7 +329,7 @@ def test_what_a_release_cannot_do_says_why_and_what_could(task: Task, kind: str,
 
 @pytest.mark.parametrize("task", [Suggestion(), Completion(), RetrievalWalk(), RetrievalFeedback(), Ranking()])
 def test_replaced_queries_serve_nothing(task: Task) -> None:
-    why = task.unsupported_reason(release(rows="replaced", log=[]))
+    why = task.unsupported_reason(release(rows=RowKind.REPLACED, log=[]))
     assert why is not None
     assert why.startswith("its rows hold other texts in place of what was asked; ")
     assert task.unsupported_reason(release(log=[])) is None

@@ -276,7 +276,7 @@ WRONG: dict[str, tuple[object, str]] = {
     "other columns": (Drawn({"clicks": TABLES["queries"]}, "exact"), "table clicks must have the columns query"),
     "read once": (Drawn({"queries": Batch()}, "exact"), "table queries must be readable again and again"),
     "unknown counts": (Drawn(TABLES, "guessed"), "counts must be one of one-draw"),
-    "unknown rows": (Drawn(TABLES, "exact", rows="odd"), "rows must be one of asked"),
+    "unknown rows": (Drawn(TABLES, "exact", rows="odd"), "rows must be one of asked"),  # type: ignore[arg-type]
     "another epsilon": (Drawn(TABLES, "exact", parameters={"epsilon": 0.1}), "epsilon was settled before the draw"),
 }
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attacked import Target
 from querycloak.errors import CheckFailed, InputError, ParameterError
-from querycloak.evaluation.subjects import Released
+from querycloak.evaluation.target import Target
 from querycloak.privacy.ledger.ledger import FIRST_TABLES, KIND, SECOND_TABLES
 from tests.commands import in_process
 from tests.logs import aol, write
@@ -230,7 +229,7 @@ def test_another_version_had_the_same_epsilon(log: Path, tmp_path: Path) -> None
         qc.load(folder)
 
 
-@pytest.mark.parametrize("read", [qc.describe, qc.load, Released.from_folder, Target.in_folder])
+@pytest.mark.parametrize("read", [qc.describe, qc.load, Target.in_folder])
 def test_whoever_reads_a_release_refuses_an_edited_card(
     read: Callable[[Path], object], log: Path, tmp_path: Path
 ) -> None:

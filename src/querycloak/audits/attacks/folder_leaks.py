@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.leaks import Leak
 from querycloak.audits.attacks.passages import Passage, passages, public_text, released_files
-from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData
 from querycloak.errors import InputError, QuerycloakError
+from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog, check_log
 from querycloak.privacy.parameters import path_of
 from querycloak.releases.loading import load

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.errors import ParameterError
+from querycloak.evaluation.target import Target
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import read
 from querycloak.methods.method import Method

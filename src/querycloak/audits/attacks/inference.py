@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import Target
-from querycloak.audits.holders import Holders, in_pieces
+from querycloak.audits.holders import Holders
 from querycloak.audits.knowledge import AuditData, Histories, Numbers
+from querycloak.evaluation.target import Target, in_pieces
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.topics import OTHER, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import first_sessions, once_per_sequence, session_queries, subsequences
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key

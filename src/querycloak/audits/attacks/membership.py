@@ -17,9 +17,9 @@ import numpy as np
 from scipy.stats import beta, rankdata
 
 from querycloak.audits.attack import Z_95, Finding, Share
-from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.key_counts import Contributions, Floats, KeyCounts, key_counts
 from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.evaluation.target import Target
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 
@@ -42,7 +42,7 @@ class Membership:
         """It takes counts of what was asked."""
         if release.proven is not None and release.proven.neighbours == "replace-query":
             return NOT_HIDDEN
-        if release.rows in ("generalised", "replaced", "rebuilt", "noised"):
+        if not release.rows.is_verbatim:
             return OTHER_TEXTS
         if len(knowledge.control_sample) < 4:
             return "the control has fewer than four people; half of them set thresholds, half of them are tested"

@@ -12,10 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import NO_OWNERS, Target
-from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData, rows_of
 from querycloak.errors import InputError
+from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 
 Floats = NDArray[np.float64]
 NO_PERIOD = "it needs a log of the same people from another time"

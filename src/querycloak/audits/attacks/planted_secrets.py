@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import Target
 from querycloak.audits.knowledge import AuditData
 from querycloak.errors import InputError
+from querycloak.evaluation.target import Target
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans
 

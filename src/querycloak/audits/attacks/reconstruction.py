@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import NO_OWNERS, Target
-from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData, Histories, Numbers
+from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.wordnet import wordnet
 

@@ -14,10 +14,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import Target
-from querycloak.audits.holders import in_pieces
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import ORIGINAL
+from querycloak.evaluation.target import Target, in_pieces
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]

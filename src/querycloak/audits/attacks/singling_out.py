@@ -7,8 +7,8 @@ from itertools import product
 from typing import ClassVar
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.attacked import NO_OWNERS, Target
 from querycloak.audits.knowledge import WAYS, AuditData
+from querycloak.evaluation.target import NO_OWNERS, Target
 
 MOST_KNOWN = 5
 

@@ -15,6 +15,7 @@ from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Measure, Numbers,
 from querycloak.evaluation.true_users import KEYS, Bounds, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
+from querycloak.releases.row_kinds import RowKind
 
 WIKIMEDIA = "Adeleye et al., Publishing Wikipedia usage data with strong privacy guarantees, arXiv 2308.16298, 2023"
 OURS = "querycloak"
@@ -142,8 +143,11 @@ LEAST_USERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 """From how many users on the drop rate is told."""
 # In these logs a row is what a user asked, or a pair that was clicked; in others it stands for that.
 _KEYS_OF_ROWS = {
-    "asked": ("queries", "clicks"), "alike": ("queries", "clicks"), "drawn": ("clicks",), "made-up": ("clicks",),
-}  # fmt: skip
+    RowKind.ASKED: ("queries", "clicks"),
+    RowKind.ALIKE: ("queries", "clicks"),
+    RowKind.DRAWN: ("clicks",),
+    RowKind.MADE_UP: ("clicks",),
+}
 
 
 class Counts:
@@ -181,8 +185,8 @@ def countable(subject: Subject) -> tuple[str, ...]:
     """The kinds of keys that a subject tells, in its tables or by the rows of its log."""
     found = set(subject.kinds)
     if "log" in subject.kinds and subject.name != ORIGINAL:
-        told = _KEYS_OF_ROWS.get(subject.rows, ())
-        found |= {kind for kind in told if kind == "queries" or "url" in subject.columns["log"]}
+        keys = _KEYS_OF_ROWS.get(subject.rows, ())
+        found |= {kind for kind in keys if kind == "queries" or "url" in subject.columns["log"]}
     return tuple(kind for kind in KEYS if kind in found)
 
 
@@ -253,7 +257,7 @@ class PreparedCounts:
             return Compared(users, users, users)
         escape, key = not self._log.source.choices.normalise, list(KEYS[kind])
         released = released_counts(subject, kind, escape=escape)
-        bounds = Bounds(subject.method, subject.parameters)
+        bounds = Bounds((subject.method or "", subject.variant), subject.parameters)
         rows = self._log.engine.upload(only_pairs(released) if kind == "sessions" else released)
         joined = rows.left_join(truth.table, key).select(*key, "count", true=truth.table.n)
         unpublished = uncounted(subject, kind)

@@ -18,6 +18,7 @@ from querycloak.methods.generalize.clusters import Generalised, Tree, generalise
 from querycloak.methods.generalize.phrases import Matcher, matcher_of
 from querycloak.methods.uses import uses_of
 from querycloak.privacy.parameters import number_above_zero
+from querycloak.releases.row_kinds import RowKind
 from querycloak.text.spans import Spans
 from querycloak.text.wordnet import wordnet
 
@@ -127,7 +128,6 @@ def f_beta(beta: float) -> Measure:
     )
 
 
-AS_IT_IS = ("asked", "alike", "drawn", "made-up")
 """Rows of logs in which a query is what was typed."""
 
 
@@ -149,7 +149,7 @@ class Loss:
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """Words that were drawn at random are neither kept, nor generalised, nor left out."""
-        if set(subject.kinds) - {"log"} or subject.rows in (*AS_IT_IS, "generalised"):
+        if set(subject.kinds) - {"log"} or subject.rows.is_verbatim or subject.rows is RowKind.GENERALISED:
             return None
         return (
             "its words were drawn at random, and the penalty is defined for words that are kept, generalised or "
@@ -171,7 +171,7 @@ class PreparedLoss:
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
         """The penalty, and for queries as they are the share of them."""
-        if subject.rows == "generalised" and subject.name != ORIGINAL:
+        if subject.rows is RowKind.GENERALISED and subject.name != ORIGINAL:
             value, words = self._of_concepts(subject)
             yield Figure(NCP, value, cases=words)
             yield Figure(SHARE_RELEASED, None, why="queries became concepts: none comes out as it is")
@@ -223,7 +223,7 @@ def all_queries(subject: Subject) -> pa.Array:
     """Every query that stands anywhere in a release as it was typed, once."""
     found = []
     for kind in subject.kinds:
-        if kind != "log" or subject.rows in AS_IT_IS:
+        if kind != "log" or subject.rows.is_verbatim:
             found.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
     return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in found]))
 

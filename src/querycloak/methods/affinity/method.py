@@ -13,6 +13,7 @@ from querycloak.methods.unprotected import AGREED_ACCOUNTS, SEARCHES_OF_EACH, TW
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, of_kind, refuse, whole
 from querycloak.privacy.sampling.exact import stated
+from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class _Passed:
     def draw(self, randomness: Randomness) -> Drawn:
         """Only names are drawn."""
         table = self.method.renamed(self.log, self.uses, self.passed, randomness)
-        return Drawn({"log": table}, counts="exact", rows="alike")
+        return Drawn({"log": table}, counts="exact", rows=RowKind.ALIKE)
 
 
 def _accounts(number: int) -> str:

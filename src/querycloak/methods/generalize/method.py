@@ -11,6 +11,7 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE, accounts_of_a_rule
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
+from querycloak.releases.row_kinds import RowKind
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -113,7 +114,7 @@ class _Generalised:
     def draw(self, randomness: Randomness) -> Drawn:
         """Only names are drawn."""
         table = _renamed(self.log, self.uses, self.renamings, randomness)
-        return Drawn({"log": table}, counts="exact", rows="generalised")
+        return Drawn({"log": table}, counts="exact", rows=RowKind.GENERALISED)
 
 
 def _renamed(log: SearchLog, uses: ir.Table, renamings: ir.Table, randomness: Randomness) -> Table:

@@ -27,6 +27,7 @@ from querycloak.methods.optimal.plan import SyntheticPlan
 from querycloak.methods.runs import RUN, DrawnRuns, RepeatedDraw, numbered, runs_alike
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
+from querycloak.releases.row_kinds import RowKind
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -51,7 +52,7 @@ class BoundedPairs(RepeatedDraw, Noiseless):
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw the noisy tables; the log is not read after that."""
         tables = draw_tables(self.engine, self.contributions, self.plan, randomness)
-        return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows="made-up")
+        return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows=RowKind.MADE_UP)
 
     def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
         """Noisy tables of all runs, then made-up users for each."""

@@ -13,6 +13,7 @@ from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
+from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -209,11 +210,11 @@ class Semantic(Method):
             refuse("taxonomy", rule, self.taxonomy, "give a table with the columns id, labels, parents")
 
     @property
-    def rows(self) -> str:
-        """What stands in a row, in a word of `releases.tables.LOG_ROWS`."""
+    def rows(self) -> RowKind:
+        """What stands in a row of the table `log`."""
         if self.criterion == "hbdp":
-            return "noised"
-        return "rebuilt" if self.variant == "paper" else "replaced"
+            return RowKind.NOISED
+        return RowKind.REBUILT if self.variant == "paper" else RowKind.REPLACED
 
     @property
     def topic_names(self) -> str:

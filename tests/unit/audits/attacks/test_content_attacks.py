@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Attack, Finding
-from querycloak.audits.attacked import NO_OWNERS, Target
 from querycloak.audits.attacks.forced_out import NEVER, ForcedOut, Rule, rule_of
 from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
@@ -21,6 +20,7 @@ from querycloak.audits.log_baselines import original
 from querycloak.audits.owners import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import InputError
+from querycloak.evaluation.target import NO_OWNERS, Target
 from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.generalize.method import Generalize
@@ -30,6 +30,7 @@ from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.row_kinds import RowKind
 from tests.unit.audits.toy_logs import counted, knowing, named_rows
 
 # Half of them ask about a disease; everybody has a query of their own.
@@ -119,7 +120,7 @@ def test_reconstruction(knowledge: AuditData) -> None:
     rows = found(Reconstruction(), original(knowledge), knowledge)
     assert rows["any row"].main == 1
     # Everybody's rows say malaria: nobody asked that.
-    wrong = found(Reconstruction(), named_rows({key: ["malaria"] for key in ILL}, rows="replaced"), knowledge)
+    wrong = found(Reconstruction(), named_rows({key: ["malaria"] for key in ILL}, rows=RowKind.REPLACED), knowledge)
     assert (wrong["any row"].main, wrong["most frequent"].main) == (0, 0)
     assert (wrong["any row"].why or "").startswith("invalid")
     # Of two rows one is right, and it is the more frequent one.

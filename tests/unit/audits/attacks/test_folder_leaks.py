@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.folder_leaks import NAMES, FolderLeaks
 from querycloak.audits.attacks.leaks import Leak
 from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.errors import InputError
+from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.k_anonymity.method import KAnonymity
 from tests.unit.audits.toy_logs import a_log, knowing

@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 
 from querycloak.audits.attack import Finding
-from querycloak.audits.attacked import MADE_UP, NO_OWNERS
 from querycloak.audits.attacks.period_linkage import NO_PERIOD, PeriodLinkage, _ranks
 from querycloak.audits.attacks.record_linkage import (
     RecordLinkage,
@@ -26,6 +25,8 @@ from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import original, pseudonyms
 from querycloak.engines import Engine
 from querycloak.errors import InputError
+from querycloak.evaluation.target import MADE_UP, NO_OWNERS
+from querycloak.releases.row_kinds import RowKind
 from tests.unit.audits.toy_logs import a_log, counted, knowing, named_rows
 
 # Everybody has words of their own; or everybody asks the same.
@@ -120,7 +121,7 @@ def test_what_records_it_needs(duckdb_engine: Engine, tmp_path: Path, monkeypatc
         attack.unsupported_reason(counted({"a": 1}), knowledge)
         == "its tables hold counts, and no records that could be linked"
     )
-    assert attack.unsupported_reason(named_rows(OWN, rows="made-up"), knowledge) == MADE_UP
+    assert attack.unsupported_reason(named_rows(OWN, rows=RowKind.MADE_UP), knowledge) == MADE_UP
     (few,) = attack.run(named_rows({"1": ["a", "b"]}), knowledge)
     assert "fewer than 100 names" in (few.why or "")
     monkeypatch.setattr("querycloak.audits.attacks.record_linkage.find_spec", lambda name: None)

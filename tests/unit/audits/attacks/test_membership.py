@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from querycloak.audits.attack import Finding
-from querycloak.audits.attacked import Target
 from querycloak.audits.attacks.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
 from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
+from querycloak.evaluation.target import Target
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.row_kinds import RowKind
 from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows
 
 PEOPLE, KEYS = 3_000, 40
@@ -150,7 +151,7 @@ def test_what_it_cannot_be_run_on(duckdb_engine: Engine, knowledge: AuditData, t
         kind="pure-dp", unit="user", neighbours="replace-query", epsilon=1.0, because="exponential mechanism"
     )
     assert attack.unsupported_reason(counted({}, replaced), knowledge) == NOT_HIDDEN
-    assert attack.unsupported_reason(named_rows({}, rows="generalised"), knowledge) == OTHER_TEXTS
+    assert attack.unsupported_reason(named_rows({}, rows=RowKind.GENERALISED), knowledge) == OTHER_TEXTS
     few = knowing(duckdb_engine, tmp_path, {"1": ["a"]}, {"2": ["a"], "3": ["b"]})
     assert "fewer than four people" in (attack.unsupported_reason(counted({"a": 1}), few) or "")
 

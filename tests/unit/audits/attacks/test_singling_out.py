@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.audits.attack import Finding
-from querycloak.audits.attacked import MADE_UP, NO_NAMES, NO_OWNERS
 from querycloak.audits.attacks.singling_out import SinglingOut
 from querycloak.audits.holders import Holders
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import k_anonymity, original, pseudonyms
 from querycloak.engines import Engine
+from querycloak.evaluation.target import MADE_UP, NO_NAMES, NO_OWNERS
+from querycloak.releases.row_kinds import RowKind
 from tests.unit.audits.toy_logs import counted, knowing, named_rows
 
 TRAIN = {"1": ["a", "b"], "2": ["a", "c"], "3": ["a", "b"], "4": ["d", "e"]}
@@ -74,7 +75,7 @@ def test_an_empty_release_singles_out_nobody(knowledge: AuditData) -> None:
 def test_what_it_cannot_be_run_on(knowledge: AuditData) -> None:
     attack = SinglingOut()
     assert attack.unsupported_reason(counted({"a": 3}), knowledge) == NO_NAMES
-    assert attack.unsupported_reason(named_rows(TRAIN, rows="made-up"), knowledge) == MADE_UP
+    assert attack.unsupported_reason(named_rows(TRAIN, rows=RowKind.MADE_UP), knowledge) == MADE_UP
     assert attack.unsupported_reason(named_rows(TRAIN), knowledge) is None
 
 

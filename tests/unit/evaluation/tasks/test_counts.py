@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import querycloak as qc
 from querycloak.engines import Engine
-from querycloak.evaluation.subjects import Released as EvaluatedRelease
+from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Figure, Logs, Subject
 from querycloak.evaluation.tasks import counts as measures
 from querycloak.evaluation.tasks.counts import Counts, countable
@@ -25,6 +25,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists, as_texts
 from querycloak.methods.method import Method
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.row_kinds import RowKind
 from tests.logs import Row, aol, write
 from tests.subjects import ORIGINAL, Released
 
@@ -98,7 +99,7 @@ def test_every_figure_against_loops_over_rows(duckdb_engine: Engine, tmp_path: P
         "query": [query for query, _ in published], "url": [url for _, url in published],
         "count": list(published.values()),
     })  # fmt: skip
-    subject = Released("r", {"clicks": table}, method=("clicks", "default"), parameters={"per_user": 2})
+    subject = Released("r", {"clicks": table}, method="clicks", parameters={"per_user": 2})
     found = values(opened(duckdb_engine, tmp_path, rows), subject)
     users = {key: len(holders) for key, holders in truth.items()}
     for where, chosen in {
@@ -205,7 +206,7 @@ def test_queries_of_the_pool_that_comes_along(duckdb_engine: Engine, tmp_path: P
 def test_what_cannot_be_told_says_why(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(duckdb_engine, tmp_path, some_rows(2))
     clicks = pa.table({"query": ["a"], "url": ["http://a/"], "count": [9]})
-    paper = values(log, Released("p", {"clicks": clicks}, method=("clicks", "paper"), parameters={"per_user": 4}))
+    paper = values(log, Released("p", {"clicks": clicks}, method="clicks", variant="paper", parameters={"per_user": 4}))
     assert paper["table=clicks", "bias_of_noise"].value is None
     assert "counts records" in (paper["table=clicks", "bias_of_noise"].why or "")
     assert paper["table=clicks", "bias"].value is not None
@@ -230,7 +231,7 @@ def test_keys_whose_users_are_not_counted(
     """What came out is told, and how many users hold it; errors of counts are not."""
     log = opened(duckdb_engine, tmp_path, some_rows(3, users=60))
     release = qc.Clicks(epsilon=8, delta=0.01, selection="laplace", **options).release(log, randomness=Randomness(1))
-    found = values(log, EvaluatedRelease("r", release))
+    found = values(log, Target.of(release, "r"))
     keys = {(row["query"], row["url"]) for row in release.table("clicks").to_pylist()}
     held = by_hand(some_rows(3, users=60))["clicks"]
     assert keys
@@ -243,11 +244,11 @@ def test_keys_whose_users_are_not_counted(
 
 def test_which_subjects_can_be_counted() -> None:
     log = pa.table({"user": ["1"], "query": ["a"]})
-    assert countable(Released("a", {"log": log}, rows="alike")) == ("queries",)
-    replaced = Released("s", {"log": log}, rows="replaced")
+    assert countable(Released("a", {"log": log}, rows=RowKind.ALIKE)) == ("queries",)
+    replaced = Released("s", {"log": log}, rows=RowKind.REPLACED)
     assert countable(replaced) == ()
     assert "rows hold other texts in place of what was asked" in (Counts().unsupported_reason(replaced) or "")
-    assert Counts().unsupported_reason(Released("a", {"log": log}, rows="alike")) is None
+    assert Counts().unsupported_reason(Released("a", {"log": log}, rows=RowKind.ALIKE)) is None
 
 
 def test_a_log_counts_each_of_its_users_once(duckdb_engine: Engine, tmp_path: Path) -> None:

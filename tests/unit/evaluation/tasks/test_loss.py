@@ -18,6 +18,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.generalize.clusters import Tree
 from querycloak.methods.generalize.phrases import Matcher
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.row_kinds import RowKind
 from querycloak.text.spans import Spans
 from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
@@ -119,9 +120,9 @@ def becomes_by_hand(tree: Tree, users: dict[int, set[str]], concept: int, least:
 
 def test_what_was_drawn_at_random_has_no_penalty() -> None:
     log = pa.table({"user": ["1"], "query": ["a"]})
-    for rows in ("replaced", "rebuilt", "noised"):
+    for rows in (RowKind.REPLACED, RowKind.REBUILT, RowKind.NOISED):
         assert "drawn at random" in (Loss().unsupported_reason(Released("s", {"log": log}, rows=rows)) or "")
-    for rows in ("asked", "alike", "drawn", "made-up", "generalised"):
+    for rows in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.MADE_UP, RowKind.GENERALISED):
         assert Loss().unsupported_reason(Released("s", {"log": log}, rows=rows)) is None
     assert Loss().unsupported_reason(Released("s", {"queries": log})) is None
 

@@ -25,6 +25,7 @@ from querycloak.evaluation.tasks.profiles import (
     source_of,
 )
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.releases.row_kinds import RowKind
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.topics import FOUR, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
@@ -99,7 +100,7 @@ def test_the_original_against_itself_loses_nothing(duckdb_engine: Engine, tmp_pa
 def test_single_users_only_where_owners_are_known(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(duckdb_engine, tmp_path)
     rows = pa.table({"user": ["x", "x", "y", "z"], "query": ["asthma", "tennis", "google", "asthma"]})
-    subject = Released("s", {"log": rows}, rows="replaced")
+    subject = Released("s", {"log": rows}, rows=RowKind.REPLACED)
     forgotten = figures(Profiles(), log, subject)["profile_loss", "topics=4"]
     assert forgotten.value is None
     assert "whose row is whose" in (forgotten.why or "")

@@ -17,6 +17,7 @@ from querycloak.methods.optimal.paper.constraints import Limit, Packing, packing
 from querycloak.methods.optimal.paper.linear_relaxation import Relaxation, relax
 from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.randomness import IntArray
+from querycloak.releases.row_kinds import RowKind
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
@@ -43,7 +44,7 @@ class SolvedPairs:
         pair, user, count = sample(self.held, self.solution.counts, randomness)
         table = log_table(self.held.keys, pair, named(user, randomness), count)
         remark = self.solution.remark(self.method.objective)
-        return Drawn({"log": table}, counts="sampled", rows="drawn", remarks=[remark])
+        return Drawn({"log": table}, counts="sampled", rows=RowKind.DRAWN, remarks=[remark])
 
 
 def sample(holdings: Holdings, counts: IntArray, randomness: Randomness) -> tuple[IntArray, IntArray, IntArray]:

@@ -1,10 +1,9 @@
-"""A release as an attacker sees it, and what only the audit knows about it."""
+"""A release under a name, as tasks and attacks see it: the one adapter between `Release` and both."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.audits.holders import in_pieces
 from querycloak.methods.evidence import load
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import path_of
-from querycloak.releases.folder import CARD
+from querycloak.releases.folder import card_digest
 from querycloak.releases.release import Release
-from querycloak.releases.tables import Table, batches_of
+from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.tables import Table, batches_of, whole_table
 
-# What rows of a log must be for its names to stand for people of the log.
-PEOPLES_ROWS = ("asked", "alike", "generalised", "replaced", "rebuilt", "noised", "drawn")
+_ROWS_AT_ONCE = 1 << 21
 NO_NAMES = "its tables hold counts, and no rows under names"
 MADE_UP = "its users are made up: none of them is a real person"
 NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the releases itself and knows"
@@ -29,14 +27,15 @@ NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the rele
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is attacked: a release, or the log itself in a release's form.
+    """A release, or a log in a release's form, that is evaluated or attacked.
 
-    `owners` (columns name, user) says whose rows stand under a name; only the process that made the release knows it.
+    `method`, `proven`, `digest` and `folder` are None for a log. `owners` (columns name, user) says whose rows stand
+    under a name; None unless the release was made in this process.
     """
 
     name: str
     tables: Mapping[str, Table] = field(repr=False)
-    rows: str = "asked"
+    rows: RowKind = RowKind.ASKED
     counts: str = "exact"
     method: str | None = None
     variant: str = "default"
@@ -64,18 +63,28 @@ class Target:
         )
 
     @classmethod
-    def in_folder(cls, folder: str | os.PathLike[str]) -> Target:
-        """A release folder, compared with its card first."""
+    def in_folder(cls, folder: str | os.PathLike[str], name: str | None = None) -> Target:
+        """Load a release folder, compared with its card first; the name is the folder's if None."""
         place = path_of("release", folder, "name the folder of a release")
-        release = load(place)
-        digest = hashlib.sha256((place / CARD).read_bytes()).hexdigest()
-        made = cls.of(release, place.resolve().name)
-        return replace(made, digest=digest, folder=place)
+        loaded = cls.of(load(place), name or place.resolve().name)
+        return replace(loaded, digest=card_digest(place), folder=place)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of its tables."""
+        return tuple(self.tables)
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The columns of each table."""
         return {kind: tuple(table.schema.names) for kind, table in self.tables.items()}
+
+    def table(self, kind: str) -> pa.Table:
+        """A whole table in memory; keys without a count count one each."""
+        table = whole_table(kind, self.tables[kind])
+        if kind == "log" or "count" in table.column_names:
+            return table
+        return table.append_column("count", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
 
     def batches(self, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of a table, a batch at a time."""
@@ -91,7 +100,21 @@ class Target:
                     yield pc.list_flatten(values) if pa.types.is_list(values.type) else values
 
     def without_names(self) -> str | None:
-        """Why nobody can be singled out by name; nothing if its rows are people's rows."""
+        """Reason why nobody can be singled out by name; None if rows under a name are one person's."""
         if "log" not in self.tables:
             return NO_NAMES
-        return None if self.rows in PEOPLES_ROWS else MADE_UP
+        return None if self.rows.is_personal else MADE_UP
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch], rows: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:
+    """The batches in larger pieces: Arrow hashes what it looks up anew at every call."""
+    waiting: list[pa.RecordBatch] = []
+    number = 0
+    for batch in batches:
+        waiting.append(batch)
+        number += batch.num_rows
+        if number >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting, number = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)

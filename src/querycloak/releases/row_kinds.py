@@ -1,0 +1,93 @@
+"""Kinds of rows in a table `log`: what a query in a row stands for.
+
+The value of a kind is the word that cards hold under `rows`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+_TOO_FEW = "what too few people asked is missing, and what is here was changed as described below"
+
+
+class RowKind(StrEnum):
+    """What a row's query is, what such rows are good for, and how they differ from the log."""
+
+    query: str
+    good_for: str
+    changed: str
+
+    def __new__(cls, value: str, query: str = "", good_for: str = "", changed: str = "") -> RowKind:
+        """Make a member from its word and three phrases for people."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.query, member.good_for, member.changed = query, good_for, changed
+        return member
+
+    ASKED = (
+        "asked",
+        "what was asked",
+        "studies of how single users search, as far as the guarantee allows",
+        _TOO_FEW,
+    )
+    ALIKE = (
+        "alike",
+        "what was asked, by one person alone perhaps",
+        "studies of how people refine queries, and of rare queries",
+        "queries are missing unless enough people asked them or others much like them, and names were replaced",
+    )
+    GENERALISED = (
+        "generalised",
+        "the label of a concept that takes in what was asked",
+        "counting what kinds of things people look for; as a baseline",
+        "every search became the most specific concept that enough people share, and those without one are missing",
+    )
+    REPLACED = (
+        "replaced",
+        "what was drawn in place of what was asked",
+        "topics and kinds of things that people look for, taken over many rows; trying out software",
+        "every query was replaced by a concept that was drawn at random, more often one of a similar meaning. A row "
+        "may be what somebody asked, or anything else: read how often topics and kinds of things occur, never a single "
+        "row",
+    )
+    REBUILT = (
+        "rebuilt",
+        "what was asked, with other concepts in place of its own; the words around them are as they were typed",
+        "comparing with the published method",
+        "within each query, concepts were replaced by others, drawn at random among those of a similar meaning. All "
+        "other words are somebody's own",
+    )
+    NOISED = (
+        "noised",
+        "the label of a concept, as often as noise decided",
+        "a baseline; topics that people look for, taken over many users",
+        "noise was added to how often each user asked for each concept. A row may be what somebody asked, or noise "
+        "alone",
+    )
+    DRAWN = (
+        "drawn",
+        "what was asked",
+        "comparing with the published method",
+        "a few rows of real users were drawn from it, under other names",
+    )
+    MADE_UP = (
+        "made-up",
+        "what a made-up user asked; real people asked it too, enough of them",
+        "totals, which pairs go together, how many pairs users have; trying out software",
+        "its users were made up from noisy totals. What too few people share is missing, and no user is a real person",
+    )
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether a row's query is a text as somebody typed it, not another text in its place."""
+        return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.MADE_UP)
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether the rows under one name come from one person of the log."""
+        return self is not RowKind.MADE_UP
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the whole text of every row was drawn at random, so that single rows can be denied."""
+        return self in (RowKind.REPLACED, RowKind.NOISED)
