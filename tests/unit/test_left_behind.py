@@ -96,7 +96,7 @@ KILLED_AMID_STATES = """
 import sys
 from pathlib import Path
 from querycloak.comparison.comparison_folder import comparison_folder
-from querycloak.reproduction.reproduction_folder import reproduction_folder
+from querycloak.reproduction.workbench import reproduction_folder
 if sys.argv[1] == "compare":
     with comparison_folder(Path(sys.argv[2]), "same"):
         pass

@@ -55,7 +55,7 @@ def reproduce(
     from querycloak.pages.layout import write_page
     from querycloak.pages.reproduction_page import reproduction_page
     from querycloak.reproduction.papers import papers_named
-    from querycloak.reproduction.reproduction_folder import PAGE, reproduction_folder, write_figures
+    from querycloak.reproduction.workbench import PAGE, reproduction_folder, write_figures
 
     papers = papers_named(paper)
     require(COMPARE, "a paper's figures")
@@ -84,11 +84,10 @@ def _workbench(
     short: bool,
     quiet: bool,
 ) -> Iterator[Workbench]:
+    from querycloak.files.resumable_folder import KeptSteps
     from querycloak.logs.reading.files import TRUTH_ENDING
     from querycloak.releases.versions import versions
-    from querycloak.reproduction.kept_steps import KeptSteps, fingerprint
-    from querycloak.reproduction.reproduction_folder import STEPS, synthetic_log
-    from querycloak.reproduction.workbench import Workbench
+    from querycloak.reproduction.workbench import STEPS, Workbench, fingerprint, synthetic_log
 
     people = None
     if not logs:

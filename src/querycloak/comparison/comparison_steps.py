@@ -131,8 +131,8 @@ class Run:
     def _step(self, step: str, doing: str, work: Callable[[], Mapping[str, Any]]) -> None:
         self._doing = doing
         self._on_step(doing, self._done / self._weight)
-        if self._folder.found_in(step) is None:
-            self._folder.finish_step(step, work())
+        if self._folder.steps.kept(step) is None:
+            self._folder.steps.keep(step, work())
         self._done += self._weights()[step]
 
     def _within(self, what: str, _: float) -> None:
@@ -188,13 +188,13 @@ class Run:
         step, target = f"release-{planned.name}", self._folder.releases / planned.name
         shutil.rmtree(target, ignore_errors=True)  # made by a process that is gone: whose row is whose is forgotten
         known = {**planned.to_json(), "summary": METHODS[planned.method].summary, "failed": None}
-        if self._folder.begun(step) >= _BEGINNINGS:
+        if self._folder.steps.begun(step) >= _BEGINNINGS:
             return {**known, "failed": GIVEN_UP}
         try:
             return {**known, **self._made(planned, target)}
         except BaseException as error:
             if self._is_interrupt(error):
-                self._folder.forget_beginning(step)
+                self._folder.steps.forget_beginning(step)
                 raise KeyboardInterrupt from None
             return {**known, "failed": reason_of(error)}
 
@@ -246,7 +246,7 @@ class Run:
 
     def _evaluate(self) -> None:
         """Every task on all releases together; releases are read from their folders, whoever made them."""
-        left = [task for task in self._tasks if self._folder.found_in(f"task-{task.name}") is None]
+        left = [task for task in self._tasks if self._folder.steps.kept(f"task-{task.name}") is None]
         self._done += _WEIGHTS["task"] * (len(self._tasks) - len(left))
         while left:
             released = [Target.in_folder(self._folder.releases / name, name) for name in self._made_names()]
@@ -262,7 +262,7 @@ class Run:
         self._on_step(f"evaluating: {what}", self._done / self._weight)
 
     def _finish_task(self, left: list[Task], name: str, rows: Sequence[Row]) -> None:
-        self._folder.finish_step(f"task-{name}", {"rows": [asdict(row) for row in rows]})
+        self._folder.steps.keep(f"task-{name}", {"rows": [asdict(row) for row in rows]})
         left.pop(0)
         self._done += _WEIGHTS["task"]
 
@@ -283,20 +283,20 @@ class Run:
         return found
 
     def _made_names(self) -> list[str]:
-        steps = {each.name: self._folder.found_in(f"release-{each.name}") or {} for each in self._plan}
+        steps = {each.name: self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan}
         return [name for name, step in steps.items() if not step.get("failed")]
 
     def _assemble(self, seconds: float) -> None:
         """Write the tables and what the page needs; then nothing of the way is left."""
-        steps = [self._folder.found_in(f"release-{each.name}") or {} for each in self._plan]
-        beside = self._folder.found_in("baselines") or {}
-        tasks = {task.name: (self._folder.found_in(f"task-{task.name}") or {})["rows"] for task in self._tasks}
+        steps = [self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan]
+        beside = self._folder.steps.kept("baselines") or {}
+        tasks = {task.name: (self._folder.steps.kept(f"task-{task.name}") or {})["rows"] for task in self._tasks}
         self._folder.write_table(EVALUATION, evaluation_table(tasks, beside, steps))
         self._folder.write_table(AUDIT, audit_table(beside, steps))
         left_out = ("audit", "profiles", "alarms")
         self._folder.keep(
             complete=True,
-            log=(self._folder.found_in("split") or {})["files"],
+            log=(self._folder.steps.kept("split") or {})["files"],
             truth=self._truth is not None,
             releases=[{key: value for key, value in step.items() if key not in left_out} for step in steps],
             alarms=[alarm for step in steps for alarm in step.get("alarms", ())],

@@ -7,6 +7,7 @@ noted in one place, and the next command of any kind (`clean_up`) looks there.
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import hashlib
 import os
@@ -40,20 +41,32 @@ def make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         return _make_locked(parent, prefix)
 
 
+def lock_folder(path: Path, *, wait: bool, follow: bool = True) -> int | None:
+    """The lock of a folder, held until it is closed or the process ends; None if another process has it.
+
+    A file system without locks gives the lock to everybody. A missing folder is a FileNotFoundError.
+    follow: whether the path may be a link to a folder.
+    """
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            os.close(lock)
+            return None
+    return lock
+
+
 def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     # Between its making and its locking another process may take it for stale and remove it: then once more.
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        # Where a file system has no locks, nobody gets one, and so nobody removes it.
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            return path, lock
-        os.close(lock)
+        with suppress(FileNotFoundError):
+            lock = lock_folder(path, wait=True)
+            if lock is not None and path.exists():
+                return path, lock
+            if lock is not None:
+                os.close(lock)
 
 
 def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
@@ -68,20 +81,15 @@ def _take_locked(path: Path) -> tuple[Path, int] | None:
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            lock = lock_folder(path, wait=False, follow=False)
         except FileNotFoundError:
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+        if lock is None:
             tries += 1
             time.sleep(_PAUSE)
             continue
-        except OSError:
-            pass  # a file system without locks
         if _is_at(path, lock):  # else its owner has ended and removed it meanwhile
-            for each in path.iterdir():  # what a killed process left there
+            for each in path.iterdir():  # left by a killed process
                 shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
             return path, lock
         os.close(lock)

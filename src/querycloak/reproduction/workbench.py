@@ -1,7 +1,13 @@
-"""What the experiments of a paper work on: the log, its two sides, and what was computed before."""
+"""The log that a paper's experiments work on, its two sides, and the folder that keeps their results.
+
+DIR/  reproduce.json  log-USERS.parquet, log-USERS.parquet.truth/ (synthetic)
+      PAPER/  index.html  figures.json  steps/ (finished steps: a killed run continues from there)
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +19,55 @@ import pyarrow.parquet as pq
 
 from querycloak.evaluation.split_folder import write_split
 from querycloak.files.locked_folder import PrivateFolder
+from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
 from querycloak.logs.reading.schema import ROWS
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.split import Split
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.reproduction.kept_steps import KeptSteps
+from querycloak.releases.folder import outside_releases
+from querycloak.synthetic.log_writer import OnUsers, synthesize
 
 AOL_USERS = 657_426
+MARK, FIGURES, PAGE, STEPS = "reproduce.json", "figures.json", "index.html", "steps"
+SEED = 2006
+KIND = FolderKind(MARK, {"querycloak": "reproduction", "version": 1}, "reproduce made")
+
+
+def reproduction_folder(path: Path) -> Path:
+    """A new folder, or one that `reproduce` made before; any other is refused."""
+    outside_releases(path)
+    KIND.make(path)
+    if KIND.state(path) is None:
+        KIND.write_state(path)
+    return path
+
+
+def synthetic_log(folder: Path, users: int, on_users: OnUsers | None = None) -> Path:
+    """The synthetic log of this number of users; papers that are made at the same time share one."""
+    path = folder / f"log-{users}.parquet"
+    with working_in(folder, wait=True):
+        if not path.exists():
+            synthesize(path, users, seed=SEED, on_users=on_users)
+    return path
+
+
+def write_figures(folder: Path, document: dict[str, Any]) -> Path:
+    """Write figures.json of a paper, whole or not at all."""
+    write_private(folder / FIGURES, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    return folder / FIGURES
+
+
+def fingerprint(paths: list[Path]) -> str:
+    """A digest of names, sizes and times of change: it tells files from others without reading them."""
+    facts: list[list[str | int]] = []
+    for path in sorted(paths):
+        try:
+            status = path.stat()
+        except OSError:
+            facts.append([str(path)])
+            continue
+        facts.append([str(path.absolute()), status.st_size, status.st_mtime_ns])
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)

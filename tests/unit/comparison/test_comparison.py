@@ -176,11 +176,11 @@ def test_a_process_that_dies_twice_within_a_release_gives_it_up(log: Path, tmp_p
     truth = Path(f"{log}.truth")
     with qc.read(log) as opened:
         with comparison_folder(out, identity_of(opened, plan, truth)) as folder:
-            assert folder.begun("release-clicks-e1") == 0
-            assert folder.begun("release-clicks-e1") == 1
+            assert folder.steps.begun("release-clicks-e1") == 0
+            assert folder.steps.begun("release-clicks-e1") == 1
         with pytest.raises(KeyboardInterrupt):
             run_comparison(opened, out, plan, truth=truth, on_step=stop_at("evaluating"))
-    step = ComparisonFolder(out, -1).found_in("release-clicks-e1")
+    step = ComparisonFolder(out).steps.kept("release-clicks-e1")
     assert step is not None
     assert step["failed"] == GIVEN_UP
 

@@ -16,8 +16,8 @@ from tests.logs import aol, write
 SOURCE = Path(querycloak.__file__).parent
 # They read back what they have written themselves, or what the package brings along.
 OWN = {
-    "documents.py", "release_command.py", "plain_values.py", "fresh_processes.py", "public_figures.py",
-    "comparison_steps.py", "kept_steps.py", "ledger.py", "journal.py", "rules.py", "trial.py",
+    "documents.py", "release_command.py", "release.py", "fresh_processes.py", "public_figures.py",
+    "comparison_steps.py", "resumable_folder.py", "ledger.py", "journal.py", "rules.py", "trial.py",
 }  # fmt: skip
 
 

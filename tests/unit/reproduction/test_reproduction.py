@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from querycloak.files.resumable_folder import KeptSteps
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017
 from querycloak.reproduction.exhibit import Grid, Series, number, order_words, rises, verdict_of
 from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
-from querycloak.reproduction.kept_steps import KeptSteps, fingerprint
 from querycloak.reproduction.papers import PAPERS
-from querycloak.reproduction.reproduction_folder import reproduction_folder, synthetic_log
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
-from querycloak.reproduction.workbench import Workbench
+from querycloak.reproduction.workbench import Workbench, fingerprint, reproduction_folder, synthetic_log
 from querycloak.synthetic.log_writer import synthesize
 from tests.commands import in_process
 
