@@ -159,8 +159,8 @@ def test_files_that_a_note_links_to_exist(note: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "histogram.release", "Randomness.choose", "order.py", "privacy/order.py", "HistogramPlan.guarantee", "card.json",
-        "own_chance", "privacy/calibration/", "smallest_integer(fits)",
+        "histogram.release", "Randomness.choose", "order.py", "privacy/order.py", "HistogramPlan.guarantee",
+        "card.json", "own_chance", "privacy/calibration/", "smallest_integer(fits)",
     ],
 )  # fmt: skip
 def test_the_search_knows_names_that_exist(name: str) -> None:
