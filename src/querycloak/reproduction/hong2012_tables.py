@@ -287,5 +287,4 @@ class OptimalTables:
 
 
 def _limit(exp_epsilon: float, delta: float) -> Limit:
-    """B where e^epsilon is given: the next float, for a logarithm that is rounded down would miss it."""
-    return limit(math.nextafter(math.log(exp_epsilon), math.inf), delta)
+    return limit(math.log(exp_epsilon), delta)

@@ -23,7 +23,8 @@ def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees
     histogram = np.maximum(sizes, 0)
     people = int(histogram.sum())
     most = np.clip(noisy, 0, people)
-    available = int(most.sum())
+    # Nobody holds more pairs than the histogram has bins.
+    available = min(int(most.sum()), people * histogram.size)
     if available == 0:
         return Degrees(np.zeros_like(noisy), np.zeros(0, dtype=np.int64))
     total = available if objective.total is None else min(objective.total, available)
@@ -32,7 +33,8 @@ def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees
     people = min(total, max(int(counts.max()), -(-people * total // available)))
     chosen = apportion(people, histogram.astype(np.float64), np.full(histogram.size, people))
     wanted = np.repeat(np.arange(1, histogram.size + 1), chosen)[::-1]
-    return Degrees(counts, graphical(counts, _summing_to(total, wanted, int((counts > 0).sum()))))
+    most = min(int((counts > 0).sum()), histogram.size)
+    return Degrees(counts, graphical(counts, _summing_to(total, wanted, most)))
 
 
 def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:

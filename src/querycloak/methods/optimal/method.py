@@ -201,7 +201,7 @@ class Optimal(Method):
         )
 
     def _proven_of_sampling(self) -> Guarantee:
-        chance = _chance_to_appear(self.given)
+        chance = chance_to_appear(self.given)
         # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
         accounts = several_accounts(math.ceil(1 / stated(chance)))
         return Guarantee(
@@ -349,8 +349,8 @@ def _largest(held: Holdings) -> float:
     return float(held.totals.max()) / held.size
 
 
-def _chance_to_appear(given: Budget) -> float:
-    """1 - exp(-min(epsilon, log(1/(1-delta)))), rounded up."""
+def chance_to_appear(given: Budget) -> float:
+    """1 - exp(-min(epsilon, log(1/(1-delta)))), rounded up to a float: log 2 as a float gives 1/2."""
     low, _ = exp_minus(stated(given.epsilon), _BITS)
     return min(given.delta, rounded_up(1 - Fraction(low, 1 << _BITS)))
 

@@ -178,6 +178,14 @@ class Domains:
         # With one domain the domain decides which of a label's senses is meant; with several it must be found out.
         return ConceptFinder(self.taxonomy if self.several else self.domains[0].finer)
 
+    @property
+    def vocabulary(self) -> ConceptFinder:
+        """The finder over the whole taxonomy, whatever the domain: the vote on a log's language asks it."""
+        from querycloak.text.query_concepts import ConceptFinder
+
+        whole = self.domains[0].finer
+        return self.finder if self.several or len(whole) == len(self.taxonomy) else ConceptFinder(self.taxonomy)
+
     @cached_property
     def _homes(self) -> tuple[Ints, Ints]:
         """For every concept that can be found: its domain, and its number there."""

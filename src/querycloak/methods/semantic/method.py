@@ -383,7 +383,7 @@ class Semantic(Method):
         searches = staged_searches(log)
         log.checked(guaranteed=True)
         if self.asks_language:
-            check_language(log.engine, searches, replacement.domains.concepts)
+            check_language(log.engine, searches, replacement.domains.vocabulary.concepts)
         if self.criterion == "hbdp":
             from querycloak.methods.semantic.hbdp import check_size
 

@@ -318,7 +318,9 @@ def test_a_share_that_just_fits_is_no_matter_of_rounding() -> None:
         (LOG2, 0.5, 2),
         (1.0, 0.5, 2),
         (LOG2, 0.8, 2),
-        (math.log(2), 0.5, 0),
+        (math.log(2), 0.5, 2),  # the float is below the logarithm; 1 - e^-epsilon, as stated, is 0.5
+        (0.69314718056, 0.5, 2),
+        (0.6931471805599, 0.5, 0),
         (1.0, 0.4999999999999999, 0),
     ):
         rows = packing(halves, limit(epsilon, delta), goal)

@@ -156,10 +156,11 @@ def test_counts_and_sizes_always_fit(count: list[int], sizes: list[int], name: s
     assert made.pairs.sum() == made.users.sum() <= total
     assert (made.pairs <= np.maximum(noisy, 0)).all()
     assert (made.pairs <= people).all()
-    assert made.pairs.sum() == min(total, np.clip(noisy, 0, people).sum())
+    assert made.pairs.sum() == min(total, np.clip(noisy, 0, people).sum(), people * len(sizes))
     assert made.users.size <= people
     if made.users.size:
         assert made.users.min() >= 1
+        assert made.users.max() <= len(sizes)  # nobody holds more pairs than are counted of a user
         assert fits(made.pairs, made.users)
 
 

@@ -57,6 +57,16 @@ def test_one_user_in_three_is_enough_and_each_has_one_vote(tmp_path: Path, duckd
         METHOD.release(opened(tmp_path, duckdb_engine, rows[1:]))
 
 
+@pytest.mark.parametrize("domain", ["sport", "disease", "topics"])
+def test_a_narrow_domain_asks_for_english_not_for_its_own_words(
+    tmp_path: Path, duckdb_engine: Engine, domain: str
+) -> None:
+    method = qc.Semantic(epsilon=8, max_queries=1, domain=domain)
+    assert method.release(opened(tmp_path, duckdb_engine, searched(*ENGLISH))).table("log").num_rows == 180
+    with pytest.raises(InputError, match="seems to be in another language"):
+        method.release(opened(tmp_path, duckdb_engine, searched(*GERMAN)))
+
+
 def test_fewer_than_a_hundred_users_may_ask_anything(tmp_path: Path, duckdb_engine: Engine) -> None:
     assert METHOD.release(opened(tmp_path, duckdb_engine, searched(*GERMAN, times=16))).table("log").num_rows == 96
 

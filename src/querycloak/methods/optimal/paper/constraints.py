@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.methods.optimal.holdings import Holdings
+from querycloak.methods.optimal.method import chance_to_appear
 from querycloak.methods.optimal.objectives import Objective
-from querycloak.privacy.sampling.exact import exp_minus, stated
+from querycloak.privacy.budget import Budget
+from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.randomness import IntArray
 
 UNIT = 1 << 40
@@ -20,7 +22,6 @@ UNIT = 1 << 40
 _SLACK = 2.0**-50
 """More than all rounding of one logarithm: a quotient, a log1p and a product."""
 _NO_LIMIT = 1 << 62
-_BITS = 128
 _NEARLY = 1e-12
 
 
@@ -56,7 +57,7 @@ class Packing:
 
 
 class Limit(NamedTuple):
-    """B in units, rounded down; and the largest share of a pair that alone fits for certain, 1 - e^-B."""
+    """B in units, rounded down; and the largest share of a pair that one user may have, the delta that is proven."""
 
     units: int
     share: Fraction
@@ -65,8 +66,7 @@ class Limit(NamedTuple):
 def limit(epsilon: float, delta: float) -> Limit:
     """B = min(epsilon, log(1/(1-delta)))."""
     units = math.floor(min(epsilon, -math.log1p(-delta)) * (1 - _SLACK) * UNIT)
-    by_epsilon = 1 - Fraction(exp_minus(stated(epsilon), _BITS)[1], 1 << _BITS)
-    return Limit(units, min(stated(delta), by_epsilon))
+    return Limit(units, stated(chance_to_appear(Budget(epsilon, delta))))
 
 
 def weights(holdings: Holdings) -> IntArray:
