@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from importlib.resources import files
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from querycloak.methods.semantic.domains import Domains
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.text.taxonomy import Taxonomy
@@ -201,3 +203,14 @@ def test_the_largest_domain_of_the_paper(label: str) -> None:
     assert weights.concepts == 39_914
     for loss, exponent in zip((0.1, 1.0, 10.0), weights.exponents([0.1, 1.0, 10.0]), strict=True):
         assert 0.97 * loss <= weights.exact_loss(exponent) <= loss
+
+
+@pytest.mark.parametrize("name", ["sport", "disease", "social event", "scientific discipline"])
+def test_exponents_are_as_near_to_the_largest_as_the_note_says(name: str) -> None:
+    """semantic.md, claim 3: no loss is exceeded, and an exponent 5 % larger would exceed it."""
+    weights = SemanticWeights(Domains.of(wordnet(), name).domains[0].taxonomy)
+    for loss in (2.0, 3.0, 5.0, 8.0):
+        (exponent,) = weights.exponents([loss])
+        assert weights.exact_loss(exponent) <= loss < weights.exact_loss(1.05 * exponent)
+    note = (files("querycloak.methods.semantic") / "semantic.md").read_text("utf-8")
+    assert "within 5 % of the largest" in note
