@@ -42,7 +42,7 @@ def instance(pairs: int, users: int, seed: int = 1) -> Any:
 def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[str, Any]:
     """One solver on one instance."""
     from querycloak.methods.optimal.objectives import objective
-    from querycloak.methods.optimal.paper.constraints import limit, packing
+    from querycloak.papers.output_counts.constraints import limit, packing
 
     held = instance(pairs, users)
     goal = objective(kind, held.totals)
@@ -67,7 +67,7 @@ def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[
 
 
 def _pdlp(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
-    from querycloak.methods.optimal.paper.linear_relaxation import relax
+    from querycloak.papers.output_counts.linear_relaxation import relax
 
     found = relax(rows, goal, whole=False)
     return {"value": found.value, "bound": found.bound}
@@ -134,8 +134,8 @@ def _highs_milp(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -
 
 def _ours(held: Any, *, kind: str, rows: Any = None, goal: Any = None, **_: Any) -> dict[str, Any]:
     from querycloak.methods.optimal.objectives import objective
-    from querycloak.methods.optimal.paper.constraints import limit, packing
-    from querycloak.methods.optimal.paper.solver import solve
+    from querycloak.papers.output_counts.constraints import limit, packing
+    from querycloak.papers.output_counts.solver import solve
 
     goal = goal or objective(kind, held.totals)
     rows = rows or packing(held, limit(EPSILON, DELTA), goal)
@@ -151,7 +151,7 @@ def _ours(held: Any, *, kind: str, rows: Any = None, goal: Any = None, **_: Any)
 
 
 def _spe(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
-    from querycloak.methods.optimal.paper.whole_counts import eliminate
+    from querycloak.papers.output_counts.whole_counts import eliminate
 
     counts = eliminate(rows)
     return {"value": int(goal.value(counts)), "bound": None, "holds": rows.holds(counts)}

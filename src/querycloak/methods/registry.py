@@ -30,6 +30,7 @@ BUILT_IN = {
 VARIANTS = {
     ("clicks", "paper"): "querycloak.papers.zhang2017:PaperClicks",
     ("sessions", "paper"): "querycloak.papers.zhang2017:PaperSessions",
+    ("optimal", "paper"): "querycloak.papers.hong2012:PaperOptimal",
 }
 """The class of each variant that has one (querycloak.papers), by name of the method and of the variant."""
 

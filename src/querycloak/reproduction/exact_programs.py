@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from querycloak.methods.optimal.objectives import Objective
-from querycloak.methods.optimal.paper.constraints import Packing
+from querycloak.papers.output_counts.constraints import Packing
 from querycloak.privacy.sampling.randomness import IntArray
 
 

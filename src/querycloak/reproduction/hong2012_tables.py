@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from querycloak.evaluation.tasks.pairs import diff_ratio
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import objective
-from querycloak.methods.optimal.paper.constraints import UNIT, Limit, limit, packing
-from querycloak.methods.optimal.paper.solver import Solution, largest_output, sample, solve
-from querycloak.methods.optimal.paper.whole_counts import eliminate
+from querycloak.papers.hong2012 import sample
+from querycloak.papers.output_counts.constraints import UNIT, Limit, limit, packing
+from querycloak.papers.output_counts.solver import Solution, largest_output, solve
+from querycloak.papers.output_counts.whole_counts import eliminate
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.reproduction.exact_programs import by_cp_sat, by_scip
 from querycloak.reproduction.hong2012_printed import (

@@ -24,6 +24,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
+from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.sampling.noise import Noise
 
 __all__ = ["FRESH_PROCESSES", "digest_of_a_release", "fresh_processes"]
@@ -87,7 +88,7 @@ def _noises(method: Method) -> list[Noise]:
     if isinstance(method, QueryPool):
         return [method.noises["queries"]]
     if isinstance(method, Optimal):
-        return [] if method.plan is None else [method.plan.count_noise]
+        return [] if isinstance(method, PaperOptimal) else [method.plan.count_noise]
     if not isinstance(method, KeysMethod):
         return []
     return [plan.route().published_noise or plan.noise for plan in plans_of(method)]

@@ -14,6 +14,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
+from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.calibration.table_plan import TablePlan
 
 __all__ = ["AOL_HEADER", "ClickRows", "PoolRows", "SessionRows", "log_text", "plans_of", "user_rows"]
@@ -120,7 +121,7 @@ def user_rows(method: Method) -> ClickRows:
         pool = queries_of(method.lists["pool"], Choices()).to_pylist()
         urls = urls_of(method.lists["urls"], Choices()).to_pylist() if "urls" in method.lists else []
         return PoolRows(method.bounds["queries"], method.thresholds["queries"] + 1, pool, urls)
-    if isinstance(method, Optimal) and method.plan is not None:
+    if isinstance(method, Optimal) and not isinstance(method, PaperOptimal):
         return ClickRows(method.plan.per_user, method.plan.pairs.enough_users)
     if isinstance(method, KeysMethod):
         plans = plans_of(method)

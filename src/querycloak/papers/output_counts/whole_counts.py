@@ -12,7 +12,7 @@ from numba import njit
 
 from querycloak.methods.optimal.made_up_users import below
 from querycloak.methods.optimal.objectives import FloatArray, Objective
-from querycloak.methods.optimal.paper.constraints import Packing
+from querycloak.papers.output_counts.constraints import Packing
 from querycloak.privacy.sampling.randomness import IntArray
 
 NO_TOTAL = 1 << 62

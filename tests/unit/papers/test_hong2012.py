@@ -17,17 +17,17 @@ from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.made_up_users import named
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
-from querycloak.methods.optimal.paper.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
-from querycloak.methods.optimal.paper.linear_relaxation import relax
-from querycloak.methods.optimal.paper.solver import (
+from querycloak.papers.hong2012 import PaperOptimal, sample
+from querycloak.papers.output_counts.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
+from querycloak.papers.output_counts.linear_relaxation import relax
+from querycloak.papers.output_counts.solver import (
     Solution,
     largest_output,
-    sample,
     solve,
     solve_by_floor,
     solve_by_spe,
 )
-from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
+from querycloak.papers.output_counts.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.exact import exp_minus
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction.exact_programs import by_cp_sat, by_scip
@@ -87,14 +87,14 @@ def test_what_is_published_comes_out_as_published_and_ours_is_never_worse(seed: 
 def test_the_solver_can_be_chosen_where_the_paper_has_one() -> None:
     held = toy()
     budget: dict[str, Any] = {"epsilon": LOG2, "delta": 0.5, "variant": "paper"}
-    assert Optimal(**budget, solver="floor").solve(held).counts.tolist() == [0, 1, 0]
-    spe = Optimal(**budget, objective="diversity", solver="spe")
+    assert PaperOptimal(**budget, solver="floor").solve(held).counts.tolist() == [0, 1, 0]
+    spe = PaperOptimal(**budget, objective="diversity", solver="spe")
     assert spe.solve(held).counts.tolist() == eliminate(solved(held, limit(LOG2, 0.5), "diversity")[0]).tolist()
     assert spe.parameters()["solver"] == "spe"
-    assert "solver" not in Optimal(**budget).parameters()
-    assert Optimal(**budget).proven() == Optimal(**budget, solver="floor").proven()
+    assert "solver" not in PaperOptimal(**budget).parameters()
+    assert PaperOptimal(**budget).proven() == PaperOptimal(**budget, solver="floor").proven()
     with pytest.raises(InputError, match="is above what the constraints allow"):
-        Optimal(**budget, objective="frequent", support=0.1, output_size=40, solver="floor").solve(held)
+        PaperOptimal(**budget, objective="frequent", support=0.1, output_size=40, solver="floor").solve(held)
 
 
 @pytest.mark.parametrize(
@@ -333,18 +333,18 @@ def test_a_pair_needs_one_over_delta_users() -> None:
     """With x >= 1, delta is at least the largest share that one user has of the pair."""
     held = of_matrix(np.ones((1, 10), dtype=np.int64))
     assert least_delta(held) == pytest.approx(1 / 10)
-    method = Optimal(epsilon=1, delta=0.09, variant="paper")
+    method = PaperOptimal(epsilon=1, delta=0.09, variant="paper")
     with pytest.raises(
         InputError, match=r"private, not for publication: .* needs at least delta 0\.1 and epsilon 0\.10"
     ):
         method.solve(held)
-    assert Optimal(epsilon=1, delta=0.11, variant="paper").solve(held).value == 1
+    assert PaperOptimal(epsilon=1, delta=0.11, variant="paper").solve(held).value == 1
 
 
 def test_what_cannot_be_is_said() -> None:
     held = toy()
     frequent = {"epsilon": LOG2, "delta": 0.5, "objective": "frequent", "variant": "paper"}
     with pytest.raises(InputError, match=r"no pair reaches support 0\.9; the largest is 0\.78"):
-        Optimal(**frequent, support=0.9, output_size=1).solve(held)  # type: ignore[arg-type]
+        PaperOptimal(**frequent, support=0.9, output_size=1).solve(held)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"output_size 2 is above .* has 1 rows, and none has more than 1"):
-        Optimal(**frequent, support=0.1, output_size=2).solve(held)  # type: ignore[arg-type]
+        PaperOptimal(**frequent, support=0.1, output_size=2).solve(held)  # type: ignore[arg-type]

@@ -1,63 +1,19 @@
-"""From constraints and an objective to output counts with a certified gap, and users drawn for them (optimal.md)."""
+"""From constraints and an objective to output counts, with a certified gap (optimal.md, steps 3 and 4)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from querycloak.methods.method import Drawn
-from querycloak.methods.optimal.holdings import Holdings, of_log
-from querycloak.methods.optimal.made_up_users import log_table, named
+from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import FloatArray, Objective, objective
-from querycloak.methods.optimal.paper.constraints import Limit, Packing, packing
-from querycloak.methods.optimal.paper.linear_relaxation import Relaxation, relax
-from querycloak.methods.optimal.paper.whole_counts import eliminate, exchange, fill, heaviest
+from querycloak.papers.output_counts.constraints import Limit, Packing, packing
+from querycloak.papers.output_counts.linear_relaxation import Relaxation, relax
+from querycloak.papers.output_counts.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.randomness import IntArray
-from querycloak.releases.row_kinds import RowKind
-
-if TYPE_CHECKING:
-    from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.optimal.method import Optimal
-    from querycloak.privacy.sampling.randomness import IntArray, Randomness
-
-
-@dataclass(frozen=True)
-class SolvedPairs:
-    """Who holds which pair, and how often each comes out."""
-
-    method: Optimal
-    held: Holdings
-    solution: Solution
-
-    @classmethod
-    def of(cls, method: Optimal, log: SearchLog) -> SolvedPairs:
-        """Read the log and solve."""
-        held = of_log(log)
-        return cls(method, held, method.solve(held))
-
-    def draw(self, randomness: Randomness) -> Drawn:
-        """Draw users for the counts."""
-        pair, user, count = sample(self.held, self.solution.counts, randomness)
-        table = log_table(self.held.keys, pair, named(user, randomness), count)
-        remark = self.solution.remark(self.method.objective)
-        return Drawn({"log": table}, counts="sampled", rows=RowKind.DRAWN, remarks=[remark])
-
-
-def sample(holdings: Holdings, counts: IntArray, randomness: Randomness) -> tuple[IntArray, IntArray, IntArray]:
-    """Pair, user and count after drawing x_ij users for each pair, each with probability c_ijk / c_ij."""
-    pair = np.repeat(np.arange(holdings.pairs), counts)
-    # Lay all counts end to end: a uniform place within a pair's stretch falls on user k with probability c_ijk / c_ij.
-    ends = np.cumsum(holdings.count)
-    begins = np.concatenate([[0], ends])[holdings.starts[:-1]]
-    place = begins[pair] + randomness.below_each(holdings.totals[pair])
-    drawn = np.searchsorted(ends, place, side="right")
-    entry, number = np.unique(drawn, return_counts=True)
-    return holdings.pair[entry], holdings.user[entry], number.astype(np.int64)
-
 
 _NEARLY_WHOLE = 1e-4
 _ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 200_000, 3_000_000

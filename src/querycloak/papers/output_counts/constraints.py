@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.methods.optimal.holdings import Holdings
-from querycloak.methods.optimal.method import chance_to_appear
 from querycloak.methods.optimal.objectives import Objective
+from querycloak.papers.hong2012 import chance_to_appear
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.randomness import IntArray

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from querycloak.methods.optimal.objectives import FloatArray, Objective
-from querycloak.methods.optimal.paper.constraints import Packing
+from querycloak.papers.output_counts.constraints import Packing
 from querycloak.privacy.sampling.randomness import IntArray
 
 TOLERANCE = 1e-4
