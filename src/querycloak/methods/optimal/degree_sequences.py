@@ -33,8 +33,8 @@ def reconcile(noisy: IntArray, sizes: IntArray, objective: Objective) -> Degrees
     people = min(total, max(int(counts.max()), -(-people * total // available)))
     chosen = apportion(people, histogram.astype(np.float64), np.full(histogram.size, people))
     wanted = np.repeat(np.arange(1, histogram.size + 1), chosen)[::-1]
-    most = min(int((counts > 0).sum()), histogram.size)
-    return Degrees(counts, graphical(counts, _summing_to(total, wanted, most)))
+    largest = min(int((counts > 0).sum()), histogram.size)
+    return Degrees(counts, graphical(counts, _summing_to(total, wanted, largest)))
 
 
 def allocate(objective: Objective, most: IntArray, total: int) -> IntArray:
