@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from querycloak.papers.output_counts.constraints import Limit, Packing
     from querycloak.papers.output_counts.solver import Solution
     from querycloak.privacy.accounting.draws import Draw
-    from querycloak.privacy.calibration.reach import ReleaseProbability
-    from querycloak.privacy.calibration.table_reach import TableAccuracy
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _UNPROTECTED_BY_SAMPLING = (
@@ -94,7 +93,7 @@ class PaperOptimal(Optimal):
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Nothing: the log decides what comes out."""
-        from querycloak.privacy.calibration.table_reach import TableAccuracy
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         note = "Which pairs come out, and how often, is computed from the log: nothing can be said before."
         return {"log": TableAccuracy("how often this user was drawn for the pair", notes=(note,))}
