@@ -69,7 +69,7 @@ def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     return {
         **releases,
         "split": ("split", str(log), "--by", "user", "--test", "0.3", "--out", out, *READ),
-        "inspect --set-aside": ("inspect", str(log), "--max-bad", "1", "--set-aside", out, *READ),
+        "inspect --rejected": ("inspect", str(log), "--max-bad", "1", "--rejected", out, *READ),
         "synth": ("synth", "--users", "20", "--threads", "1", "--quiet", "--out", f"{out}.tsv"),
         "ledger set": ("ledger", "set", "others", *BUDGET, "--ledger", str(place / "ledger")),
         "evaluate": ("evaluate", train, test, made, "--task", "counts", "--out", f"{out}.json", *READ[2:]),

@@ -4,7 +4,7 @@ QuerycloakError
 ├── InputError            the log or a file given cannot be used                exit 2
 │   ├── UnknownFormat       no format, or more than one, fits the log
 │   ├── MissingColumn       a column mapping names what is not there
-│   └── TooManyBadLines     more lines were set aside than the owner allows
+│   └── TooManyBadLines     more lines were rejected as bad than the owner allows
 ├── ParameterError        a parameter breaks its rule                           exit 2
 ├── ResourceError         the machine lacks something: disk, memory, a package  exit 2
 ├── BudgetRefused         the ledger does not allow the spending                exit 3
@@ -67,7 +67,7 @@ class MissingColumn(InputError):
 
 
 class TooManyBadLines(InputError):
-    """More lines were set aside as bad than the owner allows."""
+    """More lines were rejected as bad than the owner allows."""
 
 
 class ParameterError(QuerycloakError):

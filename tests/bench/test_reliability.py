@@ -45,7 +45,7 @@ def test_full_disks_are_refused_in_words(log: Path, tmp_path: Path) -> None:
 
 
 def test_power_may_fail_at_any_moment(log: Path, tmp_path: Path) -> None:
-    assert power_loss.lose_power(log, tmp_path, ["inspect --set-aside", "synth"]).problems == []
+    assert power_loss.lose_power(log, tmp_path, ["inspect --rejected", "synth"]).problems == []
 
 
 CALLS = """

@@ -1,4 +1,4 @@
-"""Rows read = kept + set aside, always: random garbage in every format, both engines; a fixture for every code."""
+"""Rows read = kept + rejected, always: random garbage in every format, both engines; a fixture for every code."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def check_law(engine: Engine, folder: Path, name: str, body: bytes) -> None:
     accounting = log.accounting()
     assert accounting.rows_read == expected_rows(name, data)
     assert accounting.rows_kept == kept
-    assert accounting.rows_read == accounting.rows_kept + sum(accounting.set_aside.values())
+    assert accounting.rows_read == accounting.rows_kept + sum(accounting.rejected.values())
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=garbage)
-def test_rows_read_are_kept_or_set_aside(duckdb_engine: Engine, tmp_path: Path, name: str, body: bytes) -> None:
+def test_rows_read_are_kept_or_rejected(duckdb_engine: Engine, tmp_path: Path, name: str, body: bytes) -> None:
     check_law(duckdb_engine, tmp_path, name, body)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_rows_read_are_kept_or_set_aside_on_spark(spark_engine: Engine, tmp_path: Path, name: str) -> None:
+def test_rows_read_are_kept_or_rejected_on_spark(spark_engine: Engine, tmp_path: Path, name: str) -> None:
     """Executors run the same parser, so one log is enough: a long one, for jobs are slow and rows are not."""
     random = Random(name)
     drawn = [
@@ -138,15 +138,15 @@ def test_more_than_five_percent_bad_is_refused(duckdb_engine: Engine, tmp_path: 
 def test_rows_left_out_by_choice_are_not_bad(duckdb_engine: Engine, tmp_path: Path) -> None:
     path = write(tmp_path / "log.tsv", aol(ROWS))
     log = read(path, engine=duckdb_engine, choices=chosen(leave_out=frozenset({"7", "8"})))
-    assert log.checked().set_aside == {"L203": 6}
+    assert log.checked().rejected == {"L203": 6}
 
 
-def test_the_rows_set_aside_go_into_a_private_file(engine: Engine, tmp_path: Path) -> None:
+def test_the_rejected_rows_go_into_a_private_file(engine: Engine, tmp_path: Path) -> None:
     path = write(
         tmp_path / "log.tsv", aol(ROWS[:1]) + "one\ttwo\n\xff\xfe\n".replace("\xff\xfe", "three") + aol(ROWS[1:2])
     )
     target = tmp_path / "aside.jsonl"
-    assert read(path, engine=engine).write_set_aside(target) == 2
+    assert read(path, engine=engine).write_rejected(target) == 2
     assert target.stat().st_mode & 0o777 == 0o600
     text = target.read_text()
     assert '"code":"L103","fields":2,"content":"one\\ttwo"' in text

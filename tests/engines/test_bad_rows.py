@@ -64,7 +64,7 @@ def test_one_user_cannot_stop_a_release_that_has_a_guarantee(
     assert str(released.remarks[0]) == (
         "2,000 of 2,320 rows are bad (86.2%; most of them L102, unreadable time): times must be written as 2006-03-01 "
         "07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17, or seconds, milli- or microseconds "
-        "since 1970; look at them with log.write_set_aside(FILE)"
+        "since 1970; look at them with log.write_rejected(FILE)"
     )
     assert BAD_ROWS not in released.proven.unprotected
     assert (released.proven, released.log["max_bad"]) == (method.proven(), None)
@@ -97,7 +97,7 @@ def test_the_owner_alone_is_told(tmp_path: Path, log_file: Path) -> None:
     done = in_process("release", "clicks", log_file, *BUDGET, "--out", tmp_path / "out", tmp=tmp_path / "tmp")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("querycloak: private, not for publication: 2,000 of 2,320 rows are bad (86.2%; ")
-    assert "since 1970; look at them with querycloak inspect LOG --set-aside FILE" in done.stderr
+    assert "since 1970; look at them with querycloak inspect LOG --rejected FILE" in done.stderr
     assert "2,000" not in done.stdout
     written = "".join(path.read_text() for path in (tmp_path / "out").iterdir() if path.suffix in (".json", ".md"))
     assert "2,000" not in written

@@ -39,7 +39,7 @@ def test_same_rows_whatever_the_format(engine: Engine, tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", ["aol", "jsonl"])
 def test_what_was_asked_is_read_without_clicks_and_accounted_for(engine: Engine, tmp_path: Path, name: str) -> None:
-    unreadable = ("7", "12:00:00", "a", "first", "http://a.example/")  # its rank is: such a click is set aside
+    unreadable = ("7", "12:00:00", "a", "first", "http://a.example/")  # its rank is: such a click is rejected
     path = write(tmp_path / f"log.{name}", WRITERS[name]([*ROWS, unreadable]))
     log = open_rows(engine, path, name)
     found = log.engine.fetch(log.asked)
@@ -116,7 +116,7 @@ def test_parquet_texts_that_are_no_utf_8_cost_nobody_else_a_row(engine: Engine, 
         pq.write_table(pa.table({**columns, "query": held.cast(kind)}), tmp_path / "log.parquet")
         log = read(tmp_path / "log.parquet", engine=engine)
         assert [row[:3] for row in rows_of(log)] == [("2", "12:00:00", "ü"), ("3", "12:00:00", "a")]
-        assert log.accounting().set_aside == {"L104": 1}
+        assert log.accounting().rejected == {"L104": 1}
 
 
 def test_json_keys_are_looked_for_in_each_object(engine: Engine, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_json_keys_are_looked_for_in_each_object(engine: Engine, tmp_path: Path)
     log = read(write(tmp_path / "log.jsonl", text), log_format="table", engine=engine)
     expected = [("1", "12:00:00", "a", 2, "b"), ("1", "12:00:00", "a", None, None), ("3", "12:00:00", "c", None, "d")]
     assert rows_of(log) == expected
-    assert log.accounting().set_aside == {"L103": 1, "L106": 1}
+    assert log.accounting().rejected == {"L103": 1, "L106": 1}
 
 
 def test_json_columns_by_a_mapping_need_not_be_in_the_first_object(engine: Engine, tmp_path: Path) -> None:
@@ -188,14 +188,14 @@ def test_a_quote_left_open_costs_nobody_else_a_row(engine: Engine, tmp_path: Pat
     text = WRITERS["csv"](ROWS).replace("\r\n", '\r\n1970-01-01T12:00:00Z,x,"flu\r\n', 1)
     log = open_rows(engine, write(tmp_path / "log.csv", text), "csv")
     assert rows_of(log) == sorted(KEPT, key=repr)
-    assert log.accounting().set_aside == {"L103": 1}
+    assert log.accounting().rejected == {"L103": 1}
 
 
 def test_a_few_odd_lines_do_not_decide_for_all(engine: Engine, tmp_path: Path) -> None:
     odd = b"5\t\x81\x81\t1970-01-01 12:00:00\t\t\n"
     log = read(write(tmp_path / "log.tsv", WRITERS["aol"](ROWS).encode() + odd), engine=engine)
     assert rows_of(log) == sorted(KEPT, key=repr)
-    assert log.accounting().set_aside == {"L104": 1}
+    assert log.accounting().rejected == {"L104": 1}
 
 
 @given(data=st.binary(min_size=1, max_size=300))

@@ -89,8 +89,8 @@ FAILURES: dict[str, tuple[list[str], str]] = {
     "missing column": (["{json}", "--columns", "user=a,time=b,query=c"], "has the columns 'a', 'b', 'c'"),
     "wrong query": (["{wrong}", "--columns", "user=u,time=t,query=q"], "most of them L103"),
     "no memory": (["{big}", "--memory", "1MB", "--threads", "1"], "memory ran out"),
-    "there already": (["{folder}", "--set-aside", "{there}"], "must not exist yet"),
-    "no folder": (["{folder}", "--set-aside", "{prose}/rows"], "cannot be written"),
+    "there already": (["{folder}", "--rejected", "{there}"], "must not exist yet"),
+    "no folder": (["{folder}", "--rejected", "{prose}/rows"], "cannot be written"),
     "bad list": (["{folder}", "--leave-out", "{cut}"], "--leave-out cannot be read"),
 }
 

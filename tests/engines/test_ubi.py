@@ -53,7 +53,7 @@ def test_clicks_join_their_query_without_multiplying(engine: Engine, tmp_path: P
         ("c1", "10:00:00", "red shoes", 3, "B2"),
         ("c1", "10:00:00", "red shoes", None, None),
     ]
-    assert log.accounting().set_aside == {"L107": 2, "L204": 1, "L205": 2}
+    assert log.accounting().rejected == {"L107": 2, "L204": 1, "L205": 2}
     assert engine.fetch(log.searches).num_rows == 2
 
 
@@ -73,10 +73,10 @@ def test_one_privacy_unit_per_client_its_least_user_id_if_it_ever_has_one(engine
     )
     users = {row[2]: row[0] for row in rows_of(log)}
     assert users == {"a": "zoe", "b": "ann", "c": "ann", "e": "bob", "f": "ann", "g": "ann"}
-    assert log.accounting().set_aside == {"L101": 1, "L204": 1}
+    assert log.accounting().rejected == {"L101": 1, "L204": 1}
 
 
-def test_a_click_by_another_client_is_set_aside(engine: Engine, tmp_path: Path) -> None:
+def test_a_click_by_another_client_is_rejected(engine: Engine, tmp_path: Path) -> None:
     """Its text is the asker's, its act the clicker's: whoever was removed, the other's rows would change."""
     log = ubi(engine, tmp_path, query("q1", "a"), click("q1", client_id="other"), click("q1"))
     assert log.accounting().by_code == {0: 2, 110: 1}
@@ -182,11 +182,11 @@ def test_choices_of_the_owner(engine: Engine, tmp_path: Path) -> None:
         choices=chosen(applications=("shop",), leave_out=frozenset({"robot"}), click_actions=("add_to_cart",)),
     )
     assert [row[2] for row in rows_of(log)] == ["a", "a"]
-    assert log.accounting().set_aside == {"L202": 1, "L203": 1}
+    assert log.accounting().rejected == {"L202": 1, "L203": 1}
 
 
 @pytest.mark.same_on_spark
-def test_odd_documents_are_set_aside(engine: Engine, tmp_path: Path) -> None:
+def test_odd_documents_are_rejected(engine: Engine, tmp_path: Path) -> None:
     log = ubi(
         engine,
         tmp_path,

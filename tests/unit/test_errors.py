@@ -110,7 +110,7 @@ def test_a_bad_parameter_survives_whatever_its_value(value: object) -> None:
 
 
 def test_options_are_those_of_all_commands() -> None:
-    assert {"--max-keys-per-user", "--set-aside", "--ledger", "--users", "--max-neighbours", "--at-delta"} <= options()
+    assert {"--max-keys-per-user", "--rejected", "--ledger", "--users", "--max-neighbours", "--at-delta"} <= options()
     assert Parameter("two_draws").as_option() in options()
 
 

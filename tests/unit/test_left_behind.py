@@ -79,10 +79,10 @@ def bad_log(tmp_path: Path) -> Path:
     return write(tmp_path / "log.tsv", "\n".join([AOL_HEADER, *rows]) + "\n")
 
 
-def test_killed_while_rows_are_set_aside_the_next_command_of_any_kind_cleans_up(tmp_path: Path, bad_log: Path) -> None:
+def test_killed_while_rows_are_rejected_the_next_command_of_any_kind_cleans_up(tmp_path: Path, bad_log: Path) -> None:
     (tmp := tmp_path / "tmp").mkdir()
     (out := tmp_path / "out").mkdir()
-    arguments = ("inspect", bad_log, "--log-format", "aol", "--max-bad", "1", "--set-aside", out / "aside.jsonl")
+    arguments = ("inspect", bad_log, "--log-format", "aol", "--max-bad", "1", "--rejected", out / "aside.jsonl")
     killed = querycloak(*arguments, tmp=tmp, QUERYCLOAK_FAULT="before put")
     assert killed.returncode == -signal.SIGKILL
     assert left(out)  # raw rows, as a kill leaves them

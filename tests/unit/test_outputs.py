@@ -18,7 +18,7 @@ from tests.logs import ROWS, aol, write
 BUDGET = ("--epsilon", "4", "--delta", "1e-3")
 # Every option that names something to write: how a command that has it is typed. A ledger knows its own by a mark.
 WRITING = {
-    ("inspect", "--set-aside"): ("inspect", "LOG", "--set-aside", "OUT"),
+    ("inspect", "--rejected"): ("inspect", "LOG", "--rejected", "OUT"),
     ("release", "--out"): ("release", "clicks", "LOG", *BUDGET, "--out", "OUT"),
     ("release", "--ledger"): (
         "release", "clicks", "LOG", *BUDGET, "--out", "NEW", "--population", "p", "--ledger", "OUT",
@@ -71,7 +71,7 @@ def test_these_are_all_options_that_name_something_to_write() -> None:
     assert found == set(WRITING)
 
 
-OUTPUTS = {"--out", "--set-aside", "--ledger"}
+OUTPUTS = {"--out", "--rejected", "--ledger"}
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_link_that_leads_nowhere_is_not_written_through(
 @pytest.mark.parametrize(
     "command",
     [
-        "inspect --set-aside",
+        "inspect --rejected",
         "release clicks --epsilon 4 --delta 1e-3 --out",
         "split --by user --out",
         "compare --out",

@@ -23,22 +23,24 @@ PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 def inspect_log(
     log: options.Logs,
     *,
-    set_aside: Annotated[Path | None, typer.Option(help="Private file for the rows set aside, unchanged.")] = None,
+    rejected: Annotated[Path | None, typer.Option(help="Private file for the rejected rows, unchanged.")] = None,
+    set_aside: Annotated[Path | None, typer.Option(hidden=True)] = None,  # former name of --rejected
     gap_minutes: Annotated[float, typer.Option(help="The pause that ends a session, in minutes.")] = 30,
     reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Profile a log: rows, users, searches, clicks (private output)."""
-    if set_aside is not None:
+    rejected = set_aside if rejected is None else rejected
+    if rejected is not None:
         from querycloak.files.private_file import check_new
         from querycloak.releases.folder import outside_releases
 
-        check_new(set_aside, "the file for rows set aside")
-        outside_releases(set_aside, "set_aside")
-    with reading.open(log, quiet=quiet or as_json, out=set_aside) as opened:
-        if set_aside is not None:
-            opened.write_set_aside(set_aside)
+        check_new(rejected, "the file for rejected rows")
+        outside_releases(rejected, "rejected")
+    with reading.open(log, quiet=quiet or as_json, out=rejected) as opened:
+        if rejected is not None:
+            opened.write_rejected(rejected)
         show_profile(opened, gap_minutes, as_json=as_json)
 
 
@@ -61,9 +63,9 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
         out.print("\nwords per query, share of searches", style="bold")
         for line in bars(list(shown.words_per_query.shares.items())):
             out.print(line)
-    if shown.set_aside:
-        out.print("\nset aside", style="bold")
-        for code, rows in shown.set_aside.items():
+    if shown.rejected:
+        out.print("\nrejected", style="bold")
+        for code, rows in shown.rejected.items():
             out.print(f"{rows:>14,}  {code}  {MEANINGS[int(code[1:])]}")
 
 

@@ -39,7 +39,7 @@ class Profile(ShownInNotebooks):
 
     rows_read: int
     rows_kept: int
-    set_aside: dict[str, int]
+    rejected: dict[str, int]
     users: int
     searches: int
     clicks: int
@@ -55,9 +55,14 @@ class Profile(ShownInNotebooks):
     def __repr__(self) -> str:
         return f"<Profile: {self.rows_kept:,} rows, {self.users:,} users, {self.searches:,} searches (private)>"
 
+    @property
+    def set_aside(self) -> dict[str, int]:
+        """Former name of `rejected`."""
+        return self.rejected
+
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        values = asdict(self)
+        """As plain values; the key `set_aside` keeps its former name."""
+        values = {"set_aside" if name == "rejected" else name: value for name, value in asdict(self).items()}
         for name in ("first_time", "last_time"):
             moment = values[name]
             values[name] = moment and moment.isoformat()
@@ -80,7 +85,7 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
     return Profile(
         rows_read=accounting.rows_read,
         rows_kept=accounting.rows_kept,
-        set_aside=accounting.set_aside,
+        rejected=accounting.rejected,
         users=people["users"] or 0,
         searches=searches,
         clicks=clicks["clicks"] or 0,

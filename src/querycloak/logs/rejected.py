@@ -17,7 +17,7 @@ from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Action, Sentence
 
 DEFAULT_MAX_BAD = 0.05
-_LOOK = Action("log.write_set_aside(FILE)", ("querycloak", "inspect", "LOG", "--set-aside", "FILE"))
+_LOOK = Action("log.write_rejected(FILE)", ("querycloak", "inspect", "LOG", "--rejected", "FILE"))
 
 
 def checked_share(max_bad: float) -> float:
@@ -46,13 +46,18 @@ class RowAccounting:
         return self.by_code.get(KEPT, 0)
 
     @property
-    def set_aside(self) -> dict[str, int]:
-        """The others, by name of code."""
+    def rejected(self) -> dict[str, int]:
+        """Number of rejected rows by code."""
         return {code_name(code): number for code, number in sorted(self.by_code.items()) if code != KEPT}
 
     @property
+    def set_aside(self) -> dict[str, int]:
+        """Former name of `rejected`."""
+        return self.rejected
+
+    @property
     def bad(self) -> int:
-        """Rows set aside because something is wrong with them, not by choice."""
+        """Number of rows rejected because something is wrong with them, not by choice."""
         return sum(number for code, number in self.by_code.items() if is_bad(code))
 
     def exceeds(self, max_bad: float) -> bool:
@@ -97,10 +102,10 @@ class RowAccounting:
         return Sentence("check {log_format} and {columns}, look at them with {look}", look=_LOOK)
 
 
-WHAT = "the file for rows set aside"
+WHAT = "the file for rejected rows"
 
 
-def write_set_aside(path: Path, batches: Iterable[pa.RecordBatch], files: Sequence[str]) -> int:
+def write_rejected(path: Path, batches: Iterable[pa.RecordBatch], files: Sequence[str]) -> int:
     """One JSON object a row (file, line, code, fields, content), readable by its owner alone."""
     rows = 0
     with private_file(path, WHAT) as file:
@@ -113,12 +118,12 @@ def write_set_aside(path: Path, batches: Iterable[pa.RecordBatch], files: Sequen
 
 def _line(row: dict[str, object], files: Sequence[str]) -> bytes:
     content = row["content"]
-    held = content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else None
+    text = content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else None
     shown = {
         "file": files[int(str(row["file"]))],
         "line": row["line"] or None,
         "code": code_name(int(str(row["code"]))),
         "fields": row["fields"],
-        "content": held,
+        "content": text,
     }
     return orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)

@@ -23,7 +23,7 @@ from querycloak.logs.reading.files import FileOptions, find_files
 from querycloak.logs.reading.schema import COLUMNS, REQUIRED, pause_before
 from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
-from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_set_aside
+from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_rejected
 from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
 
@@ -199,7 +199,7 @@ class SearchLog:
 
     @cached_property
     def marked_rows(self) -> ir.Table:
-        """Every row read, with its code; rows set aside hold nothing else."""
+        """Every row read, with its code; rejected rows hold nothing else."""
         return self._marked(self.source)
 
     def _marked(self, source: LogSource) -> ir.Table:
@@ -321,9 +321,13 @@ class SearchLog:
         passed = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
         return [each for each in (passed if links else None, self.accounting().warning()) if each is not None]
 
-    def write_set_aside(self, path: Log) -> int:
-        """Write the rows set aside, as they stand in the log, into a private file; how many there were."""
+    def write_rejected(self, path: Log) -> int:
+        """Write the rejected rows, as they stand in the log, into a private file; returns their number."""
         marked = self._marked(self.source.with_origin())
-        aside = marked.filter(marked.code != KEPT).select("file", "line", "code", "fields", "content")
+        rejected = marked.filter(marked.code != KEPT).select("file", "line", "code", "fields", "content")
         names = [file.location for file in self.source.files]
-        return write_set_aside(Path(path), self.engine.stream(aside), names)
+        return write_rejected(Path(path), self.engine.stream(rejected), names)
+
+    def write_set_aside(self, path: Log) -> int:
+        """Former name of `write_rejected`."""
+        return self.write_rejected(path)

@@ -120,7 +120,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "--keep-url", "all"], "--keep-url: 'all' is not one of 'full', 'path'"),
         (["inspect", "{log}", "--threads", "1.5"], "--threads must be a whole number, got '1.5'; see --help"),
         (["inspect", "{log}", "--max-bad", "few"], "--max-bad must be a number, got 'few'; see --help"),
-        (["inspect", "{log}", "--set-aside", "/no/such/folder/x"], "the file for rows set aside cannot be written"),
+        (["inspect", "{log}", "--rejected", "/no/such/folder/x"], "the file for rejected rows cannot be written"),
         (["inspect"], "Missing argument 'LOG"),
         (["inspct"], "No such command 'inspct'"),
     ],
@@ -156,11 +156,13 @@ def test_no_room_for_the_private_folder(log: Path, tmp_path: Path) -> None:
 def test_too_many_bad_rows_can_be_looked_at_and_allowed(tmp_path: Path, tmp: Path) -> None:
     log = write(tmp_path / "log.tsv", aol(ROWS) + "prose\n" * 8)
     aside = tmp_path / "aside.jsonl"
-    refused = in_process("inspect", log, "--set-aside", aside, tmp=tmp)
+    refused = in_process("inspect", log, "--rejected", aside, tmp=tmp)
     assert refused.returncode == 2
     assert "--max-bad" in refused.stderr
     assert aside.read_text().count("L103") == 8
-    assert in_process("inspect", log, "--max-bad", "0.5", "--json", tmp=tmp).returncode == 0
+    former = in_process("inspect", log, "--max-bad", "0.5", "--json", "--set-aside", tmp_path / "former.jsonl", tmp=tmp)
+    assert former.returncode == 0
+    assert (tmp_path / "former.jsonl").read_text() == aside.read_text()
 
 
 def test_a_bug_says_so_without_its_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

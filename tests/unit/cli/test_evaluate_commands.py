@@ -151,7 +151,7 @@ def test_quiet_prints_nothing(split: Path, release: Path, tmp_path: Path) -> Non
 
 def test_the_raw_log_never_goes_into_a_release(log: Path, release: Path) -> None:
     before = sorted(release.iterdir())
-    for command in (("split", log, "--by", "user", "--out"), ("inspect", log, "--set-aside")):
+    for command in (("split", log, "--by", "user", "--out"), ("inspect", log, "--rejected")):
         done = in_process(*command, release / "mine")
         assert done.returncode == 2
         assert f"{command[-1]} must be outside of release folders" in done.stderr

@@ -117,8 +117,8 @@ def test_the_law_can_be_broken() -> None:
         )
         is None
     )
-    told = "querycloak: look with --set-aside FILE, or querycloak inspect --gap-minutes 3"
-    assert not_options_of(["release", "clicks", "x"], told) == {"--set-aside"}
+    told = "querycloak: look with --rejected FILE, or querycloak inspect --gap-minutes 3"
+    assert not_options_of(["release", "clicks", "x"], told) == {"--rejected"}
     assert not_options_of(["inspect", "x"], told) == set()
     source = (
         "refuse('x', 'below max_keys_per_user', 1, f'give --{name} or so', 'see querycloak inspect')\n"

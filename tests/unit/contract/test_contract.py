@@ -160,7 +160,7 @@ def test_nothing_is_left_behind(duckdb_engine: Engine) -> None:
 
 def test_the_small_log(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = read(write(tmp_path / "log.tsv", contract.small_log()), engine=duckdb_engine)
-    assert log.checked().set_aside == {}
+    assert log.checked().rejected == {}
     rows = duckdb_engine.fetch(log.rows).to_pylist()
     assert len({row["user"] for row in rows}) == USERS == len(set(map(user_name, range(USERS))))
     assert sum(row["query"] == RARE_QUERY for row in rows) == sum(row["url"] == RARE_URL for row in rows) == 1

@@ -16,11 +16,12 @@ CODES = st.dictionaries(st.sampled_from([KEPT, *MEANINGS]), st.integers(0, 10**1
 
 @given(CODES)
 @settings(deadline=None)
-def test_every_row_read_is_kept_or_set_aside_under_its_code(by_code: dict[int, int]) -> None:
+def test_every_row_read_is_kept_or_rejected_under_its_code(by_code: dict[int, int]) -> None:
     accounting = RowAccounting(by_code)
-    assert accounting.rows_read == accounting.rows_kept + sum(accounting.set_aside.values())
-    assert accounting.set_aside == {f"L{code}": rows for code, rows in by_code.items() if code != KEPT}
-    assert list(accounting.set_aside) == sorted(accounting.set_aside)
+    assert accounting.rows_read == accounting.rows_kept + sum(accounting.rejected.values())
+    assert accounting.rejected == {f"L{code}": rows for code, rows in by_code.items() if code != KEPT}
+    assert list(accounting.rejected) == sorted(accounting.rejected)
+    assert accounting.set_aside == accounting.rejected
 
 
 @given(CODES)
@@ -64,10 +65,10 @@ def test_too_many_bad_rows_are_told_with_the_worst_code_and_the_ways_out() -> No
         accounting.require()
     assert str(refusal.value) == (
         "private: 1,000 of 15,000 rows are bad (6.7%; most of them L103, wrong number of fields), and at most 5.0% "
-        "may be: check log_format and columns, look at them with log.write_set_aside(FILE), or allow more with max_bad"
+        "may be: check log_format and columns, look at them with log.write_rejected(FILE), or allow more with max_bad"
     )
     assert error_line(refusal.value).endswith(
-        "may be: check --log-format and --columns, look at them with querycloak inspect LOG --set-aside FILE, or allow "
+        "may be: check --log-format and --columns, look at them with querycloak inspect LOG --rejected FILE, or allow "
         "more with --max-bad"
     )
     accounting.require(0.07)

@@ -51,7 +51,7 @@ def digest(path: Path) -> str:
 def rows_of(path: Path) -> pa.Table:
     with qc.read(path) as log:
         rows = log.engine.fetch(log.rows)
-        assert log.checked().set_aside == {}
+        assert log.checked().rejected == {}
     return rows.sort_by([(name, "ascending") for name in ("user", "time", "query", "rank", "url")])
 
 

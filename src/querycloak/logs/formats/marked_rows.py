@@ -68,7 +68,7 @@ def marked_batch(
     *,
     clicks: bool = True,
 ) -> pa.RecordBatch:
-    """The canonical batch: rows set aside hold nothing but their code (and, on request, their origin)."""
+    """The canonical batch: rejected rows hold nothing but their code (and, on request, their origin)."""
     kept = codes == KEPT
     query = rows.query if kept.all() else Spans.of(rows.query).blank(~kept).strings(kept)
     columns = [rows.user.blank(~kept).strings(kept), number_array(rows.time, pa.timestamp("us"), kept), query]
@@ -89,10 +89,10 @@ def with_origin(
     fields: NDArray[np.int32],
     contents: pa.BinaryArray,
 ) -> pa.RecordBatch:
-    """The batch with where each row stood, and what those set aside held."""
-    aside = Spans.of(contents).strings(codes != KEPT)
-    held = pa.BinaryArray.from_buffers(pa.binary(), len(aside), aside.buffers())
-    origin = [pa.array(np.full(len(codes), file, np.int32)), pa.array(lines), pa.array(fields), held]
+    """The batch with the place of each row and the content of rejected ones."""
+    rejected = Spans.of(contents).strings(codes != KEPT)
+    content = pa.BinaryArray.from_buffers(pa.binary(), len(rejected), rejected.buffers())
+    origin = [pa.array(np.full(len(codes), file, np.int32)), pa.array(lines), pa.array(fields), content]
     names = batch.schema.names + ORIGIN.names
     return pa.RecordBatch.from_arrays(batch.columns + origin, names=names)
 

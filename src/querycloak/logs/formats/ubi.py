@@ -105,7 +105,7 @@ class UbiReader:
 def _batch(documents: Documents, undecodable: Mask, too_long: Mask, choices: Choices) -> pa.RecordBatch:
     ids = [documents.texts[name].trimmed() for name in ("query_id", "client_id", "user_id")]
     rows = _candidates(documents, ids, undecodable, too_long, choices)
-    # Ids count even in documents that are set aside: they tell which client is whose.
+    # Ids count even in rejected documents: they tell which client is whose.
     usable = [span.blank(rows.overlong) for span in ids]
     columns = [
         pa.array(documents.kinds),
@@ -150,7 +150,7 @@ def _candidates(
 
 
 def joined_rows(documents: ir.Table, choices: Choices) -> ir.Table:
-    """The marked rows of a log from its documents: one for each document, kept or set aside.
+    """The marked rows of a log from its documents: one for each document, kept or rejected.
 
     What becomes of a user's documents depends on that user's documents alone: otherwise one person could move what
     others contribute, and no bound per user would hold.
@@ -208,7 +208,7 @@ def _join_clicks(clicks: ir.Table, queries: ir.Table) -> ir.Table:
 
 
 def _emptied(rows: ir.Table) -> ir.Table:
-    """The rows; those set aside hold nothing but their code."""
+    """The rows; rejected ones hold nothing but their code."""
     kept = rows.code == KEPT
     return rows.mutate(**{name: ibis.ifelse(kept, rows[name], ibis.null(rows[name].type())) for name in COLUMNS})
 

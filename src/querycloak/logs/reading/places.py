@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from numba.cpython.unsafe.numbers import trailing_zeros
 from numpy.typing import NDArray
 
 from querycloak.text.compiled import kernel
@@ -14,6 +13,11 @@ from querycloak.text.spans import Bytes, Mask, Positions
 _WORD = 64
 _LINE_FEED = 10
 _ONE = np.uint64(1)
+# Position of a single bit of a word: a product with a de Bruijn sequence is different in its highest six bits for each
+# of the 64 positions.
+_DE_BRUIJN, _HIGHEST = 0x03F79D71B4CB0A89, 58
+_POSITION = np.zeros(_WORD, np.int64)
+_POSITION[[(_DE_BRUIJN << bit & (1 << _WORD) - 1) >> _HIGHEST for bit in range(_WORD)]] = range(_WORD)
 
 
 def line_feeds(data: Bytes) -> Positions:
@@ -82,10 +86,11 @@ def _mark_delimiters(data, separator, marks):  # type: ignore[no-untyped-def]
 
 @kernel
 def _list_bits(words, places):  # type: ignore[no-untyped-def]
-    found = 0
+    count = 0
     for number in range(words.size):
         word = words[number]
         while word:
-            places[found] = number * _WORD + np.int64(trailing_zeros(word))
-            found += 1
-            word &= word - _ONE
+            lowest = word & (~word + _ONE)
+            places[count] = number * _WORD + _POSITION[(lowest * np.uint64(_DE_BRUIJN)) >> np.uint64(_HIGHEST)]
+            count += 1
+            word ^= lowest

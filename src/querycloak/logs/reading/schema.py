@@ -35,11 +35,11 @@ ROWS = pa.schema(
 COLUMNS: tuple[str, ...] = tuple(ROWS.names)
 REQUIRED: tuple[str, ...] = ("user", "time", "query")
 
-# Readers mark every row: 0 is kept, anything else the number of the check that set it aside.
+# Readers mark every row: 0 is kept, anything else the number of the check that rejected it.
 MARKED_ROWS = ROWS.append(pa.field("code", pa.int16()))
 # The same for whoever does not look at clicks.
 MARKED_SEARCHES = pa.schema([MARKED_ROWS.field(name) for name in (*REQUIRED, "code")])
-# Where a row stood and what it held, for the owner's private file of rows set aside.
+# Place and content of a row, for the owner's private file of rejected rows.
 ORIGIN = pa.schema(
     [
         pa.field("file", pa.int32()),

@@ -19,7 +19,7 @@ from querycloak.logs.reading.schema import MARKED_SEARCHES, ORIGIN
 class LogSource:
     """Rows of a log, read anew each time.
 
-    With `origin`, also where each stood and what those set aside held; without `clicks`, neither rank nor url.
+    With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url.
     """
 
     files: list[LogFile]
@@ -57,5 +57,5 @@ class LogSource:
         return replace(self, origin=True)
 
     def without_clicks(self) -> LogSource:
-        """The same rows, each kept or set aside as before, without what was clicked."""
+        """The same rows, each kept or rejected as before, without their clicks."""
         return replace(self, clicks=False)

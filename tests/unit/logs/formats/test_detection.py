@@ -167,7 +167,7 @@ def test_with_the_format_named_the_same_log_is_released(duckdb_engine: Engine, t
     log = read(path, log_format="excite", engine=duckdb_engine)
     released = SEQUENCES.release(log)
     assert released.log["format_named"] is True
-    assert log.accounting().set_aside == {"L111": 4_500}
+    assert log.accounting().rejected == {"L111": 4_500}
 
 
 def test_tables_can_be_named_by_their_kind(duckdb_engine: Engine, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_tables_can_be_named_by_their_kind(duckdb_engine: Engine, tmp_path: Path
     assert len(rows_of(read(path, log_format="csv", columns=columns, engine=duckdb_engine))) == 5
     objects = ["odd", *(json.dumps({"user": "u", "time": "2006-03-01 10:00:00", "query": "q"}) for _ in range(3))]
     log = read(log_of(tmp_path, objects), log_format="jsonl", engine=duckdb_engine)
-    assert (len(rows_of(log)), log.accounting().set_aside) == (3, {"L109": 1})
+    assert (len(rows_of(log)), log.accounting().rejected) == (3, {"L109": 1})
 
 
 def test_json_lines_are_looked_through_until_an_object_has_what_a_row_needs(tmp_path: Path) -> None:

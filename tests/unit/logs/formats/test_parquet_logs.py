@@ -93,7 +93,7 @@ def test_times_are_read_whatever_zone_they_are_to_be_shown_in(
     column = pa.array([1_141_207_200 * scale, far], pa.int64()).cast(pa.timestamp(unit, tz=zone))
     log = opened(duckdb_engine, saved(tmp_path / "log.parquet", time=column))
     assert f"{kept(log, 'time')[0]:%Y-%m-%d %H:%M:%S}" == "2006-03-01 10:00:00"
-    assert log.accounting().set_aside == ({} if unit == "ns" else {"L102": 1})
+    assert log.accounting().rejected == ({} if unit == "ns" else {"L102": 1})
 
 
 def test_a_user_or_query_that_is_no_number_is_missing_and_nobodys_twin(duckdb_engine: Engine, tmp_path: Path) -> None:
@@ -102,10 +102,10 @@ def test_a_user_or_query_that_is_no_number_is_missing_and_nobodys_twin(duckdb_en
     path = saved(tmp_path / "log.parquet", user=users, time=TIMES * 4, query=QUERIES * 4)
     log = opened(duckdb_engine, path)
     assert kept(log, "user") == ["1.152921504606847e+18", "1.25", "1.5", "7"]
-    assert log.accounting().set_aside == {"L101": 4}
+    assert log.accounting().rejected == {"L101": 4}
     asked = opened(duckdb_engine, saved(tmp_path / "asked.parquet", query=[nan, 3.0]))
     assert kept(asked, "query") == ["3"]
-    assert asked.accounting().set_aside == {"L106": 1}
+    assert asked.accounting().rejected == {"L106": 1}
 
 
 def test_batches_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
