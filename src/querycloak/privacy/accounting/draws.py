@@ -15,7 +15,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 
-__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of"]
+__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of", "recorded_draws"]
 
 
 class Draw(ABC):
@@ -128,11 +128,11 @@ def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
     """What a charge loses: by its draws if all of them are recorded, else by its guarantee alone."""
     if guarantee.kind == "syntactic":
         return Losses()
-    draws = _read(recorded) or [Anything(*guarantee.numbers)]
+    draws = recorded_draws(recorded) or [Anything(*guarantee.numbers)]
     return sum((draw.losses() for draw in draws), start=Losses())
 
 
-def _read(recorded: object) -> Sequence[Draw]:
+def recorded_draws(recorded: object) -> Sequence[Draw]:
     """The draws of a charge; none if any is of a kind that this version does not know."""
     if not isinstance(recorded, Iterable) or isinstance(recorded, str):
         return []
