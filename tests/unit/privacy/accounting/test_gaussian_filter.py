@@ -81,7 +81,7 @@ def test_the_enumeration_has_power() -> None:
 def test_costs_of_draws() -> None:
     promise = user_guarantee(1.0, 1e-6, "as promised")
     rounds = GaussianRounds(0.05, 1e-7)
-    assert cost_of(promise, [rounds.to_json()]).squared == 0.05
+    assert cost_of(promise, [rounds.to_json()]).squared == pytest.approx(0.05)
     assert cost_of(promise, [rounds.to_json()]).own == pytest.approx(1e-7)
     histogram = Histogram(Gaussian(12.0), 63, 8)
     cost = cost_of(promise, [histogram.to_json()])
