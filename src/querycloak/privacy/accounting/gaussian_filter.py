@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -117,10 +117,11 @@ def cost_of(guarantee: Guarantee, recorded: object) -> GaussianCost:
     """Return what a charge costs: by its draws if all of them are recorded, else by its guarantee (claim 1)."""
     if guarantee.kind == "syntactic":
         return GaussianCost()
-    draws: Iterable[Draw] = recorded_draws(recorded) or [Anything(*guarantee.numbers)]
-    costs = [_cost(draw) for draw in draws]
-    known = sum((cost for cost in costs if cost is not None), start=GaussianCost())
-    return known if None not in costs else _cost_of_anything(Anything(*guarantee.numbers))
+    draws: Sequence[Draw] = recorded_draws(recorded) or [Anything(*guarantee.numbers)]
+    costs = [cost for draw in draws if (cost := _cost(draw)) is not None]
+    if len(costs) < len(draws):
+        costs = [_cost_of_anything(Anything(*guarantee.numbers))]
+    return sum(costs, start=GaussianCost())
 
 
 def _cost(draw: Draw) -> GaussianCost | None:
