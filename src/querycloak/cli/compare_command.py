@@ -161,31 +161,43 @@ def _figures(release: ReleaseSummary, summary: Summary) -> dict[str, Any]:
 
 
 def short_table(summary: Summary) -> object:
-    """A line for each release: rows, what is kept, the largest risk, what is proven."""
+    """A line for each release: rows, the share kept and the largest risk with 95 % intervals, the proven guarantee."""
     from rich.table import Table
 
     from querycloak.comparison.comparison_views import TASK_VIEWS
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold")
     for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "proven"):
-        table.add_column(heading, justify="left" if heading in ("attack", "proven") else "right")
+        left = heading in ("attack", "proven")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "proven")
     for each in (summary.beside[0], *summary.releases):
         table.add_row(*_line(each, summary))
     return table
 
 
 def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
-    from querycloak.pages.shown_text import NOTHING, shown_share
+    from querycloak.pages.shown_text import NOTHING
 
     if release.promise == "failed":
         return [release.name, *[NOTHING] * 4, "not made"]
-    worst = release.worst
+    kept, worst = release.tasks.get(summary.main_task), release.worst
     rows = f"{sum(each['rows'] for each in release.tables.values()):,}" if release.facts else ""
-    kept = release.tasks[summary.main_task].share if summary.main_task in release.tasks else None
-    risk = None if worst is None else worst.shown
-    attack = worst.attack if worst is not None and risk else ""
-    return [release.name, rows, shown_share(kept), shown_share(risk), attack, _proven(release)]
+    kept_text = NOTHING if kept is None else _with_interval(kept.share, kept.low, kept.high, finding=kept.is_finding)
+    if worst is None:
+        return [release.name, rows, kept_text, NOTHING, "", _proven(release)]
+    risk_text = _with_interval(worst.shown, 0.0 if worst.idle else worst.low, worst.high)
+    return [release.name, rows, kept_text, risk_text, worst.attack if worst.shown else "", _proven(release)]
+
+
+def _with_interval(share: float | None, low: float | None, high: float | None, *, finding: bool = True) -> str:
+    """A share and its 95 % interval: 31 % (28-34); an interval as wide as the axis stands alone."""
+    from querycloak.pages.shown_text import PERCENT, shown_share
+
+    if share is None or low is None or high is None:
+        return shown_share(share)
+    ends = "-".join(shown_share(end).removesuffix(PERCENT).removesuffix(".0") for end in (low, high))
+    return f"{shown_share(share)} ({ends})" if finding else f"? ({ends})"
 
 
 def _proven(release: ReleaseSummary) -> str:
@@ -209,8 +221,8 @@ def legend(summary: Summary) -> str:
 
     view = TASK_VIEWS[summary.main_task]
     words = (
-        f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives. risk: the most "
-        "that an attack gains on people in the log beyond what it gains on people who are not in it. "
-        f"{NOTHING}: the release cannot do it."
+        f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives; ?: too few "
+        "cases to say. risk: the most that an attack gains on people in the log beyond what it gains on people who are "
+        f"not in it. In brackets: 95 % intervals. {NOTHING}: the release cannot do it, or nothing came out to attack."
     )
     return textwrap.fill(words, WIDTH)

@@ -6,7 +6,7 @@ and which setting stand for a task and an attack: `comparison_views`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,11 @@ _OLD_RULE = (
     "What was shared under the EU's DMA until 2026: queries of 30 users, and of these what 5 users clicked. The rule "
     "of July 2026 is about records; its numbers are not known to us."
 )
+GUARANTEED = ("user", "asked")
+"""Promises of differential privacy."""
+_NO_BREAK = "\u00a0"
+_LITTLE = 0.01
+"""A trade-off below this is as good as none."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,11 @@ class Kept:
     low: float | None = None
     high: float | None = None
     why: str | None = None
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether the share means something: its 95 % interval is narrower than the axis from 0 to 100 %."""
+        return self.share is not None and (self.low is None or self.high is None or self.high - self.low < 1)
 
 
 @dataclass(frozen=True)
@@ -71,15 +81,35 @@ class ReleaseSummary:
         value = self.facts.get("options", {}).get("epsilon")
         return float(value) if isinstance(value, int | float) else None
 
+    @property
+    def in_sentence(self) -> str:
+        """The release within a sentence: clicks (ε = 8), without line breaks in the budget."""
+        name, comma, budget = self.label.partition(", ")
+        return f"{name} ({budget.replace(' ', _NO_BREAK)})" if comma else name
+
     def fits(self, attack: str) -> bool:
-        """Whether an attack says something about it: rows that hold what was asked need no reconstruction."""
+        """Whether an attack says something about it: not if it is empty, nor of texts that need no reconstruction."""
+        if self.is_empty:
+            return False
         return attack != "reconstruction" or not RowKind(self.facts.get("rows", RowKind.ASKED)).is_verbatim
 
     @property
+    def risk(self) -> float:
+        """The largest risk that an attack showed; 0 if none gains anything or none could be run."""
+        return (self.worst.shown if self.worst is not None else None) or 0.0
+
+    def trade_off(self, task: str) -> float:
+        """The share of a task that is kept, 100 % at most, times 1 - risk; 0 where the share is no finding."""
+        kept = self.tasks.get(task)
+        if kept is None or kept.share is None or not kept.is_finding:
+            return 0.0
+        return min(kept.share, 1.0) * (1 - self.risk)
+
+    @property
     def worst(self) -> Gained | None:
-        """The attack that gains most; of those that gain nothing, the one that is least sure of it."""
-        told = [each for each in self.attacks.values() if each.shown is not None and self.fits(each.attack)]
-        return max(told, key=lambda each: (each.shown or 0.0, each.high or 0.0), default=None)
+        """The attack that gains most, or of those that gain nothing the least sure; None if the release is empty."""
+        run = [each for each in self.attacks.values() if each.shown is not None and self.fits(each.attack)]
+        return max(run, key=lambda each: (each.shown or 0.0, each.high or 0.0), default=None)
 
     @property
     def tables(self) -> Mapping[str, Any]:
@@ -92,9 +122,9 @@ class ReleaseSummary:
         return _OLD_RULE if self.name == DMA.name else str(self.facts["summary"])
 
     @property
-    def has_nothing(self) -> bool:
-        """Whether no row came out at all."""
-        return not any(table["rows"] for table in self.tables.values())
+    def is_empty(self) -> bool:
+        """Whether it has tables, and no row in any of them."""
+        return bool(self.tables) and not any(table["rows"] for table in self.tables.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +148,33 @@ class Summary:
     @cached_property
     def main_task(self) -> str:
         """The task of the picture: the one that most releases can do, the first of these."""
-        return max(JUDGED, key=lambda task: sum(_told(each, task) is not None for each in self.made))
+        return max(JUDGED, key=lambda task: sum(_share(each, task) is not None for each in self.made))
 
     def best(self, task: str, *promises: str) -> ReleaseSummary | None:
-        """The release of such a promise that keeps most of a task; nothing if none keeps anything of it."""
-        able = [each for each in self.made if each.promise in promises and (_told(each, task) or 0.0) > 0]
-        return max(able, key=lambda each: _told(each, task) or 0.0, default=None)
+        """The release of such a promise with the best trade-off for a task; None if each is as good as none."""
+        able = [each for each in self.made if each.promise in promises and each.trade_off(task) >= _LITTLE]
+        return max(able, key=lambda each: each.trade_off(task), default=None)
+
+    def choices(self) -> Iterator[Choice]:
+        """For each task the release with a guarantee and the best trade-off, and a rule if that has a better one."""
+        for task in TASK_VIEWS:
+            take, rule = self.best(task, *GUARANTEED), self.best(task, "rule")
+            reached = 0.0 if take is None else take.trade_off(task)
+            yield Choice(task, take, rule if rule is not None and rule.trade_off(task) > reached else None)
 
 
-def _told(release: ReleaseSummary, task: str) -> float | None:
-    found = release.tasks.get(task)
-    return None if found is None else found.share
+@dataclass(frozen=True)
+class Choice:
+    """The release to take for a task, by this log's figures; `rule`: one without a guarantee, if it is better."""
+
+    task: str
+    take: ReleaseSummary | None
+    rule: ReleaseSummary | None
+
+
+def _share(release: ReleaseSummary, task: str) -> float | None:
+    kept = release.tasks.get(task)
+    return None if kept is None else kept.share
 
 
 def summary_of(comparison: Comparison) -> Summary:
@@ -172,17 +218,17 @@ class _Reader:
     def _kept(self, name: str, task: str) -> Kept | None:
         view = TASK_VIEWS[task]
         places = [self._values.get((name, task, view.measure, part)) for part in (*view.slices, None)]
-        found = [place for place in places if place is not None]
-        if not found:
+        listed = [place for place in places if place is not None]
+        if not listed:
             return None
-        told = [place for place in found if self._evaluation[place]["value"] is not None]
-        row = self._evaluation[(told or found)[0]]
-        if not told:
-            return Kept(found[0], None, why=row["why"])
+        valued = [place for place in listed if self._evaluation[place]["value"] is not None]
+        row = self._evaluation[(valued or listed)[0]]
+        if not valued:
+            return Kept(listed[0], None, why=row["why"])
         original = self._original(task, row["slice"]) if view.share == "of-original" else 1.0
         if not original:
-            return Kept(told[0], row["value"], why="the log itself gives nothing here")
-        return Kept(told[0], row["value"], *_shares(view.share, row, original))
+            return Kept(valued[0], row["value"], why="the log itself gives nothing here")
+        return Kept(valued[0], row["value"], *_shares(view.share, row, original))
 
     def _original(self, task: str, part: str | None) -> float | None:
         place = self._values.get((ORIGINAL, task, TASK_VIEWS[task].measure, part))

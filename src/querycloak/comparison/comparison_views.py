@@ -58,7 +58,7 @@ JUDGED = ("completion", "suggestion", "retrieval-walk", "retrieval-feedback", "r
 
 
 class AttackView(NamedTuple):
-    """How an attack is shown: the setting that stands for it, by its beginning; what happens to a person, and how."""
+    """How an attack is shown: the beginning of its setting; what happens to a person, and by whom; how it is done."""
 
     title: str
     setting: str
@@ -68,31 +68,32 @@ class AttackView(NamedTuple):
 
 ATTACK_VIEWS: Mapping[str, AttackView] = {
     "singling-out": AttackView(
-        "Singling out", "m=5 random released", "being singled out by five of one's searches",
+        "Singling out", "m=5 random released", "being singled out by somebody who knows five of one's searches",
         "Somebody knows five searches of a person. Of those that the release holds, exactly one name has them all.",
     ),
     "linkage-records": AttackView(
-        "Linking records", "50 users, recall 0.85", "having one's records linked",
+        "Linking records", "50 users, recall 0.85",
+        "having one's records linked by somebody who learnt from other people's",
         "Names are taken off. A model that has learnt from other people says which records are of one person.",
     ),
     "linkage-periods": AttackView(
-        "Linking periods", "top 1 ", "being found again in another period",
+        "Linking periods", "top 1 ", "being found again by somebody who has a log of another period",
         "Somebody has a log of the same people from another time and looks for each of them here.",
     ),
     "inference": AttackView(
-        "Inference", "m=5 disease", "having an interest in diseases guessed",
+        "Inference", "m=5 disease", "having an interest in diseases guessed by somebody who knows five other searches",
         "Somebody knows five searches of a person, none about a disease, and guesses whether there are such searches.",
     ),
     "membership": AttackView(
-        "Membership", "area under the curve", "being found to be in the log at all",
+        "Membership", "area under the curve", "being found in the log by somebody who knows everybody else's rows",
         "Somebody knows everybody else's rows, the method and its bounds, and asks whether a person is in the log.",
     ),
     "secrets": AttackView(
-        "Secrets", "all kinds", "having a secret come out word for word",
+        "Secrets", "all kinds", "having a secret read word for word by anybody",
         "Names, numbers and rare diseases that were planted: which of them stand in the release as they were typed?",
     ),
     "reconstruction": AttackView(
-        "Reconstruction", "any row", "having what one asked about read off",
+        "Reconstruction", "any row", "having what one asked about read off by anybody who sees the rows",
         "The rows under a person's name are taken at their word: is it what that person asked about?",
     ),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 from querycloak.comparison.comparison_views import JUDGED, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
-from querycloak.pages.comparison_pictures import percent_axis, risk_of
+from querycloak.pages.comparison_pictures import percent_axis
 from querycloak.pages.shown_text import shown_share
 
 _LEAST_RISK = 0.05
@@ -27,31 +27,31 @@ def curves(summary: Summary) -> list[Picture]:
         if each.epsilon is not None
         for task in (*JUDGED, "counts", "profiles")
         for kept in [each.tasks.get(task)]
-        if kept is not None and kept.share is not None
+        if kept is not None and kept.share is not None and kept.is_finding
     ]  # fmt: skip
-    told_of = {row["panel"] for row in rows}
-    panels = [view.title for view in TASK_VIEWS.values() if view.title in told_of]
-    told = "; ".join(
+    with_rows = {row["panel"] for row in rows}
+    panels = [view.title for view in TASK_VIEWS.values() if view.title in with_rows]
+    text = "; ".join(
         f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
     )
     title = "Privacy against each task: what is kept, at each epsilon"
-    found = [Picture("budgets", title, told, lambda width: themed(_budgets(rows, panels, width)))]
+    pictures = [Picture("budgets", title, text, lambda width: themed(_budgets(rows, panels, width)))]
     volumes = [
         {
             "method": each.facts["method"],
             "epsilon": each.epsilon,
-            "risk": risk_of(each),
+            "risk": each.risk,
             "kept": each.tasks["counts"].share,
         }
         for each in summary.made
         if each.epsilon is not None and each.worst and _kept(each, "counts") is not None
     ]
-    told = "; ".join(
+    text = "; ".join(
         f"{row['method']} at ε {row['epsilon']:g}: volume {shown_share(row['kept'])}, risk {shown_share(row['risk'])}"
         for row in volumes
     )
     title = "Kept volume against risk, from the smallest epsilon to the largest"
-    return [*found, Picture("volumes", title, told, lambda width: themed(_volumes(volumes, width)))]
+    return [*pictures, Picture("volumes", title, text, lambda width: themed(_volumes(volumes, width)))]
 
 
 def _kept(release: ReleaseSummary, task: str) -> float | None:

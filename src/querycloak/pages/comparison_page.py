@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from querycloak.comparison.comparison import Comparison
 from querycloak.comparison.comparison_folder import PAGE
@@ -15,13 +17,15 @@ from querycloak.pages.budget_curves import curves
 from querycloak.pages.comparison_pictures import (
     PROMISES,
     attacks_picture,
-    attacks_told,
+    attacks_run,
     missing_in_tradeoff,
     tasks_picture,
     tradeoff,
 )
-from querycloak.pages.comparison_words import choices, for_one_person, headline, said
-from querycloak.pages.layout import render, write_page
+from querycloak.pages.layout import environment, render, write_page
+from querycloak.pages.shown_text import PERCENT
+from querycloak.privacy.explanation import explain
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.versions import versions
 
@@ -49,12 +53,12 @@ def comparison_page(comparison: Comparison) -> str:
         attacks_picture=attacks_picture(summary),
         curves=curves(summary),
         task_views=TASK_VIEWS,
-        attack_views={name: ATTACK_VIEWS[name] for name in attacks_told(summary)},
+        attack_views={name: ATTACK_VIEWS[name] for name in attacks_run(summary)},
         promises=PROMISES,
-        said=said,
         published=published,
         people=list(for_one_person(summary)),
-        choices=list(choices(summary)),
+        all_attack_views=ATTACK_VIEWS,
+        choices=list(summary.choices()),
         forced=_forced(summary),
         leaks=[row for row in comparison.audit.to_pylist() if row["attack"] == "leaks" and row["risk"]],
         alarms=comparison.alarms,
@@ -64,6 +68,35 @@ def comparison_page(comparison: Comparison) -> str:
         seconds=about["seconds"],
         version=versions()["querycloak"],
     )
+
+
+def headline(summary: Summary) -> str:
+    """The best trade-offs, with and without a guarantee, in one sentence."""
+    task = summary.main_task
+    words: Any = environment().get_template("comparison_words.html").module
+    guaranteed, rule = summary.best(task, "user"), summary.best(task, "rule", "step")
+    return Markup(words.headline(summary, guaranteed, rule, TASK_VIEWS[task], ATTACK_VIEWS))
+
+
+class OnePromise(NamedTuple):
+    """Releases with the same promise, and its first paragraphs: what somebody can come to believe."""
+
+    releases: tuple[ReleaseSummary, ...]
+    promise: tuple[str, ...]
+
+
+def for_one_person(summary: Summary) -> Iterator[OnePromise]:
+    """A part for each promise that some release makes."""
+    groups: dict[tuple[str, ...], list[ReleaseSummary]] = {}
+    for release in summary.made:
+        groups.setdefault(_promise(release), []).append(release)
+    for promise, releases in groups.items():
+        yield OnePromise(tuple(releases), promise)
+
+
+def _promise(release: ReleaseSummary) -> tuple[str, ...]:
+    text = explain(Guarantee.from_json(dict(release.facts["proven"])))
+    return tuple(text.replace(" %", PERCENT).split("\n\n")[:3])
 
 
 def _sides(files: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,12 +110,12 @@ def _forced(summary: Summary) -> dict[str, list[str]]:
     for row in summary.comparison.audit.to_pylist():
         if row["attack"] == "forced-out":
             first.setdefault(row["release"], row)
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for release in (each for each in summary.made if each.name in first):
         setting = first[release.name]["setting"]
         accounts = (setting or "no number of accounts").removesuffix(", 1 text")
-        found.setdefault(accounts, []).append(said(release))
-    return {accounts: found[accounts] for accounts in sorted(found, key=_number_in)}
+        names.setdefault(accounts, []).append(release.in_sentence)
+    return {accounts: names[accounts] for accounts in sorted(names, key=_number_in)}
 
 
 def _number_in(accounts: str) -> int:

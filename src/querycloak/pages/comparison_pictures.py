@@ -10,10 +10,13 @@ from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
-from querycloak.pages.shown_text import shown_share
+from querycloak.pages.shown_text import shown_share, shown_text
 
 _HEIGHT, _GAP = 15.0, 8.0
-_LETTER = 6.4  # pixels of a letter at 12 px, a little wide
+_FARTHEST = 20
+"""Lines that a label may stand above or below its point."""
+_COVERED = 1_000.0
+LETTER = 6.4  # pixels of a letter at 12 px, a little wide
 
 
 class Box(NamedTuple):
@@ -52,23 +55,23 @@ def label_places(
     lines: what else should not be covered, but may be rather than a point. Over the edge counts as covered.
     """
     taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in points]
-    found: dict[int, Place] = {}
+    places: dict[int, Place] = {}
     for number in sorted(range(len(points)), key=lambda each: (points[each][0], points[each][1])):
-        long = len(labels[number]) * _LETTER
-        candidates = list(_candidates(points[number], long))
-        costs = [_cost(_box(each, long), taken, width, height) + 3.0 * rank for rank, each in enumerate(candidates)]
-        costs = [cost + sum(_box(each, long).overlap(line) for line in lines)
-                 for cost, each in zip(costs, candidates, strict=True)]  # fmt: skip
-        best = candidates[costs.index(min(costs))]
-        found[number] = best
-        taken.append(_box(best, long))
-    return [found[number] for number in range(len(points))]
+        long = len(labels[number]) * LETTER
+        candidates = _candidates(points[number], long)
+        costs = [
+            _cost(box, taken, width, height) + sum(box.overlap(line) for line in lines) + 3.0 * rank
+            for rank, box in enumerate(_box(each, long) for each in candidates)
+        ]
+        places[number] = candidates[costs.index(min(costs))]
+        taken.append(_box(places[number], long))
+    return [places[number] for number in range(len(points))]
 
 
 def _candidates(point: tuple[float, float], long: float) -> list[Place]:
     x, y = point
     sides = (x + _GAP + 2, x - _GAP - 2 - long)
-    steps = [0.0, *(sign * _HEIGHT * step for step in (1, 2, 3, 4, 5) for sign in (-1, 1))]
+    steps = [0.0, *(sign * _HEIGHT * step for step in range(1, _FARTHEST) for sign in (-1, 1))]
     return [Place(side, y + step, abs(step) > _HEIGHT) for step in steps for side in sides]
 
 
@@ -77,8 +80,10 @@ def _box(place: Place, long: float) -> Box:
 
 
 def _cost(box: Box, taken: Sequence[Box], width: float, height: float) -> float:
+    """The area that is covered or outside; any of it costs more than the farthest free place."""
     outside = (box.right - box.left) * (box.bottom - box.top) - box.overlap(Box(0, 0, width, height))
-    return 2 * outside + sum(box.overlap(other) for other in taken)
+    covered = 2 * outside + sum(box.overlap(other) for other in taken)
+    return covered + (_COVERED if covered > 1e-6 else 0.0)
 
 
 PROMISES = {
@@ -98,25 +103,20 @@ def tradeoff(summary: Summary) -> Picture:
     task = summary.main_task
     shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
     told = "; ".join(
-        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(risk_of(each))}" for each in shown
+        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(each.risk)}" for each in shown
     )
     title = f"What is kept of {TASK_VIEWS[task].words}, against what the strongest attack gains"
     return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, width)))
 
 
 def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
-    """The releases that cannot do the picture's task, or of which nothing is left for it."""
+    """The releases without a point: no task, nothing kept, or an interval as wide as the axis."""
     return [each for each in summary.made if not _both(each, summary.main_task)]
 
 
 def _both(release: ReleaseSummary, task: str) -> bool:
-    return task in release.tasks and bool(release.tasks[task].share) and release.worst is not None
-
-
-def risk_of(release: ReleaseSummary) -> float:
-    """The largest risk that an attack found; 0 if none could be run."""
-    worst = release.worst
-    return (worst.shown if worst is not None else None) or 0.0
+    kept = release.tasks.get(task)
+    return kept is not None and bool(kept.share) and kept.is_finding and release.worst is not None
 
 
 def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
@@ -127,7 +127,8 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
     top = max([1.0, *(each.tasks[task].share or 0.0 for each in shown)]) * 1.04
     right = 1.04
     points = [_point(each, task) for each in shown]
-    labels = [each.name if narrow else each.label for each in shown]
+    room = int(inner * (0.55 if narrow else 0.4) / LETTER)
+    labels = [shown_text(each.name if narrow else each.label, room) for each in shown]
     pixels = [(inner * point["risk"] / right, height * (1 - point["kept"] / top)) for point in points]
     lines = [_cross(point, inner / right, height / top, height) for point in points]
     places = label_places(pixels, labels, inner, height, [each for pair in lines for each in pair])
@@ -159,7 +160,7 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
 
 def _point(release: ReleaseSummary, task: str) -> dict[str, Any]:
     kept, worst = release.tasks[task], release.worst
-    share, risk = kept.share or 0.0, risk_of(release)
+    share, risk = kept.share or 0.0, release.risk
     return {
         "release": release.label,
         "promise": release.promise,
@@ -201,7 +202,7 @@ def tasks_picture(summary: Summary) -> Picture:
     """What is left of every task, release by release."""
     shown = [*summary.beside[2:], *summary.made]
     rows = [
-        _mark(each, TASK_VIEWS[task].title, kept.share, kept.low, kept.high)
+        _mark(each, TASK_VIEWS[task].title, *((kept.share, kept.low, kept.high) if kept.is_finding else (None,) * 3))
         for task in TASK_VIEWS
         for each in shown
         for kept in [each.tasks.get(task)]
@@ -215,7 +216,7 @@ def tasks_picture(summary: Summary) -> Picture:
 def attacks_picture(summary: Summary) -> Picture:
     """What every attack gains, release by release, the log itself on top."""
     shown = [*summary.beside, *summary.made]
-    attacks = attacks_told(summary)
+    attacks = attacks_run(summary)
     rows = [
         _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high)
         for name in attacks
@@ -228,15 +229,15 @@ def attacks_picture(summary: Summary) -> Picture:
     return _multiples("attacks", title, rows, panels, [each.label for each in shown])
 
 
-def attacks_told(summary: Summary) -> list[str]:
+def attacks_run(summary: Summary) -> list[str]:
     """The attacks that could be run on something."""
     shown = [*summary.beside, *summary.made]
-    return [name for name in ATTACK_VIEWS if any(_tells(each, name) for each in shown)]
+    return [name for name in ATTACK_VIEWS if any(_is_run(each, name) for each in shown)]
 
 
-def _tells(release: ReleaseSummary, attack: str) -> bool:
-    found = release.attacks.get(attack)
-    return found is not None and found.shown is not None and release.fits(attack)
+def _is_run(release: ReleaseSummary, attack: str) -> bool:
+    gained = release.attacks.get(attack)
+    return gained is not None and gained.shown is not None and release.fits(attack)
 
 
 def _mark(
