@@ -78,13 +78,13 @@ def suggested(place: str, _: str) -> Any:
     from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
     from querycloak.evaluation.subjects import Original
     from querycloak.evaluation.task import Logs
-    from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, MOST, Prefixes
+    from querycloak.evaluation.tasks.suggestion import COSINE_SHARE, MOST, KnownPrefixes
 
     engine = connect(threads=THREADS, memory=MEMORY)
     with read(f"{place}/train.parquet", engine=engine) as train:
         original = Original(train)
         graphs = Logs(train, read(f"{place}/test.parquet", engine=engine), (original,)).graphs
-        asked = np.unique(Prefixes.of(graphs.logs.test.steps, graphs.logs.queries).query)
+        asked = np.unique(KnownPrefixes.of(graphs.logs.test.steps, graphs.logs.queries).query)
         index = click_index(graphs.clicks(original), graphs.logs.urls)
         lists = suggested(asked, index, followers(graphs.later(original)), COSINE_SHARE, MOST, THREADS)
         return int((lists >= 0).sum())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from string import Formatter
 
-__all__ = ["Action", "Parameter", "Sentence", "listed"]
+__all__ = ["Action", "Parameter", "Sentence", "listed", "printable"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ class Sentence:
 
     def __str__(self) -> str:
         return self.said(str)
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """A text from outside for a terminal: no control characters or direction marks; shortened to `most` if given."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return shown if most is None or len(shown) <= most else f"{shown[:most]} ... ({len(shown):,} characters)"
 
 
 def listed(names: Iterable[str], joint: str = ", ") -> Sentence:

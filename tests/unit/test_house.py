@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import querycloak
-from querycloak import errors
+from querycloak import errors, extend
 from querycloak.cli.cli import app
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 ORDER = [
     "compiled_code", "sentence", "shown_in_notebooks", "errors", "extras", "interruption", "files", "privacy",
     "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers", "evaluation", "exports",
-    "audits", "contract", "comparison", "reproduction", "pages", "cli",
+    "audits", "contract", "extend", "comparison", "reproduction", "pages", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 
@@ -80,6 +80,29 @@ def test_public_names() -> None:
     assert sorted(querycloak._HOMES) == querycloak.__all__
     with pytest.raises(AttributeError, match="querycloak has no 'reed'; it has Affinity, "):
         getattr(querycloak, "reed")  # noqa: B009
+
+
+def test_names_for_other_packages() -> None:
+    assert extend.__all__ == [
+        "ALWAYS", "COUNTS", "KINDS", "Attack", "AuditData", "CaseScores", "Drawn", "ExactTester", "Figure", "Finding",
+        "Gaussian", "Guarantee", "Laplace", "Logs", "Measure", "Method", "Outcomes", "Output", "Pair", "PublicCounts",
+        "PublicList", "Randomness", "Release", "RepeatedDraw", "RowKind", "SamplingTester", "Share", "Stream",
+        "Subject", "Target", "Task", "float_up", "number_above_zero", "once_per_key", "option", "queries_of", "refuse",
+        "stated", "user_guarantee", "whole",
+    ]  # fmt: skip
+    for name in extend.__all__:
+        assert getattr(extend, name) is not None
+    seen = imports_of(SOURCE / "extend.py")
+    assert [name for name, home in extend._HOMES.items() if f"{home}.{name}" not in seen] == []
+    assert sorted(extend._HOMES) == sorted(extend.__all__)
+    with pytest.raises(AttributeError, match=r"querycloak\.extend has no 'Methods'; it has ALWAYS, "):
+        getattr(extend, "Methods")  # noqa: B009
+
+
+@pytest.mark.parametrize("page", ["own-method.md", "own-attack.md", "attacks.md", "audits.md"])
+def test_pages_for_other_packages_import_public_modules_only(page: str) -> None:
+    imported = set(re.findall(r"(?:from|import) (querycloak[\w.]*)", (DOCS / page).read_text()))
+    assert imported <= {"querycloak", "querycloak.extend", "querycloak.contract"}
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.cli.terminal import printable
 from querycloak.engines import Engine
 from querycloak.logs.choices import Choices
 from querycloak.logs.reading.urls import url_texts
@@ -18,6 +17,7 @@ from querycloak.logs.searchlog import read
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.releases import loading, tsv
 from querycloak.releases.datasheet import _code
+from querycloak.sentence import printable
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans
 from tests.logs import write

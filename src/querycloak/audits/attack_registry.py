@@ -10,23 +10,23 @@ from querycloak.audits.attack import Attack
 from querycloak.errors import ParameterError
 
 
-class Entry(NamedTuple):
+class AttackEntry(NamedTuple):
     """Where an attack lives."""
 
     module: str
     class_name: str
 
 
-ATTACKS: dict[str, Entry] = {
-    "singling-out": Entry("querycloak.audits.attacks.singling_out", "SinglingOut"),
-    "linkage-records": Entry("querycloak.audits.attacks.record_linkage", "RecordLinkage"),
-    "linkage-periods": Entry("querycloak.audits.attacks.period_linkage", "PeriodLinkage"),
-    "inference": Entry("querycloak.audits.attacks.inference", "Inference"),
-    "membership": Entry("querycloak.audits.attacks.membership", "Membership"),
-    "secrets": Entry("querycloak.audits.attacks.planted_secrets", "PlantedSecrets"),
-    "forced-out": Entry("querycloak.audits.attacks.forced_out", "ForcedOut"),
-    "reconstruction": Entry("querycloak.audits.attacks.reconstruction", "Reconstruction"),
-    "leaks": Entry("querycloak.audits.attacks.folder_leaks", "FolderLeaks"),
+ATTACKS: dict[str, AttackEntry] = {
+    "singling-out": AttackEntry("querycloak.audits.attacks.singling_out", "SinglingOut"),
+    "linkage-records": AttackEntry("querycloak.audits.attacks.record_linkage", "RecordLinkage"),
+    "linkage-periods": AttackEntry("querycloak.audits.attacks.period_linkage", "PeriodLinkage"),
+    "inference": AttackEntry("querycloak.audits.attacks.inference", "Inference"),
+    "membership": AttackEntry("querycloak.audits.attacks.membership", "Membership"),
+    "secrets": AttackEntry("querycloak.audits.attacks.planted_secrets", "PlantedSecrets"),
+    "forced-out": AttackEntry("querycloak.audits.attacks.forced_out", "ForcedOut"),
+    "reconstruction": AttackEntry("querycloak.audits.attacks.reconstruction", "Reconstruction"),
+    "leaks": AttackEntry("querycloak.audits.attacks.folder_leaks", "FolderLeaks"),
 }
 # What some attacks cannot do without, by the names of the audit's parameters.
 NEEDS = {"linkage-periods": "other_period", "secrets": "truth"}

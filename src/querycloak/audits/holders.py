@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Holders:
+class NameIndex:
     """The names that hold text i: name[starts[i]:starts[i + 1]], ascending numbers into `names`, none twice."""
 
     names: pa.Array
@@ -26,7 +26,7 @@ class Holders:
     name: NDArray[np.int32]
 
     @classmethod
-    def of(cls, batches: Iterable[pa.RecordBatch], texts: pa.Array) -> Holders:
+    def of(cls, batches: Iterable[pa.RecordBatch], texts: pa.Array) -> NameIndex:
         """From batches of (name, text); only rows of the texts asked for are kept, so a log of any size will do."""
         owned, held = [], []
         for rows in in_pieces(batches):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.audits.holders import Holders
+from querycloak.audits.holders import NameIndex
 from querycloak.errors import InputError
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import SearchLog
@@ -28,7 +28,7 @@ WAYS = ("random", "first", "rare")
 
 
 @dataclass(frozen=True, eq=False)
-class Histories:
+class UserHistories:
     """What some people asked: person i's different queries, in the order in which they were first asked.
 
     Queries are numbers into the knowledge's `texts`: those of person i are query[starts[i]:starts[i + 1]].
@@ -75,7 +75,7 @@ class AuditData:
     other_period: SearchLog | None = None
     seed: int = 1
     targets: int = TARGETS
-    _holders: tuple[Target, Holders] | None = field(default=None, repr=False)
+    _holders: tuple[Target, NameIndex] | None = field(default=None, repr=False)
     _orders: dict[tuple[str, bool], Numbers] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class AuditData:
         return users.take(pa.array(np.sort(chosen)))
 
     @cached_property
-    def _asked(self) -> tuple[pa.Array, Histories, Histories]:
+    def _asked(self) -> tuple[pa.Array, UserHistories, UserHistories]:
         sides = [(self.train, self.member_sample), (self.control, self.control_sample)]
         tables = [_first_times(log, users) for log, users in sides]
         texts = pc.unique(pa.concat_arrays([table["query"].combine_chunks() for table in tables]))
@@ -139,12 +139,12 @@ class AuditData:
         return self._asked[0]
 
     @property
-    def members(self) -> Histories:
+    def members(self) -> UserHistories:
         """What people in the log asked."""
         return self._asked[1]
 
     @property
-    def controls(self) -> Histories:
+    def controls(self) -> UserHistories:
         """What people who are not in the log asked."""
         return self._asked[2]
 
@@ -166,7 +166,7 @@ class AuditData:
             self._orders[way, members] = self._in_order(people, way, members=members)
         return people.first(number, self._orders[way, members])
 
-    def _in_order(self, people: Histories, way: str, *, members: bool) -> Numbers:
+    def _in_order(self, people: UserHistories, way: str, *, members: bool) -> Numbers:
         """Every person's queries in the order in which an attacker comes to know them."""
         if way == "first":
             return people.query
@@ -176,10 +176,10 @@ class AuditData:
         # By how many others ask it, so that the person's own presence in the log makes no difference.
         return people.ordered(self.text_users[people.query] - int(members), chance)
 
-    def holders_in(self, release: Target) -> Holders:
+    def holders_in(self, release: Target) -> NameIndex:
         """Which names of a release hold which of the texts."""
         if self._holders is None or self._holders[0] is not release:  # releases are attacked one after another
-            self._holders = release, Holders.of(release.batches("log", ["user", "query"]), self.texts)
+            self._holders = release, NameIndex.of(release.batches("log", ["user", "query"]), self.texts)
         return self._holders[1]
 
     def name_numbers(self, release: Target, users: pa.Array, names: pa.Array) -> Numbers | None:
@@ -210,8 +210,8 @@ def _first_times(log: SearchLog, users: pa.Array) -> pa.Table:
     return log.engine.fetch(rows.group_by(["user", "query"]).agg(first=rows.time.min()))
 
 
-def _histories(table: pa.Table, users: pa.Array, texts: pa.Array) -> Histories:
+def _histories(table: pa.Table, users: pa.Array, texts: pa.Array) -> UserHistories:
     ordered = table.sort_by([("user", "ascending"), ("first", "ascending"), ("query", "ascending")])
     person = pc.index_in(ordered["user"], users).to_numpy()
     starts = np.concatenate([[0], np.cumsum(np.bincount(person, minlength=len(users)))]).astype(np.int64)
-    return Histories(users, starts, pc.index_in(ordered["query"], texts).to_numpy().astype(np.int64))
+    return UserHistories(users, starts, pc.index_in(ordered["query"], texts).to_numpy().astype(np.int64))

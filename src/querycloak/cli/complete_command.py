@@ -20,8 +20,8 @@ def complete(
     as_json: options.Json = False,
 ) -> None:
     """Complete a query from a release alone (public)."""
-    from querycloak.cli.terminal import printable
     from querycloak.methods.evidence import load
+    from querycloak.sentence import printable
 
     typed = " ".join(unicodedata.normalize("NFKC", prefix).lower().split())
     open_word = typed + " " * (prefix[-1:].isspace() and bool(typed))

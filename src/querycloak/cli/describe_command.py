@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.sentence import printable
 
 if TYPE_CHECKING:
     from querycloak.evaluation.description import Description
 
 _WIDTH = 80
+_LONGEST = 1000
+"""Characters of one text of a card."""
 
 
 def describe_release(
@@ -35,7 +38,7 @@ def describe_release(
 
 def described_lines(description: Description) -> list[str]:
     """The description for people."""
-    lines = [description.title]
+    lines = [*_wrapped(description.title), *(line for text in description.warnings for line in _wrapped(text))]
     for kind, table in description.tables.items():
         lines += ["", *_wrapped(f"{kind}: {table.rows:,} rows, {table.meaning}")]
         lines += [line for text in table.reach.lines() for line in _wrapped(text, indent="  ")]
@@ -47,4 +50,5 @@ def described_lines(description: Description) -> list[str]:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
+    text = printable(text, _LONGEST)
     return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)

@@ -51,7 +51,7 @@ def diff_lines(result: ReleaseDiff, fdr: float) -> list[str]:
 
 
 def _line(each: ChangedKey) -> str:
-    from querycloak.cli.terminal import printable
+    from querycloak.sentence import printable
 
     counts = f"{_count(each.before)} -> {_count(each.after)}"
     key = " | ".join(" > ".join(value) if isinstance(value, tuple) else str(value) for value in each.key.values())

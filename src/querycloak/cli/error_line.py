@@ -11,7 +11,10 @@ from typing import Any
 from querycloak.errors import QuerycloakError
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import BUILT_IN, METHODS
-from querycloak.sentence import Action, Parameter, Sentence
+from querycloak.sentence import Action, Parameter, Sentence, printable
+
+_LONGEST = 2000
+"""Characters of one line."""
 
 START = """\
 querycloak releases a search log with a privacy guarantee. To start with:
@@ -28,8 +31,8 @@ querycloak --help lists all commands.
 
 
 def error_line(error: QuerycloakError) -> str:
-    """The error's message with parameters as options."""
-    return as_typed(error.sentence)
+    """The error's message with parameters as options; it may quote a file, so it is made fit for a terminal."""
+    return "\n".join(printable(line, _LONGEST) for line in as_typed(error.sentence).split("\n"))
 
 
 def as_typed(message: str | Sentence) -> str:

@@ -22,7 +22,8 @@ def show_explanation(explained: Explained, *, as_json: bool) -> None:
         json.dump(explained.to_json(), sys.stdout)
         sys.stdout.write("\n")
         return
-    from querycloak.cli.terminal import console, printable
+    from querycloak.cli.terminal import console
+    from querycloak.sentence import printable
 
     out = console()
     out.print(PRIVATE, style="bold red")

@@ -27,11 +27,6 @@ def console() -> Console:
     return Results(highlight=False, soft_wrap=False)
 
 
-def printable(text: str) -> str:
-    """A text that a log holds, without what a terminal would obey: control characters and direction marks."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
 class Watching:
     """A bar of bytes read, then one of each long step."""
 

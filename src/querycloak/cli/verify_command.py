@@ -6,12 +6,16 @@ import json
 import sys
 import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from querycloak.cli import options
 from querycloak.errors import CheckFailed
+from querycloak.sentence import printable
+
+if TYPE_CHECKING:
+    from querycloak.methods.evidence import Verified
 
 _WIDTH = 80
 
@@ -36,8 +40,15 @@ def verify(
         json.dump(verified.to_json(), sys.stdout)
         sys.stdout.write("\n")
     else:
-        lines = [f"checked: {text}" for text in verified.checked]
-        lines += [*(f"NOT OK: {text}" for text in verified.problems), f"digest {verified.digest}"]
-        sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
+        sys.stdout.write("".join(f"{line}\n" for line in verified_lines(verified)))
     if verified.problems:
         raise CheckFailed("the release is not what it says, or not what was signed")
+
+
+def verified_lines(verified: Verified) -> list[str]:
+    """The outcome for people; texts of a card are shown without what a terminal would obey."""
+    lines = [*verified.warnings, *(f"checked: {text}" for text in verified.checked)]
+    lines += [f"signed by {verified.signer}"] if verified.signer is not None else []
+    lines += [f"ledger {verified.ledger}"] if verified.ledger is not None else []
+    lines += [*(f"NOT OK: {text}" for text in verified.problems), f"digest {verified.digest}"]
+    return [textwrap.fill(printable(line), _WIDTH, subsequent_indent="  ") for line in lines]

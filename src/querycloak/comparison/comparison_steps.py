@@ -27,7 +27,7 @@ from querycloak.comparison.comparison_folder import AUDIT, EVALUATION, Compariso
 from querycloak.comparison.comparison_plan import PlannedRelease
 from querycloak.comparison.example_rows import example_rows, secrets_out
 from querycloak.errors import QuerycloakError
-from querycloak.evaluation.aggregations import About
+from querycloak.evaluation.aggregations import RowLabel
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
 from querycloak.evaluation.evaluation_file import SCHEMA, Row
 from querycloak.evaluation.split_folder import SPLIT, write_split
@@ -58,11 +58,11 @@ def evaluation_table(tasks: Mapping[str, Sequence[Found]], beside: Found, steps:
             rows += tasks[task.name]
         for step in steps:
             if step["failed"]:
-                rows += map(asdict, missing_rows(task, About(step["name"], None, task.name), step["failed"]))
+                rows += map(asdict, missing_rows(task, RowLabel(step["name"], None, task.name), step["failed"]))
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def missing_rows(task: Task, about: About, why: str) -> list[Row]:
+def missing_rows(task: Task, about: RowLabel, why: str) -> list[Row]:
     """A row for each measure and reading of a task, with nothing but the reason."""
     return [
         replace(about.row(measure.name, None, reading), why=why)
@@ -241,7 +241,7 @@ class Run:
         return rows, alarms
 
     def _profile_rows(self, subject: Subject) -> Iterator[dict[str, Any]]:
-        about = About(subject.name, subject.digest, Profiles.name)
+        about = RowLabel(subject.name, subject.digest, Profiles.name)
         return (asdict(figure_row(about, figure)) for figure in self._profiles.scores(subject))
 
     def _evaluate(self) -> None:
@@ -279,7 +279,7 @@ class Run:
                 if self._is_interrupt(error):
                     raise
                 name, digest = (Original.name, None) if each is None else (each.name, each.digest)
-                found += missing_rows(task, About(name, digest, task.name), reason_of(error))
+                found += missing_rows(task, RowLabel(name, digest, task.name), reason_of(error))
         return found
 
     def _made_names(self) -> list[str]:

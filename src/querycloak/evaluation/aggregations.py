@@ -72,7 +72,7 @@ _SUMS = ("numerator", "denominator")
 
 
 @dataclass(frozen=True)
-class About:
+class RowLabel:
     """Of whom and what rows are."""
 
     release: str
@@ -131,7 +131,7 @@ class _Mean:
         return low, high
 
 
-def rows_of(about: About, scores: Sequence[CaseScores], original: Sequence[CaseScores], users: int) -> Iterator[Row]:
+def rows_of(about: RowLabel, scores: Sequence[CaseScores], original: Sequence[CaseScores], users: int) -> Iterator[Row]:
     """All rows of one subject and task; `original` are the original's scores of the same cases, in the same order."""
     means = [mean for ours, theirs in zip(scores, original, strict=True) for mean in _means(about, ours, theirs, users)]
     bounds: dict[int, tuple[float, float]] = {}
@@ -142,7 +142,7 @@ def rows_of(about: About, scores: Sequence[CaseScores], original: Sequence[CaseS
     return (mean.finished(*bounds[place]) for place, mean in enumerate(means))
 
 
-def _means(about: About, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
+def _means(about: RowLabel, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
     """Every reading of one measure, over cases and (of all cases) over users."""
     for mean in _over_cases(about, scores, original, users):
         yield mean
@@ -150,7 +150,7 @@ def _means(about: About, scores: CaseScores, original: CaseScores, users: int) -
             yield mean.over_users()
 
 
-def _over_cases(about: About, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
+def _over_cases(about: RowLabel, scores: CaseScores, original: CaseScores, users: int) -> Iterator[_Mean]:
     there = ~np.isnan(scores.scores)
     weights = np.ones(there.size) if scores.weights is None else scores.weights
     size = there.size if scores.pooled else users

@@ -13,6 +13,7 @@ from querycloak.evaluation.target import Target
 from querycloak.evaluation.task_registry import TASKS, tasks_named
 from querycloak.methods.evidence import load
 from querycloak.privacy.calibration.accuracy import TableAccuracy
+from querycloak.releases.card import NOT_PRIVATE
 from querycloak.releases.datasheet import citation
 from querycloak.releases.folder import CARD, card_digest
 from querycloak.releases.loading import load_card
@@ -43,6 +44,7 @@ class Description:
     tables: Mapping[str, TableDescription]
     tasks: Mapping[str, str | None]
     cite: str
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As `describe --json` prints it."""
@@ -69,7 +71,8 @@ def _described(release: Release, rows: Mapping[str, int], digest: str | None, pu
         for kind in release.tables
     }
     cited = citation(release, published, None if digest is None else (CARD, digest))
-    return Description(release.title, tables, _tasks(release, rows), cited)
+    warnings = (NOT_PRIVATE,) if release.seeded else ()
+    return Description(release.title, tables, _tasks(release, rows), cited, warnings)
 
 
 def _length(release: Release, kind: str) -> int:

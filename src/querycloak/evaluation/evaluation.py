@@ -19,7 +19,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.errors import InputError
-from querycloak.evaluation.aggregations import About, rows_of
+from querycloak.evaluation.aggregations import RowLabel, rows_of
 from querycloak.evaluation.evaluation_file import Row, table_of
 from querycloak.evaluation.repeated_releases import different_names, rows_of_repeats
 from querycloak.evaluation.subject_tables import QUERIES, source_of
@@ -137,7 +137,7 @@ def _rows(task: Task, logs: Logs) -> Iterator[Row]:
     prepared = task.prepare(logs)
     original: list[CaseScores] = []
     for subject in logs.subjects:
-        about = About(subject.name, subject.digest, task.name)
+        about = RowLabel(subject.name, subject.digest, task.name)
         why = task.unsupported_reason(subject)
         if why is not None:
             for measure in task.measures:
@@ -160,7 +160,7 @@ def _scored(prepared: Prepared, subject: Subject) -> tuple[list[CaseScores], lis
     return scores, figures
 
 
-def figure_row(about: About, figure: Figure) -> Row:
+def figure_row(about: RowLabel, figure: Figure) -> Row:
     """A figure that is already whole, as a row."""
     return replace(
         about.row(figure.measure.name, figure.slice, figure.reading),

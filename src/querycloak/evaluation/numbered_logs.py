@@ -34,7 +34,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Clicks:
+class NumberedClicks:
     """Clicks of searches, search by search; `rank` is 0 where the log does not tell."""
 
     search: NDArray[np.int64]
@@ -145,7 +145,7 @@ class _Side:
         counts[found["query"].to_numpy()] = found["count"].to_numpy()
         return counts
 
-    def clicks(self) -> Clicks:
+    def clicks(self) -> NumberedClicks:
         """Every search with clicks, its urls once each, at the best rank; in order of user, time and query."""
         rows = self.rows.filter(self.rows.url.notnull())
         once = rows.group_by(["user", "time", "query", "url"]).agg(rank=rows["rank"].min())
@@ -153,7 +153,7 @@ class _Side:
         user, query, url = (found[name].to_numpy() for name in ("user", "query", "url"))
         time = found["time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
         rank = found["rank"].fill_null(0).to_numpy().astype(np.int32)
-        return Clicks(_runs(user, time, query), user, query, url, rank)
+        return NumberedClicks(_runs(user, time, query), user, query, url, rank)
 
     def distinct_queries(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Users and their distinct queries, in order of user and query."""

@@ -10,23 +10,23 @@ from querycloak.evaluation.task import Measure, Task
 from querycloak.privacy.parameters import one_of
 
 
-class Entry(NamedTuple):
+class TaskEntry(NamedTuple):
     """Where a task lives."""
 
     module: str
     class_name: str
 
 
-TASKS: dict[str, Entry] = {
-    "suggestion": Entry("querycloak.evaluation.tasks.suggestion", "Suggestion"),
-    "completion": Entry("querycloak.evaluation.tasks.completion", "Completion"),
-    "retrieval-walk": Entry("querycloak.evaluation.tasks.retrieval", "RetrievalWalk"),
-    "retrieval-feedback": Entry("querycloak.evaluation.tasks.retrieval_feedback", "RetrievalFeedback"),
-    "ranking": Entry("querycloak.evaluation.tasks.ranking", "Ranking"),
-    "counts": Entry("querycloak.evaluation.tasks.counts", "Counts"),
-    "pairs": Entry("querycloak.evaluation.tasks.pairs", "Pairs"),
-    "profiles": Entry("querycloak.evaluation.tasks.profiles", "Profiles"),
-    "loss": Entry("querycloak.evaluation.tasks.loss", "Loss"),
+TASKS: dict[str, TaskEntry] = {
+    "suggestion": TaskEntry("querycloak.evaluation.tasks.suggestion", "Suggestion"),
+    "completion": TaskEntry("querycloak.evaluation.tasks.completion", "Completion"),
+    "retrieval-walk": TaskEntry("querycloak.evaluation.tasks.retrieval", "RetrievalWalk"),
+    "retrieval-feedback": TaskEntry("querycloak.evaluation.tasks.retrieval_feedback", "RetrievalFeedback"),
+    "ranking": TaskEntry("querycloak.evaluation.tasks.ranking", "Ranking"),
+    "counts": TaskEntry("querycloak.evaluation.tasks.counts", "Counts"),
+    "pairs": TaskEntry("querycloak.evaluation.tasks.pairs", "Pairs"),
+    "profiles": TaskEntry("querycloak.evaluation.tasks.profiles", "Profiles"),
+    "loss": TaskEntry("querycloak.evaluation.tasks.loss", "Loss"),
 }
 
 

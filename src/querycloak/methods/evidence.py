@@ -1,7 +1,8 @@
-"""Whether a release folder is what it says: files, guarantee, ledger, digest, signature.
+"""Evidence that a release folder is what it says: files, guarantee, ledger, digest, signature.
 
-Files are compared with the card, and the card's guarantee with what its own options give. Whoever edits a card all
-through keeps these two in order: then only the ledger, a digest or a signature can tell.
+Files are compared with the card, and the card's guarantee with the one that its options give. A card that was edited
+throughout passes both: only the ledger, a digest or a signature can tell. They also vouch for a guarantee that cannot
+be computed again: its method is not installed, its card lists no options, or an option named a file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,25 +19,34 @@ from querycloak.errors import CheckFailed, InputError, QuerycloakError, Resource
 from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
+from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.ledger import Ledger
-from querycloak.privacy.parameters import path_of
+from querycloak.privacy.parameters import path_of, refuse
 from querycloak.releases import loading
-from querycloak.releases.folder import CARD, card_digest
+from querycloak.releases.card import NOT_PRIVATE
+from querycloak.releases.datasheet import DATASHEET
+from querycloak.releases.folder import CARD, LARGEST_CARD, card_digest, regular_file
 from querycloak.releases.release import Release
 from querycloak.releases.versions import versions
+from querycloak.sentence import printable
 
 NAMESPACE = "querycloak"
-"""What signatures are for, so that one made for something else does not count."""
+"""The purpose of signatures: one made for another purpose does not count."""
+SIGNATURE = f"{CARD}.sig"
+NOT_PRIVATE_MARK = NOT_PRIVATE.partition(":")[0]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was checked, and what is wrong."""
+    """Checks that passed, and problems; `signer` and `ledger` are None unless they vouched for the release."""
 
     digest: str
     checked: tuple[str, ...]
     problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    signer: str | None = None
+    ledger: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -44,8 +55,8 @@ class Verified:
 
     def to_json(self) -> dict[str, Any]:
         """As `verify --json` prints it."""
-        listed = {"checked": list(self.checked), "problems": list(self.problems)}
-        return {"ok": self.ok, "digest": self.digest, **listed}
+        listed = {name: list(getattr(self, name)) for name in ("checked", "problems", "warnings")}
+        return {"ok": self.ok, "digest": self.digest, **listed, "signer": self.signer, "ledger": self.ledger}
 
 
 def load(folder: str | os.PathLike[str], *, digest: str | None = None) -> Release:
@@ -55,9 +66,9 @@ def load(folder: str | os.PathLike[str], *, digest: str | None = None) -> Releas
     problem = guarantee_problem(card)
     if problem is not None:
         raise InputError(f"{CARD} of {str(folder)!r} was changed: {problem}; get the release again")
-    found = digest_of(Path(folder))
-    if digest is not None and not _same_digest(digest, found):
-        raise CheckFailed(f"the release {str(folder)!r} has the digest {found}, not the one given; get it again")
+    actual = digest_of(Path(folder))
+    if digest is not None and not _same_digest(digest, actual):
+        raise CheckFailed(f"the release {str(folder)!r} has the digest {actual}, not the one given; get it again")
     return release
 
 
@@ -67,15 +78,18 @@ def digest_of(folder: Path) -> str:
 
 
 def guarantee_problem(card: Mapping[str, Any]) -> str | None:
-    """What is wrong with a card's guarantee, told by its own options; None also where they cannot tell."""
-    options = card.get("options")
-    if not isinstance(options, Mapping) or card.get("method") not in METHODS:
-        return None  # an older card, or somebody's own method that is not installed here
-    same = _made_by_this_version(card)
+    """The contradiction between a card's guarantee and its options; None also where options cannot tell."""
+    options = card["options"]
+    if options is None or card["method"] not in METHODS:
+        return None
+    kind, same = METHODS[card["method"]], _made_by_this_version(card)
+    files = [each.recorded_name for each in options_of(kind) if each.names_file and each.recorded_name in options]
+    if files:  # never opened: a card may name any file of its reader
+        return f"its option {files[0]} names a file, which no card of querycloak does"
     try:
-        method = METHODS[card["method"]](**options)
+        method = kind(**options)
     except (QuerycloakError, TypeError):
-        return "its options are none that its method takes" if same else None
+        return "its options are none that its method takes"
     described, also = method.describe(), () if same else _SOLVED_FOR
     for part in ("claimed", "proven"):
         if _numbers(described[part], also) != _numbers(card[part], also):
@@ -87,7 +101,8 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
 
 
 _SOLVED_FOR = ("delta",)
-"""What another version may have solved for otherwise, as it may noise and thresholds; epsilon is what was asked for."""
+"""Numbers that another version may have solved for otherwise, as it may noise and thresholds; epsilon was given."""
+_DELTA_SLACK = 0.01
 
 
 def _made_by_this_version(card: Mapping[str, Any]) -> bool:
@@ -104,8 +119,8 @@ def _possible_parameters(method: Method) -> list[dict[str, Any]]:
     return [promised]
 
 
-def _changed(parameters: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in parameters.items() if told.get(name) != value]
+def _changed(parameters: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in parameters.items() if stored.get(name) != value]
 
 
 def verify(
@@ -121,18 +136,36 @@ def verify(
     for name, file in (("ledger", ledger), ("signature", signature), ("signers", signers)):
         if file is not None:
             path_of(name, file)
-    loading.load_card(place)  # refuses what is no release folder
-    found = digest_of(place)
-    checks = [("every file is as the card says", _files(place)), _guarantee(place)]
+    if signers is not None and signature is None:
+        refuse("signers", "given together with a signature", str(signers), "give the file of the signature, too")
+    card = loading.load_card(place)  # refuses what is no release folder
+    digest_here = digest_of(place)
+    checks = [
+        ("every file is as the card says", _files(place)),
+        ("the folder has no file that the card does not list", _unlisted(place, card)),
+        ("README.md and warnings say as the card whether a seed was used", _hidden_seed(place, card)),
+    ]
+    vouched = []
     if ledger is not None:
-        checks.append(("the ledger knows this release", _in_ledger(place, Ledger(ledger), found)))
+        vouched.append(("the ledger knows this release", _in_ledger(card, Ledger(ledger), digest_here)))
     if digest is not None:
-        wrong = None if _same_digest(digest, found) else "the digest is not the one that was given"
-        checks.append(("the digest is the one that was given", wrong))
+        wrong = None if _same_digest(digest, digest_here) else "the digest is not the one that was given"
+        vouched.append(("the digest is the one that was given", wrong))
+    signer = None
     if signature is not None:
-        checks.append(("the card was signed", _signed(place / CARD, signature, signers)))
-    done = [what for what, problem in checks if problem is None]
-    return Verified(found, tuple(done), tuple(problem for _, problem in checks if problem is not None))
+        signer, wrong = _signed(place / CARD, signature, signers)
+        # Anybody can make a key: a valid signature of an unknown signer vouches for nothing.
+        (checks if signers is None else vouched).append(("the card was signed", wrong))
+    checks.insert(1, _guarantee(card, vouched=any(problem is None for _, problem in vouched)))
+    checks += vouched
+    return Verified(
+        digest_here,
+        checked=tuple(check for check, problem in checks if problem is None),
+        problems=tuple(problem for _, problem in checks if problem is not None),
+        warnings=(NOT_PRIVATE,) if card["seeded"] else (),
+        signer=signer,
+        ledger=None if ledger is None else str(ledger),
+    )
 
 
 def _files(place: Path) -> str | None:
@@ -143,18 +176,59 @@ def _files(place: Path) -> str | None:
     return None
 
 
-def _guarantee(place: Path) -> tuple[str, str | None]:
-    card = loading.load_card(place)
-    if card["options"] is None:
-        return "the card is of a version that lists no options: its guarantee was not computed again", None
+def _unlisted(place: Path, card: Mapping[str, Any]) -> str | None:
+    """A problem if the folder holds anything but the card, its signature and the files that the card lists."""
+    others = sorted({entry.name for entry in os.scandir(place)} - {CARD, SIGNATURE, *loading.listed_files(card)})
+    if not others:
+        return None
+    shown = ", ".join(printable(name) for name in others[:3])
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    return f"the folder has files that the card does not list ({shown}{more}): remove them, or get the release again"
+
+
+def _hidden_seed(place: Path, card: Mapping[str, Any]) -> str | None:
+    """A problem if the folder says NOT PRIVATE somewhere and the card says that no seed was used."""
+    if card["seeded"]:
+        return None
+    texts = list(card.get("warnings", ()))
+    with suppress(OSError), regular_file(place / DATASHEET) as file:
+        texts.append(file.read(LARGEST_CARD).decode(errors="replace"))
+    if any(NOT_PRIVATE_MARK in text for text in texts):
+        return "the card says that no seed was used, the warnings or README.md say NOT PRIVATE"
+    return None
+
+
+def _guarantee(card: Mapping[str, Any], *, vouched: bool) -> tuple[str, str | None]:
+    """The check of the guarantee; what cannot be computed again passes only if somebody else vouches for the card."""
+    problem = guarantee_problem(card)
+    if problem is not None:
+        return "", problem
+    reason = _not_computed(card)
+    if reason is not None:
+        unknown = f"the guarantee was not computed again, because {reason}"
+        way_out = f"{unknown}: give a ledger, a digest or a signature and its signers that vouch for the card"
+        return f"{unknown}; the card is vouched for", None if vouched else way_out
     if not _made_by_this_version(card):
-        said = "the card is of another version of querycloak: of its guarantee all but delta was computed again"
-        return said, guarantee_problem(card)
-    return "the guarantee follows from the card's options", guarantee_problem(card)
+        return "the card is of another version of querycloak: its guarantee was computed again", None
+    return "the guarantee follows from the card's options", None
 
 
-def _in_ledger(place: Path, ledger: Ledger, digest: str) -> str | None:
-    accounting = loading.load_card(place).get("accounting")
+def _not_computed(card: Mapping[str, Any]) -> str | None:
+    """The reason why a guarantee that contradicts nothing was not computed again; None if it was."""
+    if card["method"] not in METHODS:
+        return f"the method {printable(card['method'], 60)} is not installed here"
+    if card["options"] is None:
+        return "the card lists no options"
+    described = METHODS[card["method"]](**card["options"]).describe()
+    for part in ("claimed", "proven"):
+        stored, computed = card[part] or {}, described[part] or {}
+        if (stored.get("delta") or 0.0) < (computed.get("delta") or 0.0) * (1 - _DELTA_SLACK):
+            return "its delta is smaller than this version computes"
+    return None
+
+
+def _in_ledger(card: Mapping[str, Any], ledger: Ledger, digest: str) -> str | None:
+    accounting = card["accounting"]
     if not isinstance(accounting, Mapping):
         return "the card says that it was not accounted"
     (account,) = ledger.show(str(accounting["population"]))
@@ -163,22 +237,30 @@ def _in_ledger(place: Path, ledger: Ledger, digest: str) -> str | None:
         return "the ledger has no such charge"
     if digest not in charges[0].releases:
         return "the ledger does not know this digest for the charge that the card names"
-    if _numbers(charges[0].guarantee.to_json()) != _numbers(loading.load_card(place)["proven"]):
+    if _numbers(charges[0].guarantee.to_json()) != _numbers(card["proven"]):
         return "what was charged is not the guarantee on the card"
     return "; ".join(ledger.verify()) or None
 
 
-def _signed(card: Path, signature: Path, signers: Path | None) -> str | None:
-    """Ask ssh-keygen: with a file of allowed signers who signed, without one only whether the signature is valid."""
+def _signed(card: Path, signature: Path, signers: Path | None) -> tuple[str | None, str | None]:
+    """The signer's identity, and the problem; without a file of allowed signers the identity is the key."""
     command = ["ssh-keygen", "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature)]
+    identity = None
     if signers is not None:
-        who = _ssh_keygen(["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)], card)
-        names = who.stdout.decode(errors="replace").split()
-        if who.returncode != 0 or not names:
-            return "the signature is of nobody among the allowed signers"
-        command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", names[0], "-n", NAMESPACE]
+        principals = _ssh_keygen(
+            ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)], card
+        )
+        names = principals.stdout.decode(errors="replace").split()
+        if principals.returncode != 0 or not names:
+            return None, "the signature is of nobody among the allowed signers"
+        identity = names[0]
+        command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", identity, "-n", NAMESPACE]
         command += ["-s", str(signature)]
-    return None if _ssh_keygen(command, card).returncode == 0 else "the signature does not fit the card"
+    done = _ssh_keygen(command, card)
+    if done.returncode != 0:
+        return None, "the signature does not fit the card"
+    key = done.stdout.decode(errors="replace").strip().rpartition(" with ")[2]
+    return printable(identity or key), None
 
 
 def _ssh_keygen(command: list[str], card: Path) -> subprocess.CompletedProcess[bytes]:
@@ -197,5 +279,5 @@ def _numbers(guarantee: Mapping[str, Any] | None, also: tuple[str, ...] = ()) ->
     return {name: value for name, value in guarantee.items() if name not in ("because", "unprotected", *also)}
 
 
-def _same_digest(given: str, found: str) -> bool:
-    return given.strip().lower().removeprefix("sha256:") == found
+def _same_digest(given: str, actual: str) -> bool:
+    return given.strip().lower().removeprefix("sha256:") == actual

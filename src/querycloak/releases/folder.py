@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from querycloak.privacy.ledger.ledger import Ledger
 
 CARD = "card.json"
+LARGEST_CARD = 1 << 24
+"""Bytes; a card holds no rows, so that ours are a few kilobytes."""
 RELEASE, NOTHING = "release", "nothing was written"
 
 
@@ -222,7 +226,26 @@ def _explained(error: OSError, parent: Path, left: str, what: str) -> Querycloak
 
 def card_digest(folder: Path) -> str:
     """SHA-256 of the card's bytes: it stands for the whole release, because the card holds all other checksums."""
-    return hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+    return hashlib.sha256(card_bytes(folder)).hexdigest()
+
+
+def card_bytes(folder: Path) -> bytes:
+    """The card's bytes; an OSError if it is larger than any card is."""
+    with regular_file(folder / CARD) as file:
+        data = file.read(LARGEST_CARD + 1)
+    if len(data) > LARGEST_CARD:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return data
+
+
+def regular_file(path: Path) -> io.BufferedReader:
+    """Open a file of a received folder; an OSError for links, pipes and devices, which may never end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "it is not a regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def outside_releases(path: Path, parameter: str = "out") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,8 @@ from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import parquet, tsv
 from querycloak.releases.card import VERSION, upgraded
-from querycloak.releases.folder import CARD
+from querycloak.releases.card_schema import card_problem
+from querycloak.releases.folder import CARD, card_bytes, regular_file
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of
 
@@ -52,26 +54,25 @@ def load(folder: str | os.PathLike[str]) -> Release:
     """The release in a folder; its tables stay on the disk until somebody reads them."""
     place = path_of("folder", folder, "name the folder of a release")
     card = load_card(place)
-    try:
-        tables = {str(kind): str(entry["file"]) for kind, entry in card["tables"].items()}
-        columns = {str(kind): list(entry["columns"]) for kind, entry in card["tables"].items()}
-        checksums = {str(name): str(digest) for name, digest in card["checksums"].items() if name != "algorithm"}
-    except (TypeError, KeyError, AttributeError):
-        raise _damaged(place) from None
-    _verify(place, tables, checksums)
-    return _release(place, card, {kind: _stored(place / file, kind, columns[kind]) for kind, file in tables.items()})
+    entries: Mapping[str, Mapping[str, Any]] = card["tables"]
+    _verify(place, {kind: entry["file"] for kind, entry in entries.items()}, listed_files(card))
+    return _release(place, card, {kind: _stored(place, kind, entry) for kind, entry in entries.items()})
+
+
+def listed_files(card: Mapping[str, Any]) -> dict[str, str]:
+    """The files that a card vouches for, with their SHA-256."""
+    return {name: digest for name, digest in card["checksums"].items() if name != "algorithm"}
 
 
 def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
     """The card of a release folder, upgraded to the current version."""
     place = path_of("folder", folder, "name the folder of a release")
     try:
-        card = parsed_json((place / CARD).read_bytes())
+        card = parsed_json(card_bytes(place))
     except FileNotFoundError:
         raise InputError(f"{str(place)!r} is not a release folder: it has no {CARD}; name the folder itself") from None
     except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise InputError(f"{CARD} of {str(place)!r} cannot be read: {reason}") from None
+        raise InputError(f"{CARD} of {str(place)!r} cannot be read: {_reason(error)}") from None
     except ValueError:
         raise _damaged(place) from None
     version = card.get("card_version") if isinstance(card, dict) else None
@@ -82,11 +83,21 @@ def load_card(folder: str | os.PathLike[str]) -> Mapping[str, Any]:
             f"the release {str(place)!r} has a card of version {version}, this querycloak knows up to {VERSION}; "
             "install a newer querycloak"
         )
-    return upgraded(card)
+    current = upgraded(card)
+    problem = card_problem(current)
+    if problem is not None:
+        raise _damaged(place, f" ({problem.removeprefix('.')})")
+    return current
 
 
-def _damaged(place: Path) -> InputError:
-    return InputError(f"{CARD} of {str(place)!r} is damaged or was not written by querycloak; {_AGAIN}")
+def _damaged(place: Path, detail: str = "") -> InputError:
+    return InputError(f"{CARD} of {str(place)!r} is damaged or was not written by querycloak{detail}; {_AGAIN}")
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO):
+        return "it is not a regular file"
+    return os.strerror(error.errno or 0).lower()
 
 
 def _verify(place: Path, tables: Mapping[str, str], checksums: Mapping[str, str]) -> None:
@@ -103,21 +114,24 @@ def _verify(place: Path, tables: Mapping[str, str], checksums: Mapping[str, str]
 
 def _checksum(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with regular_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         problem = "is missing"
     except OSError as error:
-        problem = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
+        problem = f"cannot be read: {_reason(error)}"
     raise InputError(f"{path.name} of {str(path.parent)!r} {problem}; {_AGAIN}")
 
 
-def _stored(path: Path, kind: str, listed: list[str]) -> StoredTable:
-    """A table whose columns are those that its card lists: a count that was taken away is not one that never was."""
+def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
+    """A table whose columns and number of rows are those on its card."""
+    path = place / entry["file"]
     try:
         form = tsv if path.suffix == ".tsv" else parquet
-        if (columns := list(form.columns(path))) == listed:
-            return StoredTable(path, schema_of(kind, columns))
+        if (columns := list(form.columns(path))) == list(entry["columns"]):
+            schema = schema_of(kind, columns)
+            if form.fits(path, schema, entry["rows"]):
+                return StoredTable(path, schema)
     except (pa.ArrowException, OSError, ParameterError):
         pass
     raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")

@@ -36,6 +36,19 @@ def columns(path: Path) -> list[str]:
     return list(pq.read_schema(path).names)
 
 
+def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
+    """Whether the file has this number of rows, in columns of these types."""
+    with pq.ParquetFile(path) as file:
+        return bool(file.metadata.num_rows == rows) and all(
+            stored.type.equals(field.type) or (pa.types.is_list(field.type) and _is_list_of_texts(stored.type))
+            for stored, field in zip(file.schema_arrow, schema, strict=True)
+        )
+
+
+def _is_list_of_texts(stored: pa.DataType) -> bool:
+    return pa.types.is_list(stored) and pa.types.is_string(stored.value_type)
+
+
 def read(path: Path) -> Iterator[pa.RecordBatch]:
     """The rows, a batch at a time."""
     with pq.ParquetFile(path) as file:

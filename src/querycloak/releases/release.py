@@ -48,6 +48,7 @@ def plain_mapping(name: str, values: object) -> Mapping[str, Any]:
     )
 
 
+_STANDARD = OutputFilter()
 COUNTS: Mapping[str, str] = MappingProxyType(
     {
         "one-draw": "one draw of noise decides whether a row is released and is its count",
@@ -148,12 +149,18 @@ class Release(ShownInNotebooks):
         folder: str | os.PathLike[str] | Unfinished,
         format: str = "parquet",  # noqa: A002 (the name of the option)
         *,
-        output_filter: OutputFilter | None = OutputFilter(),
+        output_filter: OutputFilter | None = _STANDARD,
+        last_look: OutputFilter | None = _STANDARD,
     ) -> Saved:
-        """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made."""
+        """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made.
+
+        None filters nothing. `last_look` is the former name of `output_filter`.
+        """
         from querycloak.releases.saving import save
 
-        return save(self, folder, format, output_filter)
+        if last_look is not _STANDARD and output_filter is not _STANDARD:
+            raise ParameterError("give output_filter or its former name last_look, not both")
+        return save(self, folder, format, output_filter if last_look is _STANDARD else last_look)
 
     def model(self) -> QueryModel:
         """Return a model of what people ask, from the release's phrases, queries, clicks or log."""

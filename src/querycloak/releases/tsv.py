@@ -22,6 +22,7 @@ from querycloak.releases.folder import WrittenFile
 
 ENDING = "tsv"
 MEDIA_TYPE = "text/tab-separated-values"
+_LONGEST_HEADER = 1 << 16
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _MEANT = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r", "\\e": ""}
 _FORMULA = re.compile(r"^\\([=+\-@])")
@@ -79,7 +80,14 @@ def _json_lists(column: pa.ListArray) -> pa.Array:
 def columns(path: Path) -> list[str]:
     """The names of the columns."""
     with path.open("rb") as file:
-        return file.readline().decode("utf-8", "replace").rstrip("\n").split("\t")
+        return file.readline(_LONGEST_HEADER).decode("utf-8", "replace").rstrip("\n").split("\t")
+
+
+def fits(path: Path, schema: pa.Schema, rows: int) -> bool:  # noqa: ARG001 (texts have no types)
+    """Whether the file has this number of rows."""
+    with path.open("rb") as file:
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return lines == rows + 1
 
 
 def read(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from querycloak.evaluation.aggregations import DIFFERENCE, About, rows_of
+from querycloak.evaluation.aggregations import DIFFERENCE, RowLabel, rows_of
 from querycloak.evaluation.subjects import Original
 from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import ORIGINAL, CaseScores, Logs, Subject, Task
@@ -39,7 +39,7 @@ def retrieval_runs(
         for subject in subjects:
             scores = [each for each in prepared.scores(subject) if isinstance(each, CaseScores)]
             first = first or scores
-            rows = rows_of(About(subject.name, None, task.name), scores, first, logs.test_users)
+            rows = rows_of(RowLabel(subject.name, None, task.name), scores, first, logs.test_users)
             told: dict[str, Any] = found[subject.name].setdefault(task.name, {})
             for row in rows:
                 part, _, last = (row.slice or "").rpartition(",")

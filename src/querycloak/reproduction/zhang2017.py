@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from querycloak.evaluation.aggregations import About, rows_of
+from querycloak.evaluation.aggregations import RowLabel, rows_of
 from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.subjects import Original
 from querycloak.evaluation.target import Target
@@ -40,7 +40,7 @@ def suggestion_runs(
     for subject in subjects:
         scores = list(task.scores(subject))
         first = scores if first is None and original else first
-        rows = list(rows_of(About(subject.name, None, "suggestion"), scores, first or scores, logs.test_users))
+        rows = list(rows_of(RowLabel(subject.name, None, "suggestion"), scores, first or scores, logs.test_users))
         found["Original" if subject.name == ORIGINAL else subject.name] = _told(rows)
     return found
 

@@ -9,13 +9,22 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy.stats import ttest_rel
 
-from querycloak.evaluation.aggregations import NO_ANSWER, NO_CASES, RESAMPLES, SEED, About, intervals, p_value, rows_of
+from querycloak.evaluation.aggregations import (
+    NO_ANSWER,
+    NO_CASES,
+    RESAMPLES,
+    SEED,
+    RowLabel,
+    intervals,
+    p_value,
+    rows_of,
+)
 from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.rank_measures import RANK_MEASURES
 from querycloak.evaluation.task import CaseScores
 
 NAN = float("nan")
-ABOUT = About("mine", None, "task")
+ABOUT = RowLabel("mine", None, "task")
 
 
 def case_scores(values: ArrayLike, users: ArrayLike, **more: object) -> CaseScores:

@@ -105,9 +105,9 @@ def test_a_damaged_card(out: Path, change: Callable[[dict[str, Any]], object]) -
     change_card(out, change)
     with pytest.raises(InputError) as refused:
         load(out)
-    assert str(refused.value) == (
-        f"card.json of '{out}' is damaged or was not written by querycloak; get the release again"
-    )
+    assert str(refused.value).startswith(f"card.json of '{out}' is damaged or was not written by querycloak")
+    assert str(refused.value).endswith("; get the release again")
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b"\xff\xfe"])
@@ -133,12 +133,11 @@ def test_a_table_of_other_columns(out: Path, table: pa.Table) -> None:
         load(out)
 
 
-def test_a_table_of_other_types_is_found_when_it_is_read(out: Path) -> None:
-    pq.write_table(pa.table({"query": ["x"], "count": [SECRET]}), out / "queries.parquet")
+def test_a_table_of_other_types_is_found_when_it_is_loaded(out: Path) -> None:
+    pq.write_table(pa.table({"query": ["x"] * 3, "count": [SECRET] * 3}), out / "queries.parquet")
     vouch(out, "queries.parquet")
-    release = load(out)
-    with pytest.raises(InputError, match=r"queries.parquet of the release does not hold what its card says") as refused:
-        release.table("queries")
+    with pytest.raises(InputError, match=r"queries.parquet of .* does not hold what its card says") as refused:
+        load(out)
     assert SECRET not in str(refused.value)
 
 
@@ -148,6 +147,9 @@ def test_a_text_table_with_bad_lines(tmp_path: Path, line: str) -> None:
     with (tmp_path / "out" / "queries.tsv").open("a") as file:
         file.write(SECRET + line)
     vouch(tmp_path / "out", "queries.tsv")
+    with pytest.raises(InputError, match=r"queries.tsv of .* does not hold what its card says"):
+        load(tmp_path / "out")
+    change_card(tmp_path / "out", lambda card: card["tables"]["queries"].update(rows=4))
     release = load(tmp_path / "out")
     with pytest.raises(InputError, match=r"queries.tsv of the release does not hold what its card says") as refused:
         release.table("queries")
@@ -160,6 +162,7 @@ def test_a_list_that_is_no_json(tmp_path: Path) -> None:
     with (tmp_path / "out" / "sessions.tsv").open("a") as file:
         file.write("[broken\t1\n")
     vouch(tmp_path / "out", "sessions.tsv")
+    change_card(tmp_path / "out", lambda card: card["tables"]["sessions"].update(rows=2))
     release = load(tmp_path / "out")
     with pytest.raises(InputError, match=r"sessions.tsv of the release does not hold what its card says"):
         release.table("sessions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.errors import InputError
+import querycloak as qc
+from querycloak.errors import InputError, ParameterError
 from querycloak.releases.output_filter import BUILT_IN, CANDIDATE, OWNERS_LIST, OutputFilter
+from tests.unit.releases.making import a_release
 
 CARDS, SOCIAL, EMAIL, PHONES = BUILT_IN
 # Numbers that their issuers publish for tests, that nobody was ever given, or that are reserved for fiction.
@@ -209,3 +212,13 @@ def test_card_numbers_are_found_however_their_groups_are_parted(between: str) ->
     batch = pa.record_batch({"query": ["pay " + between.join(["4111", "1111", "1111", "1111"]), "weather"]})
     kept, dropped = OutputFilter().apply(batch)
     assert (kept["query"].to_pylist(), dropped) == (["weather"], {"payment card numbers": 1})
+
+
+def test_the_former_name_of_the_parameter_works(tmp_path: Path) -> None:
+    release = a_release(tables={"queries": pa.table({"query": ["zebra", "yak"], "count": [9, 8]})})
+    release.save(tmp_path / "former", last_look=OutputFilter(words=("zebra",)))
+    assert qc.load(tmp_path / "former").table("queries")["query"].to_pylist() == ["yak"]
+    release.save(tmp_path / "none", last_look=None)
+    assert json.loads((tmp_path / "none" / "card.json").read_text())["last_look"] == {"applied": False}
+    with pytest.raises(ParameterError, match="give output_filter or its former name last_look, not both"):
+        release.save(tmp_path / "both", output_filter=None, last_look=None)

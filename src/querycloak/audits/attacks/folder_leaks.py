@@ -48,7 +48,7 @@ class FolderLeaks:
         """Users, queries and urls of the log; of the control, what stands there by chance."""
         if release.folder is None:
             return
-        search = Search.of(release.folder)
+        search = LeakSearch.of(release.folder)
         found, by_chance = (search.leaks(log) for log in (knowledge.train, knowledge.control))
         for column, kind in COLUMNS.items():
             shares = [
@@ -70,11 +70,11 @@ def find_leaks(folder: str | os.PathLike[str], log: SearchLog) -> list[Leak]:
     place = path_of("folder", folder, "name the folder to search")
     if not place.is_dir():
         raise InputError(f"{str(place)!r} is not a folder; name the one to search")
-    return Search.of(place).leaks(log)
+    return LeakSearch.of(place).leaks(log)
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class LeakSearch:
     """What a folder says, ready to be compared with any number of texts."""
 
     passages: tuple[Passage, ...]
@@ -85,7 +85,7 @@ class Search:
     wholes: pa.Array = field(repr=False)
 
     @classmethod
-    def of(cls, folder: Path) -> Search:
+    def of(cls, folder: Path) -> LeakSearch:
         """Read a folder."""
         found = tuple({each: None for each in passages(folder) if each.text})
         allowed, names = _released(folder)

@@ -44,7 +44,7 @@ NEVER = {
 
 
 @dataclass(frozen=True)
-class Rule:
+class ForcedOutRule:
     """How many accounts bring out one text with a chance of one half or more, and what n texts at once take.
 
     `at_once`: texts that the same accounts bring out beside it; None if there is no bound. `shared`: they share one
@@ -102,16 +102,16 @@ class ForcedOut:
             yield Finding.of(str(tried), Share.of(out, groups * tried.texts), Share.exactly(0.0), 0.0)
 
 
-def rule_of(release: Target) -> Rule | None:
+def rule_of(release: Target) -> ForcedOutRule | None:
     """What the card says; of the log itself, that every text comes out."""
     told: Mapping[str, Any] = release.parameters
     if release.method is None:
-        return Rule(1)
+        return ForcedOutRule(1)
     if release.method == "k-anonymity":
-        return Rule(int(told["min_users"]))
+        return ForcedOutRule(int(told["min_users"]))
     if release.method == "affinity":
         words = 1 if told.get("min_word_users") is None else int(told["min_word_users"])
-        return Rule(max(int(told["min_users"]), words), beside=words)
+        return ForcedOutRule(max(int(told["min_users"]), words), beside=words)
     # Tables with plans of their own: a text needs to come out of one of them.
     own = [told[kind] for kind in ("queries", "clicks") if isinstance(told.get(kind), Mapping)]
     threshold = min((each["threshold"] for each in own if "threshold" in each), default=told.get("threshold"))
@@ -121,11 +121,11 @@ def rule_of(release: Target) -> Rule | None:
     shared = told.get("selection") in ("weighted", "rounds")
     if release.variant == "paper" and per_user:
         # One account may count several times for one text there, but then for no other.
-        return Rule(math.floor(threshold / per_user) + 1, 1)
-    return Rule(math.floor(threshold) + 1, per_user, shared)
+        return ForcedOutRule(math.floor(threshold / per_user) + 1, 1)
+    return ForcedOutRule(math.floor(threshold) + 1, per_user, shared)
 
 
-def _tries(rule: Rule) -> Iterator[Try]:
+def _tries(rule: ForcedOutRule) -> Iterator[Try]:
     yield Try(rule.accounts)
     if rule.accounts > 1:
         yield Try(rule.accounts - 1)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.holders import Holders
-from querycloak.audits.knowledge import AuditData, Histories, Numbers
+from querycloak.audits.holders import NameIndex
+from querycloak.audits.knowledge import AuditData, Numbers, UserHistories
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.topics import OTHER, topic_concepts, topics_of
@@ -66,7 +66,7 @@ def about(texts: pa.Array) -> Flags:
     return within[:, finder.concepts(texts)]
 
 
-def _targets(people: Histories, sensitive: Flags, known: int, random: np.random.Generator) -> tuple[Flags, Numbers]:
+def _targets(people: UserHistories, sensitive: Flags, known: int, random: np.random.Generator) -> tuple[Flags, Numbers]:
     """As many people with the topic as without, and for each some queries that are not about it, chosen at random."""
     about = sensitive[people.query]
     has = np.bincount(people.person, about, len(people)) > 0
@@ -98,7 +98,7 @@ class Guess(Protocol):
 class _ByNames:
     """How usual the topic is among the names that hold the most of what is known."""
 
-    def __init__(self, holders: Holders, marked: Flags, prior: float) -> None:
+    def __init__(self, holders: NameIndex, marked: Flags, prior: float) -> None:
         self._holders, self._marked, self.prior = holders, marked, prior
 
     def __call__(self, known: Numbers) -> Floats:

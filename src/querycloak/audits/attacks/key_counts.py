@@ -36,7 +36,7 @@ class Contributions:
 
 
 @dataclass(frozen=True, eq=False)
-class KeyCounts:
+class TestedKeys:
     """Counts as published, as they are without noise, and what the people who are attacked add or would add."""
 
     published: Floats
@@ -46,14 +46,14 @@ class KeyCounts:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CountBounds:
     """How many keys of a user count: the first of all, then the first of those released; None for no bound."""
 
     of_all: int | None = None
     of_released: int | None = None
 
 
-def key_counts(release: Target, knowledge: AuditData) -> Iterator[KeyCounts]:
+def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
     """For each table of counts; rows under names are counted, each name once for a query."""
     for kind in KEYS:
         if kind in release.tables and "count" in release.columns[kind]:
@@ -67,7 +67,7 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[KeyCounts]:
             yield _of_names(release, knowledge)
 
 
-def _of_names(release: Target, knowledge: AuditData) -> KeyCounts:
+def _of_names(release: Target, knowledge: AuditData) -> TestedKeys:
     """Names per query, of the queries that the people attacked asked."""
     published = np.diff(knowledge.holders_in(release).starts)
     # What is left out has no count; taken for a count of 0, it would look like noise in all others.
@@ -78,7 +78,7 @@ def _of_names(release: Target, knowledge: AuditData) -> KeyCounts:
     for people in (knowledge.members, knowledge.controls):
         told = place[people.query] >= 0
         sides.append(Contributions(people.person[told], place[people.query[told]]))
-    return KeyCounts(published[out].astype(np.float64), knowledge.text_users[out].astype(np.float64), *sides)
+    return TestedKeys(published[out].astype(np.float64), knowledge.text_users[out].astype(np.float64), *sides)
 
 
 def _table(release: Target, kind: str) -> pa.Table:
@@ -88,7 +88,7 @@ def _table(release: Target, kind: str) -> pa.Table:
     )
 
 
-def _of_table(release: Target, knowledge: AuditData, kind: str, table: pa.Table) -> KeyCounts:
+def _of_table(release: Target, knowledge: AuditData, kind: str, table: pa.Table) -> TestedKeys:
     if kind == "sessions":
         table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
     published = table["count"].to_numpy().astype(np.float64)
@@ -100,12 +100,12 @@ def _of_table(release: Target, knowledge: AuditData, kind: str, table: pa.Table)
         _sampled(release, log, kind, keys, bounds, users)
         for log, users in ((knowledge.train, knowledge.member_sample), (knowledge.control, knowledge.control_sample))
     )
-    return KeyCounts(published, true, members, controls)
+    return TestedKeys(published, true, members, controls)
 
 
 def _candidate(
-    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: Bounds
-) -> tuple[Bounds, Floats]:
+    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: CountBounds
+) -> tuple[CountBounds, Floats]:
     log = knowledge.train
     added = _added(release, log, log.rows, kind, keys, bounds)
     counted = log.engine.fetch(added.group_by("k").agg(n=added.count()))
@@ -115,7 +115,7 @@ def _candidate(
 
 
 def _sampled(
-    release: Target, log: SearchLog, kind: str, keys: pa.Table, bounds: Bounds, users: pa.Array
+    release: Target, log: SearchLog, kind: str, keys: pa.Table, bounds: CountBounds, users: pa.Array
 ) -> Contributions:
     # Bounds are each person's own: nobody else's rows are needed.
     rows = log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
@@ -124,7 +124,7 @@ def _sampled(
     return Contributions(person, added["k"].to_numpy().astype(np.int64))
 
 
-def _added(release: Target, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: Bounds) -> ir.Table:
+def _added(release: Target, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: CountBounds) -> ir.Table:
     """user and k: every 1 that these rows add to a published count."""
     key = KEYS[kind]
     clicked = rows.filter(rows.url.notnull())
@@ -158,7 +158,7 @@ def _joined(lists: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(lengths, pc.binary_join(lists, _BETWEEN), "")
 
 
-def _bounds(release: Target, kind: str) -> list[Bounds]:
+def _bounds(release: Target, kind: str) -> list[CountBounds]:
     """The bounds that the card names, and none: a card may be anybody's."""
     told: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
     names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
@@ -166,9 +166,9 @@ def _bounds(release: Target, kind: str) -> list[Bounds]:
     )
     of_all = next((told[name] for name in names if isinstance(told.get(name), int)), None)
     of_released = told.get("counted_per_user")
-    found = [Bounds()]
+    found = [CountBounds()]
     if of_all is not None or isinstance(of_released, int):
-        found.append(Bounds(of_all, of_released if isinstance(of_released, int) else None))
+        found.append(CountBounds(of_all, of_released if isinstance(of_released, int) else None))
     return found
 
 

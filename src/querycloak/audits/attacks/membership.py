@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import beta, rankdata
 
 from querycloak.audits.attack import Z_95, Finding, Share
-from querycloak.audits.attacks.key_counts import Contributions, Floats, KeyCounts, key_counts
+from querycloak.audits.attacks.key_counts import Contributions, Floats, TestedKeys, key_counts
 from querycloak.audits.knowledge import AuditData, Numbers
 from querycloak.evaluation.target import Target
 from querycloak.privacy.explanation import caught_at_most
@@ -49,7 +49,7 @@ class Membership:
         return None
 
     def __init__(self) -> None:
-        self._counted: list[tuple[Target, list[KeyCounts]]] = []
+        self._counted: list[tuple[Target, list[TestedKeys]]] = []
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
         """Score everybody by all tables together."""
@@ -62,7 +62,7 @@ class Membership:
         for allowed in FALSE_ALARMS:
             yield from _at(allowed, scored, releases[0])
 
-    def _counts(self, release: Target, knowledge: AuditData) -> list[KeyCounts]:
+    def _counts(self, release: Target, knowledge: AuditData) -> list[TestedKeys]:
         """Counts beside the true ones; kept, for a release may be judged alone and with others."""
         found = next((counts for each, counts in self._counted if each is release), None)
         if found is None:
@@ -80,7 +80,7 @@ class Scores(NamedTuple):
     draws: float
 
 
-def scores_of(counted: Sequence[Sequence[KeyCounts]], knowledge: AuditData) -> list[Scores]:
+def scores_of(counted: Sequence[Sequence[TestedKeys]], knowledge: AuditData) -> list[Scores]:
     """Everybody's score by each of some releases of one kind, given as their tables: one law of noise for all."""
     laws = [_law(tables) for tables in zip(*counted, strict=True)]
     random = knowledge.random("membership")
@@ -111,7 +111,7 @@ class Law(NamedTuple):
     own: bool
 
 
-def add_ratios(counts: KeyCounts, law: Law, members: Floats, controls: Floats) -> Evidence:
+def add_ratios(counts: TestedKeys, law: Law, members: Floats, controls: Floats) -> Evidence:
     """Add to everybody's score the log-likelihood ratio of these counts, with the person against without."""
     ratio = _ratios(counts, counts.members, counts.true - 1, law)
     np.add.at(members, counts.members.person, ratio)
@@ -121,14 +121,14 @@ def add_ratios(counts: KeyCounts, law: Law, members: Floats, controls: Floats) -
     return Evidence(counts.members.person, counts.members.key, strength)
 
 
-def _ratios(counts: KeyCounts, added: Contributions, without: Floats, law: Law) -> Floats:
+def _ratios(counts: TestedKeys, added: Contributions, without: Floats, law: Law) -> Floats:
     rest = (counts.published - without)[added.key]
     ratio = law.logarithm(rest - 1) - law.logarithm(rest)
     alone = law.own & (without[added.key] <= 0)
     return np.where(alone, _CERTAIN, np.clip(ratio, -_CERTAIN, _CERTAIN))
 
 
-def _law(tables: Sequence[KeyCounts]) -> Law:
+def _law(tables: Sequence[TestedKeys]) -> Law:
     """The law of one table, of as many releases as there are."""
     # A row that nobody holds shows that rows may come out by themselves.
     own = not any(bool(((table.true == 0) & (table.published > 0)).any()) for table in tables)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.knowledge import AuditData, Histories, Numbers
+from querycloak.audits.knowledge import AuditData, Numbers, UserHistories
 from querycloak.evaluation.target import NO_OWNERS, Target, in_pieces
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.wordnet import wordnet
@@ -78,7 +78,7 @@ def _one_number(person: Numbers, concept: NDArray[np.int32]) -> Numbers:
     return (person.astype(np.int64) << 32) | concept
 
 
-def _pairs(people: Histories, concepts: NDArray[np.int32]) -> Numbers:
+def _pairs(people: UserHistories, concepts: NDArray[np.int32]) -> Numbers:
     """Person and concept as one number, for all that these people asked, sorted."""
     found = concepts[people.query]
     return np.unique(_one_number(people.person, found)[found >= 0])

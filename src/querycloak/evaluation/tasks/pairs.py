@@ -57,7 +57,7 @@ def pair_measures(support: float) -> dict[str, Measure]:
 _OF_SUPPORTS = ("precision", "recall", "support_distance", "average_support_distance", "diversity")
 
 
-def values(log: Holdings, output: Output, support: float) -> dict[str, Any]:
+def values(log: Holdings, output: ReleasedPairs, support: float) -> dict[str, Any]:
     """The value of every measure by name, those of users only where the release has some."""
     before, after = supports(log, output)
     return {
@@ -72,7 +72,7 @@ DIFF_RATIO_BINS = np.linspace(0.0, 1.0, 11)
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class ReleasedPairs:
     """The rows of a release: pairs by their number in the log, or behind these; no users where it has none."""
 
     pair: IntArray
@@ -89,7 +89,7 @@ class Output:
         return np.bincount(self.pair, self.count, minlength=pairs).astype(np.int64)
 
 
-def output_of(log: Holdings, table: pa.Table) -> Output:
+def output_of(log: Holdings, table: pa.Table) -> ReleasedPairs:
     """The rows of a `log` or `clicks` table that have a url, their pairs numbered; counts below 0 are 0."""
     if log.keys is None:
         raise TypeError("these holdings do not know the names of their pairs")
@@ -106,7 +106,7 @@ def output_of(log: Holdings, table: pa.Table) -> Output:
     if "user" in table.column_names:
         user = joined["user"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         user = user.astype(np.int64)
-    return Output(joined["pair"].to_numpy().astype(np.int64), count, user)
+    return ReleasedPairs(joined["pair"].to_numpy().astype(np.int64), count, user)
 
 
 def _beyond(keys: pa.Table, table: pa.Table) -> pa.Table:
@@ -117,12 +117,12 @@ def _beyond(keys: pa.Table, table: pa.Table) -> pa.Table:
     )
 
 
-def output_of_log(log: Holdings) -> Output:
+def output_of_log(log: Holdings) -> ReleasedPairs:
     """The log itself, as a release of all that it holds."""
-    return Output(log.pair, log.count, log.user)
+    return ReleasedPairs(log.pair, log.count, log.user)
 
 
-def supports(log: Holdings, output: Output) -> tuple[FloatArray, FloatArray]:
+def supports(log: Holdings, output: ReleasedPairs) -> tuple[FloatArray, FloatArray]:
     """`before` and `after`, of equal length."""
     after = output.totals(log.pairs) / max(1, output.size)
     before = np.zeros(after.size)
@@ -155,13 +155,13 @@ def diversity(before: FloatArray, after: FloatArray) -> float | None:
     return _ratio(int(((before > 0) & (after > 0)).sum()), int((before > 0).sum()))
 
 
-def query_diversity(log: Holdings, output: Output) -> float | None:
+def query_diversity(log: Holdings, output: ReleasedPairs) -> float | None:
     """Of the queries of the log's pairs, how many come out."""
     kept = output.totals(log.pairs)[: log.pairs] > 0
     return _ratio(int(np.unique(log.query[kept]).size), int(np.unique(log.query).size))
 
 
-def size(log: Holdings, output: Output) -> float | None:
+def size(log: Holdings, output: ReleasedPairs) -> float | None:
     """|O| / |D|."""
     return _ratio(output.size, log.size)
 
@@ -174,7 +174,7 @@ def diff_ratio(before: FloatArray, after: FloatArray) -> IntArray:
     return np.bincount(place, minlength=DIFF_RATIO_BINS.size).astype(np.int64)
 
 
-def diff_ratio_by_rank(log: Holdings, output: Output, support: float) -> list[int]:
+def diff_ratio_by_rank(log: Holdings, output: ReleasedPairs, support: float) -> list[int]:
     """DiffRatio of frequent pairs, the k-th most active user of the log against the k-th of the release."""
     frequent = log.totals / log.size >= support
     mine = _ranked(log.pair, log.count, frequent)
@@ -200,7 +200,7 @@ def _ranked(pair: IntArray, count: IntArray, frequent: NDArray[np.bool_]) -> tup
     return pair, rank.astype(np.int64), count
 
 
-def association_error(log: Holdings, output: Output, support: float) -> float | None:
+def association_error(log: Holdings, output: ReleasedPairs, support: float) -> float | None:
     """Total variation between which two frequent pairs users hold together."""
     from scipy import sparse
 
@@ -211,7 +211,7 @@ def association_error(log: Holdings, output: Output, support: float) -> float | 
     return float(abs(before - after).sum()) / 2
 
 
-def pairs_per_user_error(log: Holdings, output: Output, support: float) -> float | None:
+def pairs_per_user_error(log: Holdings, output: ReleasedPairs, support: float) -> float | None:
     """Total variation between how many frequent pairs users hold, of those who hold any."""
     held = [np.asarray(each.sum(axis=1)).ravel().astype(np.int64) for each in _incidences(log, output, support)]
     most = max(int(each.max(initial=0)) for each in held) + 1
@@ -222,7 +222,7 @@ def pairs_per_user_error(log: Holdings, output: Output, support: float) -> float
     return float(np.abs(before - after).sum()) / 2
 
 
-def _incidences(log: Holdings, output: Output, support: float) -> tuple[Any, Any]:
+def _incidences(log: Holdings, output: ReleasedPairs, support: float) -> tuple[Any, Any]:
     if output.user is None:
         raise TypeError("this release has no users: what they hold together cannot be told")
     frequent = log.totals / log.size >= support
@@ -313,7 +313,7 @@ class PreparedPairs:
         for support in SUPPORTS:
             yield from figures(self._held, output, support, whole=support == SUPPORTS[0])
 
-    def _output(self, held: Holdings, subject: Subject) -> Output:
+    def _output(self, held: Holdings, subject: Subject) -> ReleasedPairs:
         if subject.name == ORIGINAL:
             return output_of_log(held)
         # A log has users, and so says more than a table.
@@ -321,7 +321,7 @@ class PreparedPairs:
         return output_of(held, subject.table("log" if in_log else "clicks"))
 
 
-def figures(held: Holdings, output: Output, support: float, *, whole: bool) -> Iterator[Figure]:
+def figures(held: Holdings, output: ReleasedPairs, support: float, *, whole: bool) -> Iterator[Figure]:
     """The measures at one support; with `whole` those, too, that do not depend on it."""
     found, where = values(held, output, support), f"support={support:g}"
     frequent = int((held.totals / held.size >= support).sum())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.random_walk import Wanted, ranks, walk_of
-from querycloak.evaluation.numbered_logs import Clicks
+from querycloak.evaluation.numbered_logs import NumberedClicks
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import CLICKS, lacks
 from querycloak.evaluation.task import READINGS, CaseScores, Logs, Measure, Subject
@@ -23,7 +23,7 @@ MOST_SEARCHES = 200_000
 SEED = 2016
 
 
-def some_searches(clicks: Clicks, most: int) -> Clicks:
+def some_searches(clicks: NumberedClicks, most: int) -> NumberedClicks:
     """The clicks of so many searches, drawn evenly by a fixed seed, and numbered anew; all if they are not more."""
     searches = int(clicks.search.max(initial=-1)) + 1
     if searches <= most:
@@ -32,14 +32,14 @@ def some_searches(clicks: Clicks, most: int) -> Clicks:
     drawn[np.random.default_rng(SEED).choice(searches, most, replace=False)] = True
     kept = drawn[clicks.search]
     columns = {each.name: getattr(clicks, each.name)[kept] for each in fields(clicks)}
-    return Clicks(**{**columns, "search": (np.cumsum(drawn) - 1)[columns["search"]]})
+    return NumberedClicks(**{**columns, "search": (np.cumsum(drawn) - 1)[columns["search"]]})
 
 
 @dataclass(frozen=True, eq=False)
 class ClickedSearches:
     """Searches as cases; `which` tells for each click its place among the distinct pairs of query and url wanted."""
 
-    clicks: Clicks
+    clicks: NumberedClicks
     user: NDArray[np.int64]
     query: NDArray[np.int32]
     relevant: NDArray[np.int64]
@@ -47,7 +47,7 @@ class ClickedSearches:
     which: NDArray[np.int64]
 
     @classmethod
-    def of(cls, clicks: Clicks, urls: int) -> ClickedSearches:
+    def of(cls, clicks: NumberedClicks, urls: int) -> ClickedSearches:
         """All searches with clicks."""
         relevant = np.bincount(clicks.search)
         first = np.concatenate([[0], np.cumsum(relevant)[:-1]]).astype(np.int64) if relevant.size else relevant

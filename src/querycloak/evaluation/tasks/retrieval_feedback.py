@@ -39,7 +39,7 @@ class RankedUrls(NamedTuple):
     url: NDArray[np.int32]
 
 
-class Searches(NamedTuple):
+class JudgedSearches(NamedTuple):
     """Searches in numbers: the query asked, their clicks, and what their user clicked for the query in all.
 
     `place` is where each distinct pair of query and url stands among the ranked urls; `rank_sum` and `rank_count` add
@@ -72,7 +72,7 @@ def ranked_urls(cases: ClickedSearches, clicks: WeightedPairs, generator: np.ran
     return RankedUrls(np.append(starts, len(left)).astype(np.int64), url[order].astype(np.int32))
 
 
-def searches_of(cases: ClickedSearches, lists: RankedUrls, urls: int) -> Searches:
+def searches_of(cases: ClickedSearches, lists: RankedUrls, urls: int) -> JudgedSearches:
     """The searches beside one release's lists."""
     clicks, wanted = cases.clicks, cases.wanted
     pairs = len(wanted.url)
@@ -84,7 +84,7 @@ def searches_of(cases: ClickedSearches, lists: RankedUrls, urls: int) -> Searche
     order = order[told[order]]
     own_starts = np.searchsorted(own[order], np.arange(len(groups) + 1))
     first = np.concatenate([[0], np.cumsum(cases.relevant)]).astype(np.int64)
-    return Searches(
+    return JudgedSearches(
         np.searchsorted(wanted.query, cases.query), first, cases.which, clicks.rank,
         wanted.starts, _places(wanted.starts, wanted.url, lists, urls),
         np.bincount(cases.which[told], clicks.rank[told], minlength=pairs).astype(np.float64),
@@ -104,7 +104,7 @@ def _places(starts: NDArray[np.int64], url: NDArray[np.int32], lists: RankedUrls
     return np.where(held[order[at]] == key, order[at], ABSENT).astype(np.int64)
 
 
-def click_ranks(searches: Searches, lists: RankedUrls, feedback: int, threads: int) -> NDArray[np.int64]:
+def click_ranks(searches: JudgedSearches, lists: RankedUrls, feedback: int, threads: int) -> NDArray[np.int64]:
     """For each click the rank, from 1, of its url after feedback, ties by text; 0 if the release does not have it."""
     found = np.zeros(len(searches.click_pair), np.int64)
     base = _keys_of_ranks(lists)

@@ -62,7 +62,7 @@ class PreparedSuggestion:
 
     def __init__(self, task: Suggestion, graphs: Graphs) -> None:
         self._task, self._graphs = task, graphs
-        self._cases = Prefixes.of(graphs.logs.test.steps, graphs.logs.queries)
+        self._cases = KnownPrefixes.of(graphs.logs.test.steps, graphs.logs.queries)
         self._asked, self._which = np.unique(self._cases.query, return_inverse=True)
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
@@ -79,7 +79,7 @@ class PreparedSuggestion:
 
 
 @dataclass(frozen=True, eq=False)
-class Prefixes:
+class KnownPrefixes:
     """Prefixes of sessions by their last query; true are the later queries of the session other than that one."""
 
     query: NDArray[np.int32]
@@ -93,7 +93,7 @@ class Prefixes:
     queries: int
 
     @classmethod
-    def of(cls, steps: Steps, queries: int) -> Prefixes:
+    def of(cls, steps: Steps, queries: int) -> KnownPrefixes:
         """All proper prefixes; consecutive repeats are one query already, so each has something later."""
         starts = session_starts(steps)
         lengths = np.diff(starts)

@@ -8,7 +8,9 @@ from querycloak.errors import MissingColumn, ParameterError
 from querycloak.logs.formats.signs import could_be_names
 from querycloak.logs.reading.schema import COLUMNS, REQUIRED
 from querycloak.privacy.parameters import of_kind, refuse
-from querycloak.sentence import Action, Sentence
+from querycloak.sentence import Action, Sentence, printable
+
+_MOST_NAMES, _LONGEST_NAME = 30, 60
 
 
 def parse_mapping(text: str) -> dict[str, str]:
@@ -86,7 +88,7 @@ def _existing(mapping: Mapping[str, str], names: Sequence[str], *, schema: bool)
     """What may be said about a table's columns: they are named only where they are certain to be names."""
     typed = [theirs for theirs in mapping.values() if theirs in names]
     if schema or (typed and could_be_names(names)):
-        return f"existing columns: {', '.join(names)}"
+        return f"existing columns: {_shortened(names)}"
     if typed:
         return f"of these its first line has {', '.join(map(repr, typed))}"
     return "its first line has none of the names given, and is not shown: it may be somebody's row"
@@ -110,3 +112,9 @@ def resolve_each(
         there = {ours: theirs for ours, theirs in mapping.items() if ours in REQUIRED or theirs in names}
         resolved.append(resolve(there, names, label, schema=True))
     return resolved
+
+
+def _shortened(names: Sequence[str]) -> str:
+    """Names of columns for a message: a file may have very many, and very long ones."""
+    shown = ", ".join(printable(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES:,} more"

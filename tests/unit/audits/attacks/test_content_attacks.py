@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Attack, Finding
-from querycloak.audits.attacks.forced_out import NEVER, ForcedOut, Rule, rule_of
+from querycloak.audits.attacks.forced_out import NEVER, ForcedOut, ForcedOutRule, rule_of
 from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
@@ -152,26 +152,30 @@ def test_a_seed_tells_whose_rows_are_whose(knowledge: AuditData, method: Method)
     assert owners_under_seed(release, knowledge.train, 8) is None
 
 
-RULES: list[tuple[str, dict[str, Any], Rule]] = [
-    ("k-anonymity", {"keys": "log", "min_users": 5}, Rule(5)),
-    ("affinity", {"min_users": 5, "min_word_users": 2}, Rule(5, beside=2)),
-    ("affinity", {"min_users": 5, "min_word_users": 8}, Rule(8, beside=8)),
+RULES: list[tuple[str, dict[str, Any], ForcedOutRule]] = [
+    ("k-anonymity", {"keys": "log", "min_users": 5}, ForcedOutRule(5)),
+    ("affinity", {"min_users": 5, "min_word_users": 2}, ForcedOutRule(5, beside=2)),
+    ("affinity", {"min_users": 5, "min_word_users": 8}, ForcedOutRule(8, beside=8)),
     # One draw: K + 1 accounts, as many texts as one user may add to (poisoning.md).
-    ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, Rule(24, 32)),
-    ("clicks", {"selection": "rounds", "threshold": 6.33, "per_user": 256}, Rule(7, 256, shared=True)),
-    ("sessions", {"selection": "rounds", "clicks": {"threshold": 9.03}, "per_user": 256}, Rule(10, 256, shared=True)),
-    ("query-pool", {"off_pool": True, "threshold": 40, "clicks": "none"}, Rule(41)),
+    ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, ForcedOutRule(24, 32)),
+    ("clicks", {"selection": "rounds", "threshold": 6.33, "per_user": 256}, ForcedOutRule(7, 256, shared=True)),
+    (
+        "sessions",
+        {"selection": "rounds", "clicks": {"threshold": 9.03}, "per_user": 256},
+        ForcedOutRule(10, 256, shared=True),
+    ),
+    ("query-pool", {"off_pool": True, "threshold": 40, "clicks": "none"}, ForcedOutRule(41)),
 ]
 
 
 @pytest.mark.parametrize(("method", "parameters", "rule"), RULES)
-def test_how_many_accounts(method: str, parameters: dict[str, Any], rule: Rule) -> None:
+def test_how_many_accounts(method: str, parameters: dict[str, Any], rule: ForcedOutRule) -> None:
     assert rule_of(Target(name="r", tables={}, method=method, parameters=parameters)) == rule
 
 
 def test_accounts_in_the_papers_variant_count_several_times() -> None:
     paper = Target(name="r", tables={}, method="clicks", variant="paper", parameters={"threshold": 20, "per_user": 4})
-    assert rule_of(paper) == Rule(6, 1)
+    assert rule_of(paper) == ForcedOutRule(6, 1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from querycloak.audits.attack import Finding
 from querycloak.audits.attacks.singling_out import SinglingOut
-from querycloak.audits.holders import Holders
+from querycloak.audits.holders import NameIndex
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import k_anonymity, original, pseudonyms
 from querycloak.engines import Engine
@@ -96,7 +96,7 @@ def test_searches_are_those_of_the_slow_way(
             "query": pa.array([str(q) for _, q in rows], pa.string()),
         }
     )
-    holders = Holders.of([batch], pa.array([str(text) for text in range(6)]))
+    holders = NameIndex.of([batch], pa.array([str(text) for text in range(6)]))
     held = {text: {u for u, q in rows if q == text} for text in range(6)}
     marked = {u for u in range(7) if data.draw(st.booleans())}
     mark = np.array([int(name) in marked for name in holders.names.to_pylist()], np.bool_)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from querycloak.evaluation.kernels.random_walk import STAY, STEPS, Wanted, ranks, walk_of
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
-from querycloak.evaluation.numbered_logs import Clicks
+from querycloak.evaluation.numbered_logs import NumberedClicks
 from querycloak.evaluation.tasks.retrieval import some_searches
 
 QUERIES, URLS = 6, 5
@@ -87,7 +87,7 @@ def test_of_too_many_searches_some_are_drawn_with_all_their_clicks() -> None:
     sizes = draw.integers(1, 5, 1000)
     search = np.repeat(np.arange(1000), sizes)
     numbers = np.arange(search.size, dtype=np.int32)
-    clicks = Clicks(search, search.astype(np.int32) % 7, search.astype(np.int32) % 11, numbers, numbers % 10)
+    clicks = NumberedClicks(search, search.astype(np.int32) % 7, search.astype(np.int32) % 11, numbers, numbers % 10)
     assert some_searches(clicks, 1000) is clicks
     some = some_searches(clicks, 300)
     assert np.array_equal(np.unique(some.search), np.arange(300))

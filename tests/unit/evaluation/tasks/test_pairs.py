@@ -18,8 +18,8 @@ from querycloak.evaluation.task import Figure, Logs
 from querycloak.evaluation.tasks.pairs import (
     SUPPORTS,
     WITH_USERS,
-    Output,
     Pairs,
+    ReleasedPairs,
     output_of,
     pair_measures,
     supports,
@@ -178,4 +178,4 @@ def test_measures_are_callable() -> None:
     assert pair_measures(0.25)["recall"](before, after) == 0.5
     assert pair_measures(0.25)["precision"](before, after) == 0.5
     assert pair_measures(0.25)["support_distance"](before, after) == pytest.approx(0.4)
-    assert Output(np.array([0, 0, 2]), np.array([1, 2, 3])).totals(3).tolist() == [3, 0, 3]
+    assert ReleasedPairs(np.array([0, 0, 2]), np.array([1, 2, 3])).totals(3).tolist() == [3, 0, 3]

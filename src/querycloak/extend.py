@@ -1,0 +1,129 @@
+"""The names that methods, attacks, tasks and exports of other packages import.
+
+Names stay here from one version to the next; the modules behind them may move. A name is loaded when it is first used,
+so that importing the light ones (`Method`, `option`, ...) does not load an engine.
+"""
+
+TYPE_CHECKING = False  # not from typing, as in `querycloak`
+if TYPE_CHECKING:  # what type checkers see
+    from querycloak.audits.attack import Attack, Finding, Share
+    from querycloak.audits.guarantees.exact_test import ExactTester
+    from querycloak.audits.guarantees.mechanism import Outcomes, Pair
+    from querycloak.audits.guarantees.sampling_test import SamplingTester
+    from querycloak.audits.knowledge import AuditData
+    from querycloak.evaluation.target import Target
+    from querycloak.evaluation.task import CaseScores, Figure, Logs, Measure, Subject, Task
+    from querycloak.exports.export import Output
+    from querycloak.methods.keys.contribution_bounding import once_per_key
+    from querycloak.methods.keys.public_lists import PublicList, queries_of
+    from querycloak.methods.method import Drawn, Method
+    from querycloak.methods.option import option
+    from querycloak.methods.runs import RepeatedDraw
+    from querycloak.methods.unprotected import ALWAYS
+    from querycloak.privacy.accounting.draws import PublicCounts
+    from querycloak.privacy.guarantee import Guarantee, user_guarantee
+    from querycloak.privacy.parameters import number_above_zero, refuse, whole
+    from querycloak.privacy.sampling.exact import float_up, stated
+    from querycloak.privacy.sampling.noise import Gaussian, Laplace
+    from querycloak.privacy.sampling.randomness import Randomness
+    from querycloak.releases.release import COUNTS, Release
+    from querycloak.releases.row_kinds import RowKind
+    from querycloak.releases.tables import KINDS, Stream
+
+_HOMES = {
+    "ALWAYS": "querycloak.methods.unprotected",
+    "Attack": "querycloak.audits.attack",
+    "AuditData": "querycloak.audits.knowledge",
+    "COUNTS": "querycloak.releases.release",
+    "CaseScores": "querycloak.evaluation.task",
+    "Drawn": "querycloak.methods.method",
+    "ExactTester": "querycloak.audits.guarantees.exact_test",
+    "Figure": "querycloak.evaluation.task",
+    "Finding": "querycloak.audits.attack",
+    "Gaussian": "querycloak.privacy.sampling.noise",
+    "Guarantee": "querycloak.privacy.guarantee",
+    "KINDS": "querycloak.releases.tables",
+    "Laplace": "querycloak.privacy.sampling.noise",
+    "Logs": "querycloak.evaluation.task",
+    "Measure": "querycloak.evaluation.task",
+    "Method": "querycloak.methods.method",
+    "Outcomes": "querycloak.audits.guarantees.mechanism",
+    "Output": "querycloak.exports.export",
+    "Pair": "querycloak.audits.guarantees.mechanism",
+    "PublicCounts": "querycloak.privacy.accounting.draws",
+    "PublicList": "querycloak.methods.keys.public_lists",
+    "Randomness": "querycloak.privacy.sampling.randomness",
+    "Release": "querycloak.releases.release",
+    "RepeatedDraw": "querycloak.methods.runs",
+    "RowKind": "querycloak.releases.row_kinds",
+    "SamplingTester": "querycloak.audits.guarantees.sampling_test",
+    "Share": "querycloak.audits.attack",
+    "Stream": "querycloak.releases.tables",
+    "Subject": "querycloak.evaluation.task",
+    "Target": "querycloak.evaluation.target",
+    "Task": "querycloak.evaluation.task",
+    "float_up": "querycloak.privacy.sampling.exact",
+    "number_above_zero": "querycloak.privacy.parameters",
+    "once_per_key": "querycloak.methods.keys.contribution_bounding",
+    "option": "querycloak.methods.option",
+    "queries_of": "querycloak.methods.keys.public_lists",
+    "refuse": "querycloak.privacy.parameters",
+    "stated": "querycloak.privacy.sampling.exact",
+    "user_guarantee": "querycloak.privacy.guarantee",
+    "whole": "querycloak.privacy.parameters",
+}
+
+__all__ = [
+    "ALWAYS",
+    "COUNTS",
+    "KINDS",
+    "Attack",
+    "AuditData",
+    "CaseScores",
+    "Drawn",
+    "ExactTester",
+    "Figure",
+    "Finding",
+    "Gaussian",
+    "Guarantee",
+    "Laplace",
+    "Logs",
+    "Measure",
+    "Method",
+    "Outcomes",
+    "Output",
+    "Pair",
+    "PublicCounts",
+    "PublicList",
+    "Randomness",
+    "Release",
+    "RepeatedDraw",
+    "RowKind",
+    "SamplingTester",
+    "Share",
+    "Stream",
+    "Subject",
+    "Target",
+    "Task",
+    "float_up",
+    "number_above_zero",
+    "once_per_key",
+    "option",
+    "queries_of",
+    "refuse",
+    "stated",
+    "user_guarantee",
+    "whole",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"querycloak.extend has no {name!r}; it has {', '.join(__all__)}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
