@@ -45,7 +45,6 @@ def _map(path: str, _: str) -> dict[str, Any]:
 def _draw(_: str, __: str) -> dict[str, Any]:
     import numpy as np
 
-    from querycloak.methods.semantic.replacement import draw_at
     from querycloak.methods.semantic.weights import SemanticWeights
     from querycloak.privacy.sampling.randomness import Randomness
     from querycloak.text.wordnet import wordnet
@@ -53,10 +52,10 @@ def _draw(_: str, __: str) -> dict[str, Any]:
     nouns = wordnet()
     domain = nouns.below(nouns.concept("abstraction", 6))
     sources = Randomness(seed=1).below(len(domain), DRAWS).astype(np.int32)
-    losses = np.full(DRAWS, LOSS)
+    levels = np.zeros(DRAWS, np.int32)
     started = time.perf_counter()
     weights = SemanticWeights(domain)
-    draw_at(weights, sources, losses, "default", Randomness())
+    weights.draw(sources, levels, weights.exponents([LOSS]), Randomness())
     seconds = time.perf_counter() - started
     plain = _plainly(domain, sources[:SAMPLE].tolist(), weights.exponents([LOSS])[0])
     return {

@@ -19,9 +19,9 @@ from querycloak.engines import Engine
 from querycloak.errors import BudgetRefused, InputError, ParameterError, ResourceError
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.semantic.method import Semantic
-from querycloak.methods.semantic.paper import plural
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches, coarse, rounded_scale
 from querycloak.methods.semantic.searches import Searches
+from querycloak.papers.rebuilt_queries import plural
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.campaigns import Spending
 from querycloak.privacy.ledger.ledger import Ledger

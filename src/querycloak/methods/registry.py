@@ -31,6 +31,8 @@ VARIANTS = {
     ("clicks", "paper"): "querycloak.papers.zhang2017:PaperClicks",
     ("sessions", "paper"): "querycloak.papers.zhang2017:PaperSessions",
     ("optimal", "paper"): "querycloak.papers.hong2012:PaperOptimal",
+    ("semantic", "paper"): "querycloak.papers.sanchez2018:PaperSemantic",
+    ("affinity", "paper"): "querycloak.papers.carpineto2015:PaperAffinity",
 }
 """The class of each variant that has one (querycloak.papers), by name of the method and of the variant."""
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 DEFAULT_CONCEPT_USERS = 0.0001
 MOST_MIN_USERS = 1_000_000
-PAPER_WORD_USERS = 2
 _MILLION = 1_000_000
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
@@ -77,12 +76,16 @@ class Affinity(Method):
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "theta", _checked_theta(self.theta))
         object.__setattr__(self, "concept_users", _checked_concept_users(self.concept_users))
-        usual = PAPER_WORD_USERS if self.variant == "paper" else k
-        words = usual if self.min_word_users is None else self.min_word_users
+        words = self.usual_word_users if self.min_word_users is None else self.min_word_users
         w = whole("min_word_users", words, "say how many users each word needs, such as 10", least=2)
         object.__setattr__(self, "w", w)
         if self.max_neighbours is not None:
             whole("max_neighbours", self.max_neighbours, "leave it out for exact degrees", least=1)
+
+    @property
+    def usual_word_users(self) -> int:
+        """The number of users that every word needs if it is not given: as many as a query."""
+        return self.k
 
     def parameters(self) -> dict[str, Any]:
         """What was given."""
@@ -94,13 +97,6 @@ class Affinity(Method):
             "max_neighbours": self.max_neighbours,
             "keep_time": self.keep_time,
         }
-
-    def claimed(self) -> Guarantee | None:
-        """What Carpineto and Romano say, in the paper variant."""
-        if self.variant != "paper":
-            return None
-        because = "as stated by Carpineto and Romano, 2015: every released query is protected by k users"
-        return Guarantee(kind="syntactic", unit="query", neighbours=None, k=self.k, because=because)
 
     def proven(self) -> Guarantee:
         """A rule about single queries of the output; no bound on what they tell."""

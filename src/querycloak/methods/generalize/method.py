@@ -76,7 +76,6 @@ class Generalize(Method):
         from querycloak.methods.uses import uses_of
 
         uses = uses_of(log)
-        log.checked()  # before the long part
         return _Generalised(log, uses, self._generalised(log, uses))
 
     def _generalised(self, log: SearchLog, uses: ir.Table) -> ir.Table:

@@ -18,6 +18,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.semantic.replacement import Replacement
     from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.text.taxonomy import Taxonomy
 
@@ -34,6 +35,9 @@ _TIMES_UNPROTECTED = {
     "day": "the day of every search",
     "month": "the month of every search",
 }
+ONE_DOMAIN = Sentence("{candidates} goes with {variant:default} and one {domain}")
+SINGLE_QUERIES = Sentence("{max_queries} goes with {variant:default} and {repeats:draw}: it counts single queries")
+NOISY_COUNTS = Sentence("{criterion:hbdp} releases counts: leave {times}, {repeats}, {variant} and {budget_per} out")
 
 
 class Chosen(NamedTuple):
@@ -112,7 +116,7 @@ class Semantic(Method):
         object.__setattr__(self, "chosen", self._chosen())
 
     def _check_bounded(self) -> None:
-        if self.max_queries is None and self._shared_out:
+        if self.max_queries is None and self.shared_out:
             raise ParameterError(
                 Sentence(
                     "{max_queries} must be given, such as {max_queries:1}: epsilon is divided among a user's "
@@ -149,20 +153,20 @@ class Semantic(Method):
         from querycloak.methods.semantic.public_figures import blind_similarity, similarity_of
 
         counted = self.max_queries is not None or self.budget_per == "query"
-        if self.chosen.domain != "all" or self.taxonomy != WORDNET or self.variant == "paper" or not counted:
+        if self.chosen.domain != "all" or self.taxonomy != WORDNET or not counted:
             return None
-        found = similarity_of(self.chosen.candidates, self.chosen.criterion, self.loss)
+        drawn = similarity_of(self.chosen.candidates, self.chosen.criterion, self.loss)
         blind = blind_similarity(self.chosen.candidates)
-        return None if found is None or blind is None else (found, blind)
+        return None if drawn is None or blind is None else (drawn, blind)
 
     def _check_combinations(self) -> None:
         if self.criterion == "hbdp":
-            self._check_histogram()
+            self.check_histogram()
         if self.topics is not None and self.criterion != "sqc2":
             raise ParameterError(
                 Sentence("{topics} goes with {criterion:sqc2}, which keeps replacements within a query's topic")
             )
-        if self.delta is not None and (self.max_queries is None or not self._shared_out):
+        if self.delta is not None and (self.max_queries is None or not self.shared_out):
             raise ParameterError(
                 Sentence("{delta} goes with {max_queries}, {variant:default} and {repeats:draw}: it adds up draws")
             )
@@ -170,30 +174,30 @@ class Semantic(Method):
             from querycloak.methods.semantic.domains import parse_candidates
 
             parse_candidates(self.candidates)
-            if self.variant == "paper" or self._several_domains:
-                raise ParameterError(Sentence("{candidates} goes with {variant:default} and one {domain}"))
-        if self.max_queries is not None and (self.variant == "paper" or self.repeats == "reuse"):
-            raise ParameterError(
-                Sentence("{max_queries} goes with {variant:default} and {repeats:draw}: it counts single queries")
-            )
+        self.check_bounded_draws()
         if self.budget_per == "query" and self.budget > MOST_EPSILON:
             refuse("epsilon", f"at most {MOST_EPSILON:g} for each query", self.budget, "more protects nobody")
 
-    @property
-    def _shared_out(self) -> bool:
-        """Whether a user's epsilon is divided among single queries."""
-        plain = self.variant == "default" and self.repeats == "draw" and self.criterion != "hbdp"
-        return plain and self.budget_per == "user"
+    def check_bounded_draws(self) -> None:
+        """Refuse fewer candidates with several domains, and a bound on queries whose draws are used again."""
+        if self.candidates is not None and self.several_domains:
+            raise ParameterError(ONE_DOMAIN)
+        if self.max_queries is not None and self.repeats == "reuse":
+            raise ParameterError(SINGLE_QUERIES)
 
-    def _check_histogram(self) -> None:
+    @property
+    def shared_out(self) -> bool:
+        """Whether a user's epsilon is divided among single queries."""
+        return self.repeats == "draw" and self.criterion != "hbdp" and self.budget_per == "user"
+
+    def check_histogram(self) -> None:
+        """Refuse what does not go with noisy counts of concepts."""
         if self.max_queries is None:
             raise ParameterError(
                 Sentence("{criterion:hbdp} needs {max_queries}: noise is scaled to the most queries of one user")
             )
-        if self.times != "drop" or self.repeats != "draw" or self.variant != "default" or self.budget_per != "user":
-            raise ParameterError(
-                Sentence("{criterion:hbdp} releases counts: leave {times}, {repeats}, {variant} and {budget_per} out")
-            )
+        if self.times != "drop" or self.repeats != "draw" or self.budget_per != "user":
+            raise ParameterError(NOISY_COUNTS)
         if "|" in self.domain or self.domain in ("topics", AUTO):
             raise ParameterError(
                 Sentence("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
@@ -212,9 +216,7 @@ class Semantic(Method):
     @property
     def rows(self) -> RowKind:
         """What stands in a row of the table `log`."""
-        if self.criterion == "hbdp":
-            return RowKind.NOISED
-        return RowKind.REBUILT if self.variant == "paper" else RowKind.REPLACED
+        return RowKind.NOISED if self.criterion == "hbdp" else RowKind.REPLACED
 
     @property
     def topic_names(self) -> str:
@@ -240,56 +242,41 @@ class Semantic(Method):
             "any_language": self.any_language or None,
         }
 
-    def claimed(self) -> Guarantee | None:
-        """What Sanchez et al. say, in the paper variant."""
-        if self.variant != "paper":
-            return None
-        return Guarantee(
-            kind="pure-dp",
-            unit=self.budget_per,
-            neighbours="replace-query",
-            epsilon=self.epsilon,
-            unprotected=("the topic of each query",) if self._several_domains else (),
-            because="exponential mechanism over concepts, epsilon divided among a user's queries (Sanchez et al.)",
-        )
-
     def proven(self) -> Guarantee:
         """What semantic.md proves."""
-        kind = "pure-dp" if self.delta is None else "approximate-dp"
         return Guarantee(
-            kind=kind if self.variant == "default" else "sampling-only",
+            kind="pure-dp" if self.delta is None else "approximate-dp",
             unit=self.budget_per,
             neighbours="replace-query",
             epsilon=self.epsilon,
             delta=self.delta,
-            unprotected=self._unprotected(),
+            unprotected=self.unprotected(),
             because=self._because(),
         )
 
     @property
-    def _several_domains(self) -> bool:
+    def several_domains(self) -> bool:
+        """Whether the domain of a query comes out."""
         return self.domain == "topics" or "|" in self.domain
 
-    def _unprotected(self) -> tuple[str, ...]:
-        found = [*_UNPROTECTED]
+    def unprotected(self) -> tuple[str, ...]:
+        """Everything that a release reveals and no draw covers."""
+        listed = [*_UNPROTECTED]
         if self.asks_language:
-            found.append(_LANGUAGE_UNPROTECTED)
+            listed.append(_LANGUAGE_UNPROTECTED)
         if self.criterion != "hbdp":
-            found.append("how many queries each user has" + (f", up to {self.max_queries}" if self.max_queries else ""))
-        if self._several_domains:
-            found.append("the domain of each query: its topic, or that it has none of these")
+            listed.append(
+                "how many queries each user has" + (f", up to {self.max_queries}" if self.max_queries else "")
+            )
+        if self.several_domains:
+            listed.append("the domain of each query: its topic, or that it has none of these")
         if self.repeats == "reuse":
-            found.append("which queries of a user were about one concept")
+            listed.append("which queries of a user were about one concept")
         if self.times != "drop":
-            found.append(_TIMES_UNPROTECTED[self.times])
+            listed.append(_TIMES_UNPROTECTED[self.times])
         if self.budget_per == "query":
-            found.append("what a user's queries tell together: a user with m queries has m times this epsilon")
-        if self.variant == "paper":
-            found += [
-                "every other word of a phrase that has a concept: it comes out as typed, names and numbers too",
-                "plural forms, how many concepts a query has, and which queries have none",
-            ]
-        return tuple(found)
+            listed.append("what a user's queries tell together: a user with m queries has m times this epsilon")
+        return tuple(listed)
 
     def _because(self) -> str:
         if self.criterion == "hbdp":
@@ -349,9 +336,7 @@ class Semantic(Method):
 
         if self.criterion == "hbdp":
             return {"log": self._reach_of_histogram()}
-        notes = ["The text of a row was drawn at random: look at how often topics occur, never at a single row."]
-        if self.variant == "paper":
-            notes = ["Concepts in a row were drawn at random; all other words are somebody's own, as they were typed."]
+        notes = [self.row_note]
         if self.similarity is not None:
             drawn, blind = self.similarity
             notes.append(
@@ -360,6 +345,18 @@ class Semantic(Method):
             )
         return {"log": TableAccuracy(NO_COUNT, notes=tuple(notes))}
 
+    @property
+    def row_note(self) -> str:
+        """What a row's text is worth."""
+        return "The text of a row was drawn at random: look at how often topics occur, never at a single row."
+
+    @property
+    def mechanism(self) -> type[Replacement]:
+        """The class that draws; it needs the taxonomy."""
+        from querycloak.methods.semantic.replacement import Replacement
+
+        return Replacement
+
     def _reach_of_histogram(self) -> TableAccuracy:
         """Every concept of the domain is noised for every user: most rows are noise."""
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
@@ -367,19 +364,18 @@ class Semantic(Method):
         from querycloak.privacy.sampling.exact import stated
 
         noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))
-        told = (
+        meaning = (
             f"searches of this user for the concept; of each user at most {self.max_queries} count; plus {noise.words}"
         )
         nobody = "Every concept gets noise for every user: many rows are of concepts that the user never asked for."
         off = margin(noise)
-        return TableAccuracy(told, Range(off, off), notes=(nobody,))
+        return TableAccuracy(meaning, Range(off, off), notes=(nobody,))
 
     def count(self, log: SearchLog) -> Counted:
         """Read the taxonomy, and count the searches."""
-        from querycloak.methods.semantic.replacement import Replacement
         from querycloak.methods.semantic.searches import Histories, check_language, staged_searches
 
-        replacement = Replacement.of(self, self.read_taxonomy())
+        replacement = self.mechanism.of(self, self.read_taxonomy())
         searches = staged_searches(log)
         log.checked(guaranteed=True)
         if self.asks_language:

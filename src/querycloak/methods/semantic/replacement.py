@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class Replacement:
 
     def at(self, method: Semantic) -> Replacement:
         """The same tables for another epsilon, variant or unit."""
-        return Replacement(method, self.domains, self._made)
+        return method.mechanism(method, self.domains, self._made)
 
     def weights(self, number: int) -> Weights:
         """The weights within a domain."""
@@ -70,8 +70,8 @@ class Replacement:
 
     @property
     def concepts_of(self) -> Callable[[pa.Array], Ints] | None:
-        """How queries become concepts; the paper's variant needs the queries themselves."""
-        return None if self.method.variant == "paper" else self.domains.concepts
+        """The map from queries to concepts; None if the queries themselves are needed."""
+        return self.domains.concepts
 
     def table(self, searches: Searches, randomness: Randomness) -> Table:
         """The rows of the release, drawn once."""
@@ -79,10 +79,6 @@ class Replacement:
             from querycloak.methods.semantic.hbdp import noisy_histograms
 
             return noisy_histograms(self.method, self.domains.domains[0], searches, randomness)
-        if self.method.variant == "paper":
-            from querycloak.methods.semantic.paper import rebuilt_queries
-
-            return rebuilt_queries(self, searches, randomness)
         return self._labels(searches, randomness)
 
     def _labels(self, searches: Searches, randomness: Randomness) -> Table:
@@ -125,7 +121,7 @@ class Replacement:
     def limits(self, searches: Searches) -> list[Limit]:
         """What all draws of one user lose together, exactly (claim 2): at most epsilon (private)."""
         method = self.method
-        if method.criterion == "hbdp" or method.variant == "paper":
+        if method.criterion == "hbdp":
             return []
         domains, places = self.domains.placed(searches.concepts)
         owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
@@ -162,9 +158,24 @@ class Replacement:
         drawn = np.empty(len(places), np.int32)
         for number in np.unique(domains).tolist():
             inside = np.flatnonzero(domains == number)
-            drawn[inside] = draw_at(
-                self.weights(number), places[inside], losses[inside], self.method.variant, randomness
-            )
+            drawn[inside] = self._drawn_within(self.weights(number), places[inside], losses[inside], randomness)
+        return drawn
+
+    def exponents(self, weights: Weights, losses: Sequence[float]) -> list[float]:
+        """For each loss the exponent of the draw."""
+        return weights.exponents(losses)
+
+    def _drawn_within(
+        self, weights: Weights, places: Ints, losses: NDArray[np.float64], randomness: Randomness
+    ) -> Ints:
+        """A concept of one domain for each, drawn with at most the loss beside it."""
+        distinct, levels = np.unique(losses, return_inverse=True)
+        exponents = self.exponents(weights, distinct.tolist())
+        drawn = np.empty(len(places), np.int32)
+        for first in range(0, len(distinct), _LEVELS_AT_ONCE):
+            some = np.flatnonzero((levels >= first) & (levels < first + _LEVELS_AT_ONCE))
+            at = (levels[some] - first).astype(np.int32)
+            drawn[some] = weights.draw(places[some], at, exponents[first : first + _LEVELS_AT_ONCE], randomness)
         return drawn
 
     def _shown(self, domains: Ints, places: Ints) -> tuple[pa.Array, Ints]:
@@ -176,19 +187,6 @@ class Replacement:
         number_of = {label: number for number, label in enumerate(labels)}
         numbers = np.array([number_of[text] for text in texts], np.int32)
         return pa.array(labels, pa.string()), numbers[where] if len(numbers) else np.empty(0, np.int32)
-
-
-def draw_at(weights: Weights, places: Ints, losses: NDArray[np.float64], variant: str, randomness: Randomness) -> Ints:
-    """A concept for each, drawn with at most the loss beside it."""
-    distinct, levels = np.unique(losses, return_inverse=True)
-    solve = weights.paper_exponents if variant == "paper" else weights.exponents
-    exponents = solve(distinct.tolist())
-    drawn = np.empty(len(places), np.int32)
-    for first in range(0, len(distinct), _LEVELS_AT_ONCE):
-        some = np.flatnonzero((levels >= first) & (levels < first + _LEVELS_AT_ONCE))
-        at = (levels[some] - first).astype(np.int32)
-        drawn[some] = weights.draw(places[some], at, exponents[first : first + _LEVELS_AT_ONCE], randomness)
-    return drawn
 
 
 def chosen_searches(

@@ -128,7 +128,7 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         pulled = self.pulled(secret, self.replacement.concepts_of)
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
-        remarks = [] if method.variant == "paper" else [found_words(pulled.concepts)]
+        remarks = [] if pulled.queries is not None else [found_words(pulled.concepts)]
         table = self.replacement.table(pulled, randomness)
         return Drawn({"log": table}, counts=counts, rows=method.rows, remarks=remarks)
 

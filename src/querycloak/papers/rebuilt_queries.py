@@ -1,4 +1,4 @@
-"""The paper's variant: every phrase's concept is replaced inside the query; phrases without one are left out.
+"""Queries rebuilt as Sanchez et al. (2018) do: every phrase's concept is replaced, phrases without one are left out.
 
 Stop words and the other words of a phrase stay as they were typed, unprotected; the default variant has none of them.
 """
@@ -12,6 +12,8 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
+from querycloak.methods.noiseless import Limit
+from querycloak.methods.semantic.replacement import Replacement, Weights, coarse, rows_of
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
 from querycloak.text.english import STOP_WORDS, as_words
@@ -20,14 +22,33 @@ from querycloak.text.query_concepts import Mentions
 from querycloak.text.spans import Spans, string_array
 
 if TYPE_CHECKING:
-    from querycloak.methods.semantic.replacement import Replacement
+    from collections.abc import Sequence
+
     from querycloak.privacy.sampling.randomness import Randomness
+
+
+class RebuiltQueries(Replacement):
+    """The mechanism with the paper's exponent, on the concepts of every phrase of a query."""
+
+    @property
+    def concepts_of(self) -> None:
+        """None: phrases are looked for in the queries themselves."""
+
+    def table(self, searches: Searches, randomness: Randomness) -> Stream:
+        """The rows of the release, drawn once."""
+        return rebuilt_queries(self, searches, randomness)
+
+    def limits(self, searches: Searches) -> list[Limit]:  # noqa: ARG002
+        """Nothing: the paper's exponent is bounded by a formula (semantic.md, claim 4)."""
+        return []
+
+    def exponents(self, weights: Weights, losses: Sequence[float]) -> list[float]:
+        """The paper's exponent."""
+        return weights.paper_exponents(losses)
 
 
 def rebuilt_queries(replacement: Replacement, searches: Searches, randomness: Randomness) -> Stream:
     """The queries in which a concept was found, each with new ones in their place; the others are discarded."""
-    from querycloak.methods.semantic.replacement import coarse, rows_of
-
     queries = searches.queries.combine_chunks() if searches.queries is not None else pa.array([], pa.string())
     found, concepts = replacement.domains.mentions(queries)
     owner_of = np.repeat(np.arange(len(searches.users)), searches.lengths)
