@@ -28,7 +28,7 @@ def ledger_set(
     epsilon: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     by: Annotated[str | None, typer.Option(help="Who decides; the name of your account if not given.")] = None,
-    because: Annotated[str | None, typer.Option(help="Why the limit is what it is.")] = None,
+    because: Annotated[str | None, typer.Option(help="Why the limit is what it is; needed to raise one.")] = None,
     ledger: options.LedgerFile = None,
 ) -> None:
     """Set what may be spent on a population in all."""
@@ -89,6 +89,7 @@ def show_accounts(
         json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
         return
+    sys.stdout.write(f"ledger {ledger.path}\n")
     if not accounts:
         sys.stdout.write(f"no population has a budget yet: {ledger.how_to_set('NAME').as_typed()}\n")
     for account in accounts:
@@ -142,14 +143,16 @@ def composed_line(composed: Composed) -> str:
 
 def show_verification(ledger: Ledger, digest: str | None, *, as_json: bool) -> None:
     """Print whether the ledger's journal is whole; a problem is a failed check."""
-    problems = ledger.verify()
+    problems, notices = ledger.verify(), ledger.notices()
     if digest is not None and not ledger.knows(digest):
         problems.append("no entry has the digest that was given: entries are missing, or it is another ledger")
     if as_json:
-        json.dump({"ok": not problems, "digest": ledger.digest(), "problems": problems}, sys.stdout)
+        known = {"ok": not problems, "digest": ledger.digest(), "problems": problems, "notices": notices}
+        json.dump(known, sys.stdout)
         sys.stdout.write("\n")
     else:
-        lines = problems or [f"every entry is as it was written; digest of the last: {ledger.digest()}"]
+        lines = problems or ([f"every entry is as it was written; digest of the last: {ledger.digest()}"])
+        lines = [*lines, *(f"note: {notice}" for notice in notices)]
         sys.stdout.write("".join(textwrap.fill(line, _WIDTH, subsequent_indent="  ") + "\n" for line in lines))
     if problems:
-        raise CheckFailed("the ledger was changed by other means than querycloak, or has no journal")
+        raise CheckFailed("the ledger, or its spending record, was changed by other means than querycloak")

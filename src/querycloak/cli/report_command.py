@@ -24,7 +24,9 @@ def report(
     measured_on: Annotated[
         Path | None, typer.Option(help="The release made from TRAIN, same options, that was evaluated and attacked.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that paid for the release.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The ledger that paid; $QUERYCLOAK_LEDGER, if set, if not given.")
+    ] = None,
     about: Annotated[Path | None, typer.Option(help="TOML file: owner, contact, purpose, approved_by ...")] = None,
     to: Annotated[
         Literal["registry"] | None, typer.Option(help="registry: also the entry for OpenDP's registry.")

@@ -277,16 +277,19 @@ def _folder(out: Path) -> Path:
 
 
 def _account(release: Path, ledger: str | os.PathLike[str] | None) -> Account | None:
-    """The account that paid, if a ledger is given and the card names a charge in it."""
-    if ledger is None:
-        return None
+    """The account that paid, if a ledger is given, or by $QUERYCLOAK_LEDGER, and the card names a charge in it."""
     accounting = load_card(release).get("accounting")
     if not isinstance(accounting, dict) or "population" not in accounting:
+        if ledger is None:
+            return None
         raise InputError(
             Sentence(
                 "the card says that this release was not accounted, so that no ledger knows it; leave {ledger} out"
             )
         )
+    ledger = ledger or os.environ.get("QUERYCLOAK_LEDGER")
+    if not ledger:
+        return None
     (account,) = Ledger(ledger).show(str(accounting["population"]))
     if accounting["charge"] not in [charge.id for charge in account.charges]:
         raise InputError("the ledger has no charge as the card of this release names it; give the ledger that paid")

@@ -230,3 +230,12 @@ def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
 def test_about_says_what_it_was_told() -> None:
     assert About.of(None) == About()
     assert About.of({"owner": "me"}) == About(owner="me")
+
+
+def test_the_ledger_of_the_environment_is_used_where_the_card_names_a_charge(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUERYCLOAK_LEDGER", str(place / "ledger.sqlite"))
+    assert report(place, tmp_path / "out").returncode == 0
+    assert "readers" in (tmp_path / "out" / "private.html").read_text()
+    assert report(place, tmp_path / "rule", release="rule").returncode == 0

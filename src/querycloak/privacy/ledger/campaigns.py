@@ -17,21 +17,28 @@ from querycloak.errors import InputError
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.ledger import Ledger
-from querycloak.privacy.ledger.sqlite import Kind, SqliteFile
+from querycloak.privacy.ledger.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.sampling.randomness import secret_key
 
 __all__ = ["Campaign", "Spending"]
 
 ENDING = ".users"
+MARK = 16
+"""Digits of the random mark of a spending."""
 TABLES = (
     """CREATE TABLE campaigns (charge INTEGER PRIMARY KEY, population TEXT NOT NULL, guarantee TEXT NOT NULL,
        queries INTEGER NOT NULL, key TEXT NOT NULL, UNIQUE (population, guarantee, queries))""",
     """CREATE TABLE spent (charge INTEGER NOT NULL REFERENCES campaigns, user TEXT NOT NULL, queries INTEGER NOT NULL,
        PRIMARY KEY (charge, user)) WITHOUT ROWID""",
 )
+# Since version 2: each spending has a number and a random mark, and the ledger's journal notes both.
+MARKS = (
+    """CREATE TABLE spendings (charge INTEGER NOT NULL REFERENCES campaigns, number INTEGER NOT NULL,
+       mark TEXT NOT NULL, PRIMARY KEY (charge, number)) WITHOUT ROWID""",
+)
 KIND = Kind(
     application=0x51435553,  # "QCUS"
-    versions=(TABLES,),
+    versions=(TABLES, MARKS),
     name="spending record",
     not_done="nothing was drawn",
     elsewhere="move it away and be charged anew",
@@ -81,18 +88,47 @@ class Spending:
         if row is None:
             return None
         # In a ledger begun anew the number may belong to another charge, for less.
-        charges = self._ledger.show(population)[0].charges
+        charges = self._ledger.trusted(population).charges
         if not any(charge.id == row[0] and charge.guarantee == guarantee for charge in charges):
             raise InputError(
                 f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid "
                 "for it is not there; put that ledger back, or move this file away and be charged anew"
             )
+        if row[0] in self._rolled_back(connection):
+            raise InputError(
+                f"{self._older(row[0])}; put the newer file back, or move this one away and be charged anew"
+            )
         return Campaign(int(row[0]), str(row[1]), queries)
+
+    def problems(self) -> list[str]:
+        """Signs that the spending record is an older copy; empty if there are none, or if there is no record."""
+        if not self.path.exists():
+            return []
+        with self._file.reading() as connection:
+            return [self._older(charge) for charge in self._rolled_back(connection)]
+
+    def _older(self, charge: int) -> str:
+        return (
+            f"the spending record {str(self.path)!r} is older than the ledger says: it has forgotten what users spent "
+            f"since of charge {charge}"
+        )
+
+    def _rolled_back(self, connection: sqlite3.Connection) -> list[int]:
+        """The charges whose last spending, as the ledger has it, is not in the record."""
+        noted = self._ledger.spendings()
+        rows = connection.execute("SELECT charge, number, mark FROM spendings") if version_of(connection) > 1 else ()
+        kept = {(charge, number, mark) for charge, number, mark in rows}
+        known = {charge for (charge,) in connection.execute("SELECT charge FROM campaigns")}
+        return [
+            charge for charge, (number, mark) in noted.items() if charge in known and (charge, number, mark) not in kept
+        ]
 
     def spend(self, campaign: Campaign, users: list[str], asked: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many queries of each user may be drawn; they are spent, on the disk, when this returns."""
         order.check_may_pay()
         with self._file.writing() as connection:
+            if campaign.charge in self._rolled_back(connection):
+                raise InputError(f"{self._older(campaign.charge)}; put the newer file back")
             connection.execute("CREATE TEMP TABLE asked (place INTEGER PRIMARY KEY, user TEXT NOT NULL)")
             connection.executemany("INSERT INTO asked VALUES (?, ?)", enumerate(users))
             spent = connection.execute(
@@ -110,7 +146,12 @@ class Spending:
                 "INSERT OR REPLACE INTO spent VALUES (?, ?, ?)",
                 ((campaign.charge, users[i], int(before[i] + allowed[i])) for i in changed),
             )
-            return allowed
+            last = "SELECT coalesce(max(number), 0) FROM spendings WHERE charge = ?"
+            number, mark = connection.execute(last, (campaign.charge,)).fetchone()[0] + 1, secret_key()[:MARK]
+            connection.execute("INSERT INTO spendings VALUES (?, ?, ?)", (campaign.charge, number, mark))
+        # After the record: a process that dies in between has a record that is newer than the ledger, and spent it.
+        self._ledger.note_spending(campaign.charge, number, mark)
+        return allowed
 
 
 def _terms(guarantee: Guarantee) -> str:

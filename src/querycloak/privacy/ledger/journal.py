@@ -1,4 +1,4 @@
-"""Everything that was ever written into a ledger, one entry after another, each with a digest of all before it.
+"""The ledger's journal: one entry for each change, each with a digest of all entries before it.
 
 Entries can only be added. A program that changes or removes one breaks the chain of digests, unless it rewrites all
 later entries; a copy of the last digest, kept elsewhere, shows that too (ledger.md).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["TABLES", "Entry", "append", "entries", "now", "problems"]
+__all__ = ["TABLES", "Entry", "append", "entries", "now", "problems", "row_digest", "seal", "spendings"]
 
 TABLES = (
     """CREATE TABLE journal (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, entry TEXT NOT NULL,
@@ -24,12 +24,14 @@ TABLES = (
     ),
 )
 TRIGGERS = frozenset(f"{table}_{name}" for table in ("charges", "journal", "releases") for name in ("stay", "keep"))
-BEGUN = "begun"
+BEGUN, SEALED, SPENT = "begun", "sealed", "spent"
+ROW = "population, made, method, guarantee, parameters"
+"""The columns of a charge that its digest covers: all but its number."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry: when, what, and the digest of it and all before it."""
+    """One entry: its time, its content, and the digest of it and all before it."""
 
     number: int
     made: str
@@ -43,11 +45,32 @@ def now() -> str:
 
 
 def append(connection: sqlite3.Connection, what: Mapping[str, Any]) -> str:
-    """Add an entry; its digest."""
+    """Add an entry, and return its digest."""
     last = connection.execute("SELECT digest FROM journal ORDER BY id DESC LIMIT 1").fetchone()
     if last is None:
-        last = (_add(connection, "", {"what": BEGUN, **_standing(connection)}),)
+        last = (_add(connection, "", {"what": BEGUN, **_standing(connection), "rows": _rows(connection)}),)
     return _add(connection, str(last[0]), what)
+
+
+def seal(connection: sqlite3.Connection) -> None:
+    """Add the digests of all charges to a journal of version 3, which has none; an empty journal needs nothing."""
+    if connection.execute("SELECT 1 FROM journal LIMIT 1").fetchone():
+        append(connection, {"what": SEALED, "rows": _rows(connection)})
+
+
+def row_digest(*row: str) -> str:
+    """The digest of a whole charge, the columns of `ROW`."""
+    return hashlib.sha256(json.dumps(row).encode()).hexdigest()
+
+
+def spendings(connection: sqlite3.Connection) -> dict[int, tuple[int, str]]:
+    """For each campaign's charge, the number and the mark of its last spending that the journal holds."""
+    last: dict[int, tuple[int, str]] = {}
+    for entry in entries(connection):
+        if entry.what["what"] == SPENT:
+            one = entry.what["number"], entry.what["mark"]
+            last[entry.what["charge"]] = max(one, last.get(entry.what["charge"], one))
+    return last
 
 
 def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
@@ -59,18 +82,23 @@ def entries(connection: sqlite3.Connection) -> Iterator[Entry]:
 
 def problems(connection: sqlite3.Connection) -> list[str]:
     """Signs that another program changed the ledger; empty if there are none."""
-    found = [f"the rule {name!r} that keeps rows from being changed is gone" for name in sorted(_gone(connection))]
-    before = ""
+    signs = [f"the rule {name!r} that keeps rows from being changed is gone" for name in sorted(_gone(connection))]
     rows = connection.execute("SELECT id, made, entry, digest FROM journal ORDER BY id").fetchall()
+    before, missing = "", None
     for place, (number, made, entry, digest) in enumerate(rows, start=1):
         if number != place:
-            found.append(f"entry {place} of the journal is missing")
+            missing = place
             break
         if digest != _digest(before, made, entry):
-            found.append(f"entry {number} of the journal, or one before it, was changed")
+            signs.append(f"entry {number} of the journal, or one before it, was changed")
             break
         before = digest
-    return [*found, *_differences(connection, [json.loads(entry) for _, _, entry, _ in rows])]
+    else:
+        last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'journal'").fetchone()
+        missing = len(rows) + 1 if last is not None and last[0] > len(rows) else None
+    if missing is not None:
+        signs.append(f"entry {missing} of the journal is missing")
+    return [*signs, *_differences(connection, [json.loads(entry) for _, _, entry, _ in rows])]
 
 
 def _add(connection: sqlite3.Connection, before: str, what: Mapping[str, Any]) -> str:
@@ -85,11 +113,17 @@ def _digest(before: str, made: str, entry: str) -> str:
 
 
 def _standing(connection: sqlite3.Connection) -> dict[str, Any]:
-    """What a ledger held when its journal began: an older ledger may hold much."""
+    """The content of the ledger, without the columns that only the digest of a charge covers."""
     limits = connection.execute("SELECT name, epsilon, delta FROM populations ORDER BY name").fetchall()
     charges = connection.execute("SELECT id, population, guarantee FROM charges ORDER BY id").fetchall()
     releases = connection.execute("SELECT charge, digest FROM releases ORDER BY charge, digest").fetchall()
     return {"limits": [list(row) for row in limits], "charges": charges, "releases": releases}
+
+
+def _rows(connection: sqlite3.Connection) -> list[list[Any]]:
+    """The number and the digest of each charge."""
+    rows = connection.execute(f"SELECT id, {ROW} FROM charges ORDER BY id").fetchall()
+    return [[number, row_digest(*row)] for number, *row in rows]
 
 
 def _gone(connection: sqlite3.Connection) -> set[str]:
@@ -97,12 +131,16 @@ def _gone(connection: sqlite3.Connection) -> set[str]:
     return set(TRIGGERS - there)
 
 
-def _differences(connection: sqlite3.Connection, told: list[dict[str, Any]]) -> list[str]:
-    """Where the tables do not hold what the journal tells."""
+def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) -> list[str]:
+    """Where the tables do not hold what the journal's entries say."""
+    if not written:
+        return []
     limits: dict[str, list[str]] = {}
     charges: dict[int, tuple[str, str]] = {}
+    digests: dict[int, str] = {}
     releases: set[tuple[int, str]] = set()
-    for entry in told:
+    for entry in written:
+        digests |= {number: digest for number, digest in entry.get("rows", ()) if number not in digests}
         if entry["what"] == BEGUN:
             limits |= {name: [epsilon, delta] for name, epsilon, delta in entry["limits"]}
             charges |= {number: (population, guarantee) for number, population, guarantee in entry["charges"]}
@@ -111,19 +149,38 @@ def _differences(connection: sqlite3.Connection, told: list[dict[str, Any]]) -> 
             limits[entry["population"]] = [entry["epsilon"], entry["delta"]]
         elif entry["what"] == "charge":
             charges[entry["charge"]] = (entry["population"], entry["guarantee"])
+            digests |= {entry["charge"]: entry["row"]} if "row" in entry else {}
         elif entry["what"] == "release":
             releases.add((entry["charge"], entry["digest"]))
-    if not told:
-        return []
-    standing = _standing(connection)
-    held = {number: (population, guarantee) for number, population, guarantee in standing["charges"]}
-    found = [
-        f"the limit of {name!r} is not the one that was last set"
-        for name, epsilon, delta in standing["limits"]
-        if limits.get(name) != [epsilon, delta]
+    return [
+        *_other_limits(connection, limits),
+        *_other_charges(connection, charges, digests),
+        *_other_releases(connection, releases),
     ]
-    found += [f"charge {number} is missing or was changed" for number in charges if held.get(number) != charges[number]]
-    found += [f"charge {number} is not in the journal" for number in held if number not in charges]
-    if {(charge, digest) for charge, digest in standing["releases"]} != releases:
-        found.append("the digests of releases are not those in the journal")
-    return found
+
+
+def _other_limits(connection: sqlite3.Connection, limits: dict[str, list[str]]) -> list[str]:
+    standing = {name: [epsilon, delta] for name, epsilon, delta in _standing(connection)["limits"]}
+    names = [name for name in {**limits, **standing} if limits.get(name) != standing.get(name)]
+    return [f"the limit of {name!r} is not the one that was last set" for name in names]
+
+
+def _other_charges(
+    connection: sqlite3.Connection, charges: dict[int, tuple[str, str]], digests: dict[int, str]
+) -> list[str]:
+    standing = {number: (population, guarantee) for number, population, guarantee in _standing(connection)["charges"]}
+    rows = dict(_rows(connection))
+    changed = [
+        number
+        for number, charge in charges.items()
+        if standing.get(number) != charge or (number in digests and rows.get(number) != digests[number])
+    ]
+    return [
+        *(f"charge {number} is missing or was changed" for number in changed),
+        *(f"charge {number} is not in the journal" for number in standing if number not in charges),
+    ]
+
+
+def _other_releases(connection: sqlite3.Connection, releases: set[tuple[int, str]]) -> list[str]:
+    standing = {(charge, digest) for charge, digest in _standing(connection)["releases"]}
+    return [] if standing == releases else ["the digests of releases are not those in the journal"]

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import math
 import os
 import re
 import sqlite3
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from querycloak.errors import ParameterError, QuerycloakError
+from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import journal
@@ -39,18 +40,28 @@ SECOND_TABLES = (
     """CREATE TABLE announced (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
        folder TEXT NOT NULL, PRIMARY KEY (charge, digest))""",
 )
+# Since version 4: how a population is accounted, as JSON; empty where epsilons and deltas are added up.
+FOURTH_TABLES = ("ALTER TABLE populations ADD COLUMN terms TEXT NOT NULL DEFAULT '{}'",)
+SUMS = "{}"
+LIMIT = "SELECT epsilon, delta FROM populations WHERE name = ?"
 CHARGES = """SELECT id, made, method, guarantee, parameters,
     (SELECT group_concat(digest) FROM releases WHERE charge = id) FROM charges WHERE population = ? ORDER BY id"""
 OTHER_FILE = Sentence(
     "name another file with {ledger} or QUERYCLOAK_LEDGER", ledger=Action("Ledger(FILE)", ("--ledger", "FILE"))
 )
+RESTORE = Sentence(
+    "an older copy, put back in its place, has forgotten the charges since: find them with {verify} for every release "
+    "that was made, and lower the limit by what they cost",
+    verify=Action("verify(RELEASE, ledger=FILE)", ("querycloak", "verify", "RELEASE", "--ledger", "FILE")),
+)
 KIND = Kind(
     application=0x51434C47,  # "QCLG"
-    versions=(FIRST_TABLES, SECOND_TABLES, journal.TABLES),
+    versions=(FIRST_TABLES, SECOND_TABLES, journal.TABLES, FOURTH_TABLES),
     name="ledger",
     not_done="nothing was charged",
     elsewhere=OTHER_FILE,
-    restore="put a copy of it back in its place",
+    restore=RESTORE,
+    upgraded=journal.seal,
 )
 
 
@@ -68,15 +79,20 @@ class Ledger:
     ) -> Account:
         """Set what may be spent on a population in all; what is spent already stays spent.
 
-        The journal keeps every change: when, by whom (the name of the account that runs this, if not given), and why.
+        The journal keeps every change: its time, who made it (the name of the account that runs this, if not given),
+        and why. A limit is raised only with a reason.
         """
         _check_name(population)
         epsilon = number_above_zero("epsilon", epsilon, "give the most that may be spent in all, such as 8")
         if isinstance(delta, bool) or delta != 0:
             delta = share("delta", delta, "give the most that may be spent in all, such as 1e-6, or 0 for none")
+        why = why.strip() or None if why is not None else None
         with self._file.writing(create=True) as connection:
+            before = connection.execute(LIMIT, (population,)).fetchone()
+            if why is None and before is not None and (epsilon > float(before[0]) or delta > float(before[1])):
+                raise self._unexplained(population, before)
             connection.execute(
-                "INSERT INTO populations VALUES (?, ?, ?) "
+                "INSERT INTO populations (name, epsilon, delta) VALUES (?, ?, ?) "
                 "ON CONFLICT (name) DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
                 (population, repr(epsilon), repr(float(delta))),
             )
@@ -84,12 +100,24 @@ class Ledger:
             journal.append(connection, {"what": "limit", **limit, "by": by or _account_name(), "why": why})
             return self._account(connection, population)
 
-    def how_to_set(self, population: str) -> Action:
-        """How the owner of this ledger sets a limit."""
-        limit = ("--epsilon", "E", "--delta", "D", *self._option())
+    def _unexplained(self, population: str, before: tuple[str, str]) -> ParameterError:
+        return ParameterError(
+            Sentence(
+                "population {name!r} has a limit of epsilon {epsilon} and delta {delta}; raising it needs a reason, "
+                "which is kept; add {reason}",
+                name=population,
+                epsilon=before[0],
+                delta=before[1],
+                reason=Action("why=REASON", ("--because", "REASON")),
+            )
+        )
+
+    def how_to_set(self, population: str, *, raised: bool = False) -> Action:
+        """The call and the command with which the owner of this ledger sets a limit, or raises one."""
+        limit = ("--epsilon", "E", "--delta", "D", *(("--because", "REASON") if raised else ()), *self._option())
         # A name that begins like an option goes last, behind the sign that ends options.
         words = (*limit, "--", population) if population.startswith("-") else (population, *limit)
-        call = f"{self._call()}.set_limit({population!r}, epsilon=E, delta=D)"
+        call = f"{self._call()}.set_limit({population!r}, epsilon=E, delta=D{', why=REASON' if raised else ''})"
         return Action(call, ("querycloak", "ledger", "set", *words))
 
     def how_to_show(self) -> Action:
@@ -104,12 +132,33 @@ class Ledger:
         return f"Ledger({str(self.path)!r})" if self._named else "Ledger()"
 
     def check(self, population: str, guarantee: Guarantee) -> Account:
-        """Raise what `charge` would raise, and write nothing; the account as it stands."""
+        """The account that would pay; raises what `charge` would raise, and writes nothing."""
+        account = self.trusted(population)
+        account.require(guarantee, self.how_to_set(population, raised=True))
+        return account
+
+    def trusted(self, population: str) -> Account:
+        """The account of a population in a ledger that nothing else has changed; else an InputError."""
         _check_name(population)
         with self._file.reading() as connection:
             account = self._account(connection, population)
-        account.require(guarantee, self.how_to_set(population))
-        return account
+            self._require_unchanged(connection)
+            return account
+
+    def _require_unchanged(self, connection: sqlite3.Connection) -> None:
+        signs = journal.problems(connection) if version_of(connection) >= 3 else []
+        if signs:
+            raise InputError(
+                Sentence(
+                    "the ledger {path!r} was changed by other means than querycloak, so it pays for nothing: "
+                    "{sign}{more}; {verify} lists all signs; {restore}",
+                    path=str(self.path),
+                    sign=signs[0],
+                    more=f" (and {len(signs) - 1} more)" if len(signs) > 1 else "",
+                    verify=Action("Ledger.verify()", ("querycloak", "ledger", "verify", *self._option())),
+                    restore=RESTORE,
+                )
+            )
 
     def charge(self, population: str, guarantee: Guarantee, *, method: str, parameters: Mapping[str, Any]) -> Charge:
         """Spend: when this returns, the charge is on the disk, and only then may anything be drawn."""
@@ -117,13 +166,16 @@ class Ledger:
         _check_name(population)
         written, made, promised = _json(parameters), journal.now(), _json(guarantee.to_json())
         with self._file.writing() as connection:
-            self._account(connection, population).require(guarantee, self.how_to_set(population))
+            account = self._account(connection, population)
+            self._require_unchanged(connection)
+            account.require(guarantee, self.how_to_set(population, raised=True))
             connection.execute(
                 "INSERT INTO charges (population, made, method, guarantee, parameters) VALUES (?, ?, ?, ?, ?)",
                 (population, made, method, promised, written),
             )
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
-            entry = {"what": "charge", "charge": number, "population": population, "guarantee": promised}
+            digest = journal.row_digest(population, made, method, promised, written)
+            entry = {"what": "charge", "charge": number, "population": population, "guarantee": promised, "row": digest}
             journal.append(connection, entry)
         return Charge(number, population, made, method, guarantee, MappingProxyType(json.loads(written)))
 
@@ -165,36 +217,59 @@ class Ledger:
             names = [name for (name,) in named] if population is None else [population]
             return tuple(self._account(connection, name) for name in names)
 
+    def note_spending(self, charge: int, number: int, mark: str) -> None:
+        """Note how far the spending record of a campaign has come, so that an older copy of it is recognised."""
+        with self._file.writing() as connection:
+            journal.append(connection, {"what": journal.SPENT, "charge": charge, "number": number, "mark": mark})
+
+    def spendings(self) -> dict[int, tuple[int, str]]:
+        """For each campaign's charge, the number and the mark of its last spending."""
+        with self._file.reading() as connection:
+            return journal.spendings(connection) if version_of(connection) >= 3 else {}
+
     def limits(self, population: str) -> tuple[journal.Entry, ...]:
         """Every change of a population's limit: when, by whom and why; a ledger before version 3 kept none."""
-        with self._file.reading() as connection:
-            if version_of(connection) < 3:
-                return ()
-            told = [each for each in journal.entries(connection) if each.what["what"] == "limit"]
-        return tuple(each for each in told if each.what["population"] == population)
+        written = [entry for entry in self._entries() if entry.what["what"] == "limit"]
+        return tuple(entry for entry in written if entry.what["population"] == population)
 
     def verify(self) -> list[str]:
-        """Signs that something other than querycloak changed the ledger; empty if there are none."""
+        """Signs that something other than querycloak changed the ledger or its spending record; empty if none."""
+        from querycloak.privacy.ledger.campaigns import Spending
+
         with self._file.reading() as connection:
-            if version_of(connection) < 3:
-                return ["the ledger is of an older version and has no journal yet; the next change begins one"]
-            return journal.problems(connection)
+            signs = journal.problems(connection) if version_of(connection) >= 3 else []
+        return [*signs, *Spending(self).problems()]
+
+    def notices(self) -> list[str]:
+        """Facts that limit what `verify` can see, without being signs of a change."""
+        with self._file.reading() as connection:
+            version, charged = version_of(connection), connection.execute("SELECT 1 FROM charges").fetchone()
+        if version < 3:
+            return ["the ledger is of an older version and has no journal yet; the next change begins one"]
+        if charged is not None and not self._entries():
+            return ["the ledger holds charges and its journal is empty; the next change begins one"]
+        if version < 4:
+            return [
+                "the journal is of an older version: it has no digests of whole charges yet; the next change adds them"
+            ]
+        return []
 
     def digest(self) -> str | None:
         """The digest of the last entry of the journal; a copy of it shows later whether entries are gone."""
-        with self._file.reading() as connection:
-            if version_of(connection) < 3:
-                return None
-            told = list(journal.entries(connection))
-        return told[-1].digest if told else None
+        written = self._entries()
+        return written[-1].digest if written else None
 
     def knows(self, digest: str) -> bool:
         """Whether an entry of the journal has this digest."""
+        return any(entry.digest == digest for entry in self._entries())
+
+    def _entries(self) -> list[journal.Entry]:
+        """All entries of the journal; none before version 3."""
         with self._file.reading() as connection:
-            return version_of(connection) >= 3 and any(each.digest == digest for each in journal.entries(connection))
+            return list(journal.entries(connection)) if version_of(connection) >= 3 else []
 
     def _account(self, connection: sqlite3.Connection, population: str) -> Account:
-        limit = connection.execute("SELECT epsilon, delta FROM populations WHERE name = ?", (population,)).fetchone()
+        limit = connection.execute(LIMIT, (population,)).fetchone()
         if limit is None:
             named = [name for (name,) in connection.execute("SELECT name FROM populations")]
             close = get_close_matches(population, named, n=1)
@@ -207,13 +282,32 @@ class Ledger:
                     set_limit=self.how_to_set(population),
                 )
             )
+        self._require_sums(connection, population)
         rows = connection.execute(CHARGES, (population,)).fetchall()
         try:
             charges = tuple(_charge(population, *row) for row in rows)
-            return Account(population, float(limit[0]), float(limit[1]), charges)
+            return Account(population, _limit(limit[0]), _limit(limit[1]), charges)
         except (ValueError, TypeError, QuerycloakError):
             problem = self._file.damaged()
         raise problem
+
+    def _require_sums(self, connection: sqlite3.Connection, population: str) -> None:
+        """Refuse a population that is accounted in a way that this version does not know."""
+        if version_of(connection) < 4:
+            return
+        (terms,) = connection.execute("SELECT terms FROM populations WHERE name = ?", (population,)).fetchone()
+        if terms != SUMS:
+            raise InputError(
+                f"population {population!r} of the ledger {str(self.path)!r} is not accounted by sums of epsilon and "
+                "delta, the only way that this querycloak knows; use the newer querycloak that set its limit"
+            )
+
+
+def _limit(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError("a limit must be finite")
+    return number
 
 
 def _account_name() -> str:

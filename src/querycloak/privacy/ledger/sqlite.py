@@ -5,7 +5,7 @@ Both books, the ledger and the spending record, are such files (ledger.md: durab
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,8 +42,10 @@ class Kind:
     """What a locked file has prevented."""
     elsewhere: str | Sentence
     """What to do where this file cannot be used."""
-    restore: str
+    restore: str | Sentence
     """What to do where it is damaged."""
+    upgraded: Callable[[sqlite3.Connection], None] = lambda _: None
+    """Called in the transaction that brings an older file up to date."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class SqliteFile:
                 made_ready = connection.total_changes
                 yield connection
                 if not there and connection.total_changes != made_ready:
-                    raise InputError(f"{self._named} is not there, so nothing could be written; {self.kind.restore}")
+                    raise InputError(self._with_restore(f"{self._named} is not there, so nothing could be written"))
                 connection.execute("COMMIT")
                 return
         except sqlite3.Error as error:
@@ -106,6 +108,8 @@ class SqliteFile:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {self.kind.application}")
             connection.execute(f"PRAGMA user_version = {newest}")
+            if version:
+                self.kind.upgraded(connection)
 
     def _is_ours(self) -> bool:
         """Tell from its first bytes whether a file is of this kind or none yet, before SQLite touches it."""
@@ -146,7 +150,7 @@ class SqliteFile:
 
     def damaged(self) -> InputError:
         """The error for a file of this kind whose content makes no sense."""
-        return InputError(f"{self._named} is damaged; nothing in it was changed; {self.kind.restore}")
+        return InputError(self._with_restore(f"{self._named} is damaged; nothing in it was changed"))
 
     def _translated(self, error: sqlite3.Error) -> QuerycloakError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -162,6 +166,9 @@ class SqliteFile:
     @property
     def _named(self) -> str:
         return f"the {self.kind.name} {str(self.path)!r}"
+
+    def _with_restore(self, problem: str) -> Sentence:
+        return Sentence("{problem}; {restore}", problem=problem, restore=self.kind.restore)
 
     def _with_way_out(self, problem: str) -> Sentence:
         return Sentence("{problem}; {way_out}", problem=problem, way_out=self.kind.elsewhere)

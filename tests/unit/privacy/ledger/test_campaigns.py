@@ -54,7 +54,7 @@ def test_a_charge_that_is_refused_begins_no_campaign(ledger: Ledger) -> None:
     with pytest.raises(BudgetRefused):
         begun(ledger)
     assert not Spending(ledger).has_campaign("people", PROMISE, 5)
-    ledger.set_limit("people", 8, 0)
+    ledger.set_limit("people", 8, 0, why="a test")
     assert begun(ledger)[1].charge == 1
 
 

@@ -116,8 +116,8 @@ def test_too_much_is_refused_with_all_figures(ledger: Ledger) -> None:
         "the ledger refuses: population 'shop', epsilon and delta: allows 8 and 1e-6, spent 6.6 and 2e-7, "
         "asked 3.25 and 1e-7, left 1.4 and 8e-7; ask for less, or let the owner raise the limit: "
     )
-    assert str(refused.value) == f"{why}Ledger({str(ledger.path)!r}).set_limit('shop', epsilon=E, delta=D)"
-    typed = f"querycloak ledger set shop --epsilon E --delta D --ledger {ledger.path}"
+    assert str(refused.value) == f"{why}Ledger({str(ledger.path)!r}).set_limit('shop', epsilon=E, delta=D, why=REASON)"
+    typed = f"querycloak ledger set shop --epsilon E --delta D --because REASON --ledger {ledger.path}"
     assert error_line(refused.value) == f"{why}{typed}"
     assert refused.value.exit_code == 3
     with pytest.raises(BudgetRefused):
@@ -174,7 +174,7 @@ def test_a_limit_can_change_and_what_is_spent_stays(ledger: Ledger) -> None:
     assert ledger.set_limit("shop", 4, 0).left == (Fraction(0), Fraction(0))
     with pytest.raises(BudgetRefused):
         spend(ledger, promise(1, kind="pure-dp", delta=None))
-    ledger.set_limit("shop", 7, 1e-6)
+    ledger.set_limit("shop", 7, 1e-6, why="a second year")
     spend(ledger, promise(1))
 
 
@@ -276,6 +276,7 @@ def test_a_ledger_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_b
     connection.execute("DROP TABLE journal")
     for name in ("stay", "keep"):
         connection.execute(f"DROP TRIGGER releases_{name}")
+    connection.execute("ALTER TABLE populations DROP COLUMN terms")
     connection.execute("PRAGMA user_version = 1")
     connection.commit()
     connection.close()
@@ -363,7 +364,7 @@ def foreign_sqlite(path: Path) -> None:
 def newer(path: Path) -> None:
     Ledger(path).set_limit("shop", 8, 1e-6)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 4")
+    connection.execute("PRAGMA user_version = 5")
     connection.close()
 
 
@@ -414,8 +415,11 @@ def cut_off(path: Path) -> None:
             foreign_sqlite,
             "is not a ledger of querycloak; nothing in it was changed; name another file with Ledger(FILE)",
         ),
-        (newer, "is of version 4, this querycloak knows up to 3; nothing in it was changed; use the newer querycloak"),
-        (with_scribbles, "is damaged; nothing in it was changed; put a copy of it back"),
+        (newer, "is of version 5, this querycloak knows up to 4; nothing in it was changed; use the newer querycloak"),
+        (
+            with_scribbles,
+            "is damaged; nothing in it was changed; an older copy, put back in its place, has forgotten the charges",
+        ),
         (with_a_lost_page, "is damaged; nothing in it was changed"),
         (cut_off, "is damaged; nothing in it was changed"),
         (with_a_bad_guarantee, "is damaged; nothing in it was changed"),
@@ -429,7 +433,7 @@ def test_what_is_not_a_ledger_is_left_as_it_is(tmp_path: Path, make: Callable[[P
     ledger = Ledger(path)
     calls: list[Callable[[], object]] = [
         ledger.show,
-        lambda: ledger.set_limit("shop", 9, 1e-6),
+        lambda: ledger.set_limit("shop", 9, 1e-6, why="more"),
         lambda: ledger.check("shop", promise()),
         lambda: spend(ledger, promise()),
     ]

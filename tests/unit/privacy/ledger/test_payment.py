@@ -100,7 +100,7 @@ def test_a_payment_that_failed_is_used_up(ledger: Ledger) -> None:
     payment = payment_of(ledger, "people", BILL)
     with pytest.raises(BudgetRefused):
         payment.pay("counted")
-    ledger.set_limit("people", 8, 0)
+    ledger.set_limit("people", 8, 0, why="a test")
     with pytest.raises(OrderError):
         payment.pay("counted")
 
