@@ -1,23 +1,29 @@
-"""The 24 hazards of NIST SP 800-226, in our words, answered for one release: met, not met, or the owner's duty.
+"""The 24 hazards of NIST SP 800-226, answered for one release: guarded, open, or yours (the owner's).
 
-After the draft of December 2023 and the final version of March 2025 (doi:10.6028/NIST.SP.800-226). "Met" says that the
-release guards against the hazard, and how; a reason stands beside every answer. Only what the card says is used, so
-that all of it may be published.
+After the draft of December 2023 and the final version of March 2025 (doi:10.6028/NIST.SP.800-226). The functions
+choose the answer from the card; its sentence stands in `templates/hazards.html`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from querycloak.privacy.guarantee import Guarantee
+from markupsafe import Markup
+
+from querycloak.pages.layout import environment
 from querycloak.releases.release import Release
 
-Answer = Literal["met", "not met", "the owner's duty"]
-MET: Answer = "met"
-NOT_MET: Answer = "not met"
-DUTY: Answer = "the owner's duty"
+Answer = Literal["guarded", "open", "yours"]
+GUARDED: Answer = "guarded"
+OPEN: Answer = "open"
+YOURS: Answer = "yours"
+MEANINGS = {
+    GUARDED: "the release guards against it",
+    OPEN: "the release does not guard against it, or not fully",
+    YOURS: "no release can answer it, the owner must",
+}
 CAUTIOUS = 1.0
 """The epsilon up to which the guidelines call a guarantee cautious."""
 _FAR_BELOW = 10
@@ -39,229 +45,135 @@ def hazards_of(release: Release) -> list[Hazard]:
     return [Hazard(number, name, *answer(release)) for number, (name, answer) in enumerate(_ALL, 1)]
 
 
+def _say(case: str, **values: Any) -> str:
+    """The sentence of a case."""
+    words = environment().get_template("hazards.html").module
+    return Markup(getattr(words, case)(**values))
+
+
+def _always(answer: Answer, case: str) -> Callable[[Release], Answered]:
+    return lambda _: (answer, _say(case))
+
+
 def _no_bound(release: Release) -> str | None:
     """Why nothing limits what is learnt about one person; None where differential privacy does."""
     if release.seeded:
-        return "The noise came from a seed: somebody who knows it can remove the noise."
-    if release.proven.kind == "syntactic":
-        return "There is no epsilon: the method's rule limits nothing that somebody can conclude about one person."
-    if release.proven.kind == "sampling-only":
-        return "The proof covers one step only; the rest is computed from the log without noise."
-    return None
-
-
-def _numbers(proven: Guarantee) -> tuple[float, float]:
-    return proven.numbers
+        return _say("seeded")
+    return {"syntactic": _say("rule"), "sampling-only": _say("one_step")}.get(release.proven.kind)
 
 
 def _large_epsilon(release: Release) -> Answered:
-    nothing = _no_bound(release)
-    if nothing is not None:
-        return NOT_MET, nothing
-    epsilon, _ = _numbers(release.proven)
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, reason
+    epsilon, _ = release.proven.numbers
     if epsilon <= CAUTIOUS:
-        return MET, f"Epsilon is {epsilon:g}, within the cautious range."
-    return NOT_MET, f"Epsilon is {epsilon:g}. Up to {CAUTIOUS:g} is cautious; above it the worst case may mean little."
+        return GUARDED, _say("small_epsilon", epsilon=epsilon)
+    return OPEN, _say("large_epsilon", epsilon=epsilon, cautious=CAUTIOUS)
 
 
 def _rare_catastrophe(release: Release) -> Answered:
-    nothing = _no_bound(release)
-    if nothing is not None:
-        return NOT_MET, nothing
-    _, delta = _numbers(release.proven)
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, reason
+    _, delta = release.proven.numbers
     if delta == 0:
-        return MET, "Delta is 0: there is no exception."
+        return GUARDED, _say("no_delta")
     if release.population_size is None:
-        return DUTY, (
-            f"Delta is {delta:g} for each person. It must be far below one divided by the number of people, which this "
-            "release does not state."
-        )
-    expected = delta * release.population_size
-    if expected * _FAR_BELOW <= 1:
-        return (
-            MET,
-            f"Delta is {delta:g}; at worst {expected:.2g} of {release.population_size:,} people would be exposed.",
-        )
-    return (
-        NOT_MET,
-        f"Delta is {delta:g}, too large for {release.population_size:,} people: at worst {expected:.2g} of them would "
-        "be exposed.",
-    )
+        return YOURS, _say("delta_of_unknown", delta=delta)
+    figures = {"delta": delta, "expected": delta * release.population_size, "people": release.population_size}
+    if figures["expected"] * _FAR_BELOW <= 1:
+        return GUARDED, _say("small_delta", **figures)
+    return OPEN, _say("large_delta", **figures)
 
 
 def _unit(release: Release) -> Answered:
     if release.proven.unit != "user":
-        return NOT_MET, "The unit is a single query. What a person asks over time is not covered."
+        return OPEN, _say("unit_query")
     if release.proven.neighbours == "replace-query":
-        return (
-            NOT_MET,
-            "What a person asked is covered, not that the person is in the log, nor how often they searched.",
-        )
-    return MET, "The unit is all that one user did in the log. Several accounts of one person are several users."
+        return OPEN, _say("unit_asked")
+    return GUARDED, _say("unit_user")
 
 
 def _repeats(release: Release) -> Answered:
-    if release.proven.unit != "user":
-        return NOT_MET, "The limit is for each query, and what repeats adds up."
-    return MET, "The limit is for a user's whole history in this log, not for a day or an event."
+    return (OPEN, _say("repeats_query")) if release.proven.unit != "user" else (GUARDED, _say("repeats_user"))
 
 
 def _deltas(release: Release) -> Answered:
-    if release.proven.kind == "syntactic":
-        return MET, "There is no delta that could be compared wrongly; nothing here may be compared with an epsilon."
-    return MET, "Every epsilon on this page stands beside its delta; none is compared at another one."
+    return GUARDED, _say("deltas_rule" if release.proven.kind == "syntactic" else "deltas")
 
 
 def _units(release: Release) -> Answered:
-    between = release.proven.neighbours or "no neighbours: it is a rule, not differential privacy"
-    return MET, f"Unit and neighbours are stated: {release.proven.unit}, {between}. Compare with the same only."
+    return GUARDED, _say("units", unit=release.proven.unit, neighbours=release.proven.neighbours)
 
 
 def _conversion(release: Release) -> Answered:
-    if release.composition:
-        return (
-            MET,
-            "The numbers of the method itself stand on the card; the composed ones beside them, at a stated delta.",
-        )
-    return MET, "The numbers are those of the method itself, not converted from another kind; noise is on the card."
-
-
-def _other_releases(_: Release) -> Answered:
-    return DUTY, "Nobody but the owner knows what else was published about these people, with or without noise."
+    return GUARDED, _say("converted" if release.composition else "not_converted")
 
 
 def _home_made(release: Release) -> Answered:
-    if release.seeded:
-        return NOT_MET, "The random numbers are a test's."
-    return DUTY, (
-        "querycloak is one implementation. Noise comes from OpenDP's exact samplers, every mechanism has a proof note "
-        "that tests cite, and an audit of the method tests the guarantee; whether that is enough is the owner's "
-        "judgement."
-    )
+    return (OPEN, _say("test_numbers")) if release.seeded else (YOURS, _say("home_made"))
 
 
 def _small_groups(release: Release) -> Answered:
     needed = [reach.users95.high for reach in release.reach.values() if reach.users95 is not None]
     if release.counts in ("exact", "sampled") or release.rows.is_random:
-        return NOT_MET, "Small groups are missing, or changed like everybody else: nothing favours them."
+        return OPEN, _say("groups_changed")
     if not needed:
-        return NOT_MET, "The method does not say from how many users on something comes out."
-    return NOT_MET, (
-        f"What few people ask is missing: a row needs about {max(needed):,} users to come out with 95 % probability. "
-        "Do not draw conclusions about small groups from what is not here."
-    )
+        return OPEN, _say("groups_unstated")
+    return OPEN, _say("groups_missing", users=max(needed))
 
 
 def _rounding(release: Release) -> Answered:
     if release.counts == "synthetic":
-        return (
-            NOT_MET,
-            "Noisy totals are clipped, rounded and fitted to each other; what that costs is not on the card.",
-        )
-    return MET, "Noise is of whole numbers, so that nothing is rounded; what a count may be off by is on the card."
+        return OPEN, _say("fitted")
+    return (OPEN, _say("floored")) if release.counts == "weighed" else (GUARDED, _say("no_rounding"))
 
 
 def _bias(release: Release) -> Answered:
     margins = [reach.margin95 for reach in release.reach.values() if reach.margin95 is not None]
     if release.counts == "exact":
-        return MET, "Counts are exact where they are given."
+        return GUARDED, _say("exact_counts")
     if not margins:
-        return NOT_MET, "The method states no margin for its counts."
+        return OPEN, _say("no_margin")
     widest = max(margin.high for margin in margins)
     if release.counts in ("one-draw", "public-keys"):
-        return MET, (
-            f"Noise changes a count by at most {widest:,} (95 %). Counts near the threshold are too high on average; "
-            "the datasheet says so."
-        )
-    raised = ", and but for those that noise brings below 1, which become 1" if release.counts == "weighed" else ""
-    return MET, (
-        f"Noise changes a count by at most {widest:,} (95 %); counts are right on average except for bounding{raised}."
-    )
+        return GUARDED, _say("margin_selected", widest=widest)
+    return GUARDED, _say("margin_fresh", widest=widest, clamped=release.counts == "weighed")
 
 
 def _bounding(release: Release) -> Answered:
-    if release.proven.kind == "syntactic":
-        return MET, "No contribution is bounded."
-    return DUTY, (
-        "Each user counts for a limited number of rows, so counts of what busy people do are too low. By how much is "
-        "private; an evaluation of the task counts shows it to the owner."
-    )
+    return (GUARDED, _say("unbounded")) if release.proven.kind == "syntactic" else (YOURS, _say("bounded"))
 
 
 def _keys(release: Release) -> Answered:
-    nothing = _no_bound(release)
-    if nothing is not None:
-        return NOT_MET, f"Which rows exist is decided by the log itself. {nothing}"
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, _say("keys_of_the_log", reason=reason)
     if release.counts == "public-keys":
-        return MET, "Every row comes from public lists, and noise was drawn for those that nobody asked for, too."
-    if release.rows.is_random:
-        return MET, "Every row is drawn from a public taxonomy."
-    return MET, "Which rows exist is decided by noise and a threshold, and its price is part of delta."
-
-
-def _no_model(_: Release) -> Answered:
-    return MET, "No model is trained or released."
+        return GUARDED, _say("keys_public")
+    return GUARDED, _say("keys_taxonomy" if release.rows.is_random else "keys_threshold")
 
 
 def _synthetic(release: Release) -> Answered:
-    if release.counts == "synthetic":
-        return MET, "The made-up users come from noisy tables alone, under the guarantee above."
     if release.counts == "sampled":
-        return NOT_MET, "Rows are those of real users under other names."
-    return MET, "The release holds no synthetic records."
-
-
-def _deep(_: Release) -> Answered:
-    return MET, "No deep generative model is used; tables are noisy counts or made from them."
+        return OPEN, _say("real_users")
+    return GUARDED, _say("made_up" if release.counts == "synthetic" else "not_synthetic")
 
 
 def _text(release: Release) -> Answered:
-    nothing = _no_bound(release)
-    if nothing is not None:
-        return NOT_MET, f"Texts of single people may come out. {nothing}"
-    if release.proven.unit != "user":
-        return NOT_MET, "The unit is a query, while a person may tell their story over many."
-    return MET, "The unit is the person, not the text: all queries of one user are covered together."
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, _say("text_of_one", reason=reason)
+    return (OPEN, _say("text_of_query")) if release.proven.unit != "user" else (GUARDED, _say("text_of_user"))
 
 
 def _interactive(release: Release) -> Answered:
-    if release.accounting.charge is not None:
-        return MET, "It is one release, nobody can query the log, and it was charged to a ledger before it was drawn."
-    return (
-        DUTY,
-        "It is one release and nobody can query the log. It was not accounted: the owner must add up all releases.",
-    )
-
-
-def _trust(_: Release) -> Answered:
-    return DUTY, "Central model: the people who run the release see the raw log and must be trusted with it."
+    return (YOURS, _say("not_charged")) if release.accounting.charge is None else (GUARDED, _say("charged"))
 
 
 def _side_channels(release: Release) -> Answered:
-    if release.seeded:
-        return NOT_MET, "The noise came from a seed."
-    return DUTY, (
-        "Noise is drawn as whole numbers by an exact sampler from the system's entropy, so that floating point tells "
-        "nothing; errors and messages hold nothing of the log. How long a run takes is not protected: run it where "
-        "nobody watches."
-    )
-
-
-def _security(_: Release) -> Answered:
-    return DUTY, "The raw log, its copies and what spills to disk must be protected and deleted in time."
-
-
-def _access(_: Release) -> Answered:
-    return (
-        DUTY,
-        "Who may read the raw log, run releases and spend from the ledger is for the owner to decide and to watch.",
-    )
+    return (OPEN, _say("from_a_seed")) if release.seeded else (YOURS, _say("side_channels"))
 
 
 def _collect_less(release: Release) -> Answered:
-    kept = release.log.get("keep_url")
-    said = f" Of addresses the {kept} was kept." if kept else ""
-    return DUTY, f"What is collected, and for how long it is kept, was decided before this release.{said}"
+    return YOURS, _say("collect_less", keep_url=release.log.get("keep_url"))
 
 
 _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
@@ -272,21 +184,21 @@ _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
     ("Guarantees with different deltas", _deltas),
     ("Guarantees with different units cannot be compared", _units),
     ("Converting between kinds of guarantees can mislead", _conversion),
-    ("Other releases about the same people that are not private", _other_releases),
+    ("Other releases about the same people that are not private", _always(YOURS, "other_releases")),
     ("Home-made implementations", _home_made),
     ("Noise falls hardest on small groups", _small_groups),
     ("Rounding and clamping cost accuracy", _rounding),
     ("Bias must be quantified", _bias),
     ("Bounding what one person adds costs accuracy", _bounding),
     ("Bins and keys can leak", _keys),
-    ("Models memorise what they are trained on", _no_model),
+    ("Models memorise what they are trained on", _always(GUARDED, "no_model")),
     ("Synthetic data without differential privacy can be attacked", _synthetic),
-    ("Deep synthesis can be worse than noisy counts", _deep),
+    ("Deep synthesis can be worse than noisy counts", _always(GUARDED, "no_deep_model")),
     ("For text the unit is hard to define", _text),
     ("Interactive use adds up", _interactive),
-    ("Trust assumptions", _trust),
+    ("Trust assumptions", _always(YOURS, "central")),
     ("Side channels: floating point, time, back ends", _side_channels),
-    ("Security of the data", _security),
-    ("Access to the data", _access),
+    ("Security of the data", _always(YOURS, "security")),
+    ("Access to the data", _always(YOURS, "access")),
     ("Collect less", _collect_less),
 )

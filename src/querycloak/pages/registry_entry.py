@@ -61,8 +61,8 @@ def registry_entry(
         "accounting": {"post_processing": _post_processing(release), "composition": _composition(release)},
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": json.dumps(dict(release.log), sort_keys=True, default=str),
-            "mechanisms": f"{release.proven.because}. Integer noise from OpenDP's exact samplers, no floats. "
-            f"querycloak {release.versions.get('querycloak', '')}, parameters "
+            "mechanisms": f"{release.proven.because}. Integer noise from exact samplers (OpenDP's and our own), no "
+            f"floats. querycloak {release.versions.get('querycloak', '')}, parameters "
             f"{json.dumps(dict(release.parameters), default=str)}.",
             "justification": "The guarantee follows from the parameters alone, before any data is read.",
         },

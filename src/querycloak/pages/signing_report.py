@@ -12,13 +12,14 @@ from typing import Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description, describe
+from querycloak.evaluation.task import ORIGINAL
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
-from querycloak.pages.hazards import hazards_of
+from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
 from querycloak.pages.measured import Given, Measured, measured
 from querycloak.pages.registry_entry import registry_entry, yaml_text
-from querycloak.pages.shown_text import PERCENT
+from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Account
@@ -85,10 +86,11 @@ def _page(signing: Signing, *, private: bool) -> str:
         balance=_balance(signing) if private else None,
         accounted=_accounted(signing),
         evaluation=_evaluation(signing) if private else None,
-        attacks=[row for row in measured.attacks if row.get("digest")],
+        attacks=_attacks(measured),
         stand_in=measured.stand_in,
         hazards=answered,
-        tally=", ".join(f"{count} {answer}" for answer, count in Counter(each.answer for each in answered).items()),
+        tally=Counter(each.answer for each in answered),
+        answers=MEANINGS,
         cite_note=_CITE,
         cite=signing.described.cite,
     )
@@ -104,25 +106,30 @@ def headline(release: Release) -> str:
     epsilon, delta = proven.numbers
     unit = "every user" if proven.unit == "user" else "every single query"
     exception = f", but for an exception of probability {shown_up(delta)}" if delta else ", without exception"
+    if proven.neighbours == "replace-query" and proven.unit == "user":
+        return (
+            f"For every user, what this release tells about the content of their searches is limited by epsilon "
+            f"{shown_up(epsilon)}{exception}; that they are in the log and how often they searched comes out exactly."
+        )
     return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
 
 
 def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, str]]:
     """Claimed, proven, measured; an audit of a method runs on logs of its own making, so that it may be published."""
     claimed, proven = release.claimed, release.proven
-    found = measured.method["measured"] if measured.method else None
+    audit = measured.method["measured"] if measured.method else None
     rows = [
-        ("kind", _kind(claimed), _kind(proven), "runs on neighbouring logs" if found else "not measured"),
-        ("epsilon", _number(claimed, "epsilon"), _number(proven, "epsilon"), _measured(found, "epsilon")),
-        ("delta", _number(claimed, "delta"), _number(proven, "delta"), _measured(found, "delta")),
+        ("kind", _kind(claimed), _kind(proven), "runs on neighbouring logs" if audit else "not measured"),
+        ("epsilon", _number(claimed, "epsilon"), _number(proven, "epsilon"), _measured(audit, "epsilon")),
+        ("delta", _number(claimed, "delta"), _number(proven, "delta"), _measured(audit, "delta")),
     ]
     if proven.k is not None:
         rows.append(("k", _number(claimed, "k"), str(proven.k), ""))
     rows.append(("for whom", _UNITS[claimed.unit] if claimed else "", _UNITS[proven.unit], ""))
     rows.append(("what may differ", _differs(claimed) if claimed else "", _differs(proven), ""))
-    if found:
+    if audit:
         words = (
-            f"{found['runs']:,} runs, confidence {found['confidence']}, at most {found['ceiling']:.3g} could be shown"
+            f"{audit['runs']:,} runs, confidence {audit['confidence']}, at most {audit['ceiling']:.3g} could be shown"
         )
         rows.append(("how", "", "a proof note that tests cite", words))
     return rows
@@ -159,10 +166,10 @@ def _number(guarantee: Guarantee | None, name: str) -> str:
     return shown_up(value) if guarantee.covers_release else "none for the whole release"
 
 
-def _measured(found: Mapping[str, Any] | None, name: str) -> str:
-    if not found or found.get(name) is None:
+def _measured(audit: Mapping[str, Any] | None, name: str) -> str:
+    if not audit or audit.get(name) is None:
         return ""
-    return f"at least {found[name]:.3g}" if name == "epsilon" else f"at {found[name]:.3g}"
+    return f"at least {audit[name]:.3g}" if name == "epsilon" else f"at {audit[name]:.3g}"
 
 
 def _balance(signing: Signing) -> list[tuple[str, str]] | None:
@@ -196,17 +203,45 @@ def _accounted(signing: Signing) -> str:
 
 
 def _evaluation(signing: Signing) -> list[dict[str, Any]]:
-    """Of every task and measure the mean over the cases that the release answers, the original's beside it."""
-    rows = [row for row in signing.measured.evaluation if row.get("digest") and not row.get("slice")]
-    common = {(row["task"], row["measure"]): row for row in rows if row.get("reading") == "common"}
-    found = []
+    """A line for every measure of every task that was passed, with the original on the same cases beside it.
+
+    Means over the cases that the release answers; where a measure has slices alone, a line for each slice.
+    """
+    rows = [row for row in signing.measured.evaluation if row.get("digest")]
+    common = {_case(row): row for row in rows if row.get("reading") == "common"}
+    originals = {
+        _case(row): row["value"]
+        for row in signing.measured.evaluation
+        if row["release"] == ORIGINAL and row.get("reading") == "all"
+    }
+    whole = {(row["task"], row["measure"]) for row in rows if not row.get("slice")}
+    lines = []
     for row in rows:
-        key = row["task"], row["measure"]
-        whole = row.get("reading") == "answered" or (row.get("reading") == "all" and key not in common)
-        if whole:
-            beside = common.get(key)
-            found.append({**row, "original": beside["value"] if beside else None})
-    return found
+        if row.get("slice") and (row["task"], row["measure"]) in whole:
+            continue
+        beside = common.get(_case(row))
+        if row.get("reading") == "answered" and beside is not None:
+            lines.append({**row, "original": beside["value"]})
+        elif row.get("reading") == "all" and beside is None:
+            lines.append({**row, "original": originals.get(_case(row))})
+    return lines
+
+
+def _case(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["task"], row["measure"], row.get("slice")
+
+
+def _attacks(measured: Measured) -> list[dict[str, Any]]:
+    """Rows of attacks; an invalid one has no risk, and a remark with its success without the release in its place."""
+    rows = []
+    for row in (row for row in measured.attacks if row.get("digest")):
+        invalid = row.get("risk") is not None and row.get("why")
+        if invalid:
+            without = shown_share(row.get("baseline"))
+            remark = f"shows nothing: without the release the attack succeeds as often ({without})"
+            row = {**row, "risk": None, "low": None, "high": None, "why": remark}  # noqa: PLW2901 (a copy)
+        rows.append(row)
+    return rows
 
 
 PUBLIC_PAGE, PRIVATE_PAGE, REGISTRY = "public.html", "private.html", "registry.yaml"
@@ -243,12 +278,12 @@ def report(
     load_card(place)
     folder = _folder(path_of("out", out, "give a folder for the pages"))
     stand_in = None if measured_on is None else path_of("measured_on", measured_on, "give the folder of a release")
-    told, found = About.of(about), measured(place, evaluation, audits, stand_in)
-    signing = Signing.of(place, told, found, _account(place, ledger))
+    fields = About.of(about)
+    signing = Signing.of(place, fields, measured(place, evaluation, audits, stand_in), _account(place, ledger))
     entry = None
     if registry:
         published = str(signing.card["published"])
-        entry = registry_entry(signing.release, signing.described, told, digest=signing.digest, published=published)
+        entry = registry_entry(signing.release, signing.described, fields, digest=signing.digest, published=published)
     folder.mkdir(mode=0o700, exist_ok=True)
     public = write_page(public_page(signing), folder / PUBLIC_PAGE, private=False)
     private = write_page(private_page(signing), folder / PRIVATE_PAGE, private=True)

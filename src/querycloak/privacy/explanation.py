@@ -86,8 +86,8 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     ]
     if even > 0.99:
         points.append(
-            "That is a weak promise: in the worst case a guess becomes almost certain. The worst case needs "
-            "an attacker who knows nearly everything else in the log, but these numbers do not rule one out."
+            "That is a weak promise: in the worst case a guess becomes almost certain. An attacker who knows the few "
+            "other people who asked the same can come near it: at epsilon 8 two of them may be enough."
         )
     return points
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -15,8 +16,9 @@ import yaml
 import querycloak as qc
 from querycloak.methods.registry import METHODS
 from querycloak.pages.about_file import About
-from querycloak.pages.hazards import DUTY, MET, NOT_MET, hazards_of
+from querycloak.pages.hazards import GUARDED, OPEN, YOURS, hazards_of
 from querycloak.pages.registry_entry import yaml_text
+from querycloak.pages.signing_report import headline
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 from tests.evaluated import Asked, write_rows
@@ -216,15 +218,77 @@ def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
     answers = {name: hazards_of(release) for name, release in releases.items()}
     for found in answers.values():
         assert [each.number for each in found] == list(range(1, 25))
-        assert all(each.answer in (MET, NOT_MET, DUTY) and each.reason.endswith((".", "…")) for each in found)
-        assert all(each.answer != MET for each in found if each.number in (8, 20, 22, 23, 24))
-    assert answers["clicks"][0].answer == MET
-    assert answers["optimal"][0].answer == NOT_MET
+        assert all(each.answer in (GUARDED, OPEN, YOURS) and each.reason.endswith((".", "…")) for each in found)
+        assert all(each.answer != GUARDED for each in found if each.number in (8, 20, 22, 23, 24))
+    assert answers["clicks"][0].answer == GUARDED
+    assert answers["optimal"][0].answer == OPEN
     assert answers["pool"][1].reason == "Delta is 0: there is no exception."
     for number in (1, 2, 14, 18):
-        assert answers["rule"][number - 1].answer == answers["seeded"][number - 1].answer == NOT_MET
-    assert answers["semantic"][2].answer == NOT_MET
+        assert answers["rule"][number - 1].answer == answers["seeded"][number - 1].answer == OPEN
+    assert answers["semantic"][2].answer == OPEN
     assert set(METHODS) >= {"clicks", "optimal"}
+    texts = {name: [each.reason for each in listed] for name, listed in answers.items()}
+    assert all(
+        "some of them OpenDP's and some our own" in listed[8] for name, listed in texts.items() if name != "seeded"
+    )
+    assert "Rows of fewer users come out less often each" in texts["clicks"][9]
+    assert "comes out exactly" in texts["semantic"][2]
+    assert "The method&#39;s rule" not in texts["rule"][13]
+    assert all(
+        "nothing is rounded" not in reason and "at worst" not in reason for each in texts.values() for reason in each
+    )
+
+
+def test_people_exposed_are_an_expected_number(place: Path) -> None:
+    with qc.read(place / "log.parquet") as log:
+        release = qc.Clicks(epsilon=1, delta=1e-6).release(log, population_size=1000)
+    assert hazards_of(release)[1].reason == (
+        "Delta is 1e-06: of 1,000 people, the expected number of exposed ones is 0.001 at most."
+    )
+
+
+def test_weights_are_rounded_down_and_counts_clamped_on_the_page(place: Path) -> None:
+    with qc.read(place / "log.parquet") as log:
+        release = qc.Clicks(epsilon=1, delta=1e-3, selection="weighted").release(log)
+    answer = hazards_of(release)[10]
+    assert (answer.answer, answer.reason.startswith("Weights of rows are rounded down")) == (OPEN, True)
+
+
+def test_the_headline_of_semantic_says_that_presence_comes_out() -> None:
+    release: Any = SimpleNamespace(seeded=False, proven=qc.Semantic(epsilon=1, max_queries=2).proven())
+    assert headline(release) == (
+        "For every user, what this release tells about the content of their searches is limited by epsilon 1, without "
+        "exception; that they are in the log and how often they searched comes out exactly."
+    )
+
+
+def test_every_task_that_is_passed_appears_and_invalid_attacks_say_what_stands_in_their_place(
+    place: Path, tmp_path: Path
+) -> None:
+    digest = qc.verify(place / "mine").digest
+    row = {"release": "mine", "digest": digest, "reading": "all", "value": 0.5, "low": None, "high": None, "why": None}
+    evaluation = [
+        {**row, "task": "counts", "measure": "volume_share", "slice": "table=clicks", "answered": None},
+        {**row, "task": "pairs", "measure": "recall", "slice": "support=0.0005", "answered": None},
+        {**row, "task": "loss", "measure": "ncp", "slice": None, "answered": None},
+        {**row, "task": "loss", "measure": "ncp", "slice": "kind=x", "answered": None},
+        {**row, "release": "original", "digest": None, "task": "loss", "measure": "ncp", "slice": None, "value": 0.123},
+    ]
+    attack = {"release": "mine", "digest": digest, "attack": "inference", "setting": "m=5", "main": 0.4, "control": 0.3}
+    audit = [{**attack, "baseline": 0.42, "risk": 0.1429, "low": 0.1, "high": 0.2, "why": "invalid: no better"}]
+    (tmp_path / "evaluation.json").write_text(json.dumps({"results": evaluation}))
+    (tmp_path / "audit.json").write_text(json.dumps({"results": audit}))
+    done = report(
+        place, tmp_path / "out", "--evaluation", tmp_path / "evaluation.json", "--audit", tmp_path / "audit.json"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "out" / "private.html").read_text()
+    for task in ("counts", "pairs", "loss"):
+        assert page.count(f'<tr><th scope="row">{task}</th>') == 1
+    assert "volume_share (table=clicks)" in page
+    assert "0.123" in page
+    assert "without the release the attack succeeds as often (42\u00a0%)" in page
+    assert "14\u00a0%" not in page
 
 
 def test_about_says_what_it_was_told() -> None:
