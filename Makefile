@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit audit bench bench-peers cluster reliability lock clean
+.PHONY: demo test lint types unit docs audit bench bench-peers cluster reliability lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -20,6 +20,12 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2
+
+# The documentation as a site: build/site/index.html, which needs no network, search included. The generator has an
+# environment of its own; the reference is read from the installed package.
+docs: $(VENV)-docs/.ready
+	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/site
+	$(VENV)-docs/bin/python scripts/check_site.py build/site
 
 # The long version of the attacks: every method on the standard synthetic log. `unit` has the short one.
 audit: $(VENV)/.dev
@@ -48,7 +54,7 @@ lock: $(VENV)/.dev
 	$(BIN)/python scripts/lock_requirements.py
 
 clean:
-	rm -rf $(VENV) build dist demo-out
+	rm -rf $(VENV) $(VENV)-docs build dist demo-out
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "querycloak needs Python 3.11 or newer; say which: make PYTHON=python3.11 ..." >&2; exit 2; }
@@ -72,3 +78,8 @@ $(VENV)/.runtime: pyproject.toml $(wildcard $(LOCKS)/demo.lock) | $(BIN)/python
 $(VENV)/.dev: pyproject.toml $(wildcard $(LOCKS)/test.lock) | $(BIN)/python
 	$(call install,test,.$(EXTRAS))
 	@touch $@ $(VENV)/.runtime
+
+$(VENV)-docs/.ready: pyproject.toml requirements/docs.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/pip install --quiet --requirement requirements/docs.txt --editable .
+	@touch $@

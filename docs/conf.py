@@ -1,0 +1,78 @@
+"""Sphinx settings of the documentation site; `make docs` builds it into build/site.
+
+The source folder is the repository's root: links from pages to proof notes beside the code work as they are written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pygments.lexers.special import TextLexer
+
+project = "querycloak"
+author = "the authors of querycloak"
+project_copyright = "Apache-2.0"
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/*.md",
+    "docs/*.rst",
+    "docs/tour.ipynb",
+    "src/querycloak/**.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+]
+exclude_patterns = [".*", "bench", "build", "demo-out", "dist", "requirements", "scripts", "tests"]
+nitpicky = False
+
+myst_heading_anchors = 4
+myst_enable_extensions: list[str] = []
+nb_execution_mode = "off"  # the tour is committed with its outputs
+nb_render_markdown_format = "gfm"
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
+
+default_role = "code"
+autodoc_default_options = {"members": True, "inherited-members": False}
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = "querycloak"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": False}
+START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+
+
+def options_as_list(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    """Show the options that a method appends to its docstring (`name: help`, a line each) as a list."""
+    if "Options:" not in lines:
+        return
+    start = lines.index("Options:") + 1
+    listed = [line.partition(": ") for line in lines[start:] if line.strip()]
+    lines[start:] = ["", *(f"* ``{name}``: {_plain(text)}" for name, _colon, text in listed), ""]
+
+
+def _plain(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*")
+
+
+def write_start(app: Any, failure: Exception | None) -> None:
+    """Lead from the site's root to its first page."""
+    if failure is None:
+        (Path(app.outdir) / "index.html").write_text(START, "utf-8")
+
+
+def setup(app: Any) -> None:
+    """Connect the functions above; show CSV as it is."""
+    app.add_lexer("csv", TextLexer)
+    app.connect("autodoc-process-docstring", options_as_list)
+    app.connect("build-finished", write_start)
