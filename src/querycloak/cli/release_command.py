@@ -22,6 +22,8 @@ from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.ledger.ledger import Ledger
@@ -46,6 +48,19 @@ def release(
     never_release: Annotated[
         Path | None,
         typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}", rich_help_panel=OUTPUT),
+    ] = None,
+    filter_names: Annotated[
+        str,
+        typer.Option(
+            "--filter",
+            metavar="off|NAMES",
+            help="Rows to drop by pattern: cards, social-security, emails, telephones, with commas; or off.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "cards,social-security,emails,telephones",
+    dropped: Annotated[
+        Path | None,
+        typer.Option(help="Private file for rows that the filter dropped, as JSON lines.", rich_help_panel=OUTPUT),
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -79,7 +94,8 @@ def release(
         show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line)
         say_all(cautions)
         return
-    never = output_filter(never_release)
+    never = output_filter(never_release, filter_names)
+    check_dropped(dropped)
     with (
         check_first(method, out, book, charging.population) as folder,
         reading.open(log, quiet=quiet or as_json, out=out) as opened,
@@ -87,15 +103,38 @@ def release(
         made = make_and_save(
             method, opened, folder, table_format, never, book, charging.population, together, population_size
         )
+    if dropped is not None:
+        write_dropped(dropped, made.pop("dropped_rows"))
     show_release(method, made, as_json=as_json, quiet=quiet)
     say_all(cautions)
 
 
-def output_filter(never_release: Path | None) -> OutputFilter:
-    """The output filter, with the words and patterns of the owner's file, if any."""
+def output_filter(never_release: Path | None, filter_names: str) -> OutputFilter:
+    """Return the output filter: built-in patterns by name, and the words and patterns of the owner's file, if any."""
     from querycloak.releases.output_filter import OutputFilter
 
-    return OutputFilter() if never_release is None else OutputFilter.from_file(never_release)
+    named = () if filter_names == "off" else tuple(name.strip() for name in filter_names.split(","))
+    return OutputFilter(patterns=named) if never_release is None else OutputFilter.from_file(never_release, named)
+
+
+def check_dropped(path: Path | None) -> None:
+    """Refuse a place for dropped rows that is taken or lies in a release folder, before anything is read."""
+    if path is not None:
+        from querycloak.files.private_file import check_new
+        from querycloak.releases.folder import outside_releases
+
+        check_new(path, "the file for dropped rows")
+        outside_releases(path, "dropped")
+
+
+def write_dropped(path: Path, rows: Mapping[str, Any]) -> None:
+    """Write the rows that the output filter dropped, for the owner alone."""
+    from querycloak.files.private_file import private_file
+
+    with private_file(path, "the file for dropped rows") as file:
+        for kind, table in rows.items():
+            for row in table.to_pylist():
+                file.write(json.dumps({"table": kind, **row}, ensure_ascii=False, default=str).encode() + b"\n")
 
 
 def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Unfinished:
@@ -167,16 +206,19 @@ def make_and_save(
     population_size: int | None = None,
 ) -> dict[str, Any]:
     """Release and save; returns what may be shown, and (private) rows that the output filter dropped."""
+    from querycloak.releases.saving import save
+
     release = method.release(
         log, ledger=ledger, population=population, composition=together, population_size=population_size
     )
-    saved = release.save(out, table_format, output_filter=output_filter)
+    saved = save(release, out, table_format, output_filter)
     card = json.loads((saved.folder / "card.json").read_text())
     return {
         "folder": str(saved.folder),
         "digest": saved.digest,
         "card": card,
         "dropped": dict(saved.dropped),
+        "dropped_rows": saved.dropped_rows,
         "remarks": release.remarks,
     }
 
@@ -228,4 +270,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
     if made["dropped"] and not quiet:
         what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
-        sys.stderr.write(f"querycloak: private, not for publication: the last look dropped rows ({what})\n")
+        sys.stderr.write(
+            f"querycloak: private, not for publication: the output filter dropped rows ({what}); "
+            "--dropped FILE lists them, --filter chooses patterns\n"
+        )

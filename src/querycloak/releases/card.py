@@ -170,7 +170,7 @@ def _deployment(contents: Contents) -> dict[str, Any] | None:
             "composition": _composition(release),
             "post_processing": "none"
             if contents.output_filter is None
-            else "rows that match the last look are dropped",
+            else "rows that match the output filter are dropped",
         },
         "implementation": {"mechanisms": proven.because},
     }

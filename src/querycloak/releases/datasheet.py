@@ -286,11 +286,13 @@ _CHARGED = {
 
 def _making(contents: Contents) -> str:
     release = contents.release
-    look = "No last look was taken before writing."
+    look = "No output filter ran before writing."
     if contents.output_filter is not None:
         said = contents.output_filter.to_json()
         own = " and a list of the owner's" if said["owners_list"] else ""
-        look = f"Before writing, rows that match patterns of {', '.join(said['patterns'])}{own} were dropped."
+        patterns = f"patterns of {', '.join(said['patterns'])}" if said["patterns"] else "no built-in pattern"
+        if said["applied"]:
+            look = f"Before writing, rows that match {patterns}{own} were dropped."
     return "\n".join(
         [
             "## How it was made",

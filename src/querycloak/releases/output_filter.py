@@ -1,7 +1,7 @@
-"""The last look before writing: rows that no one should publish are dropped, also if noise let them pass.
+"""The output filter: rows that nobody should publish are dropped before writing, also if noise let them pass.
 
-It reads nothing but what the mechanism released, so it costs no budget. How many rows it dropped, and the owner's own
-patterns, are private: the card says only that it was applied.
+It reads only rows that the mechanism released, so it costs no budget. The number of dropped rows and the owner's own
+patterns are private: the card states only which patterns were looked for.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.errors import InputError
+from querycloak.privacy.parameters import one_of
 
 # Coarse and linear: what it does not match cannot match any pattern below, and nearly no text matches it.
 CANDIDATE = r"@|%40|[0-9](?:[ ().+/_,%-]{0,4}[0-9]){7}"
 
 _BETWEEN_GROUPS = r"(?:%20|[ ._,/-]{1,2})"
 _NUMBER_GROUPS = re.compile(f"[0-9]+(?:{_BETWEEN_GROUPS}[0-9]+)*")
-_SHORTEST_CARD, _LONGEST_CARD, _SHORTEST_GROUP = 13, 19, 3
 _BOOK = ("978", "979")
+_SHORTEST_CARD, _LONGEST_CARD, _SHORTEST_GROUP = 13, 19, 3
 
 _SOCIAL_SECURITY = re.compile(
     r"""(?<![0-9])(?<![0-9]-)                            # not the middle of a longer number
@@ -56,8 +57,8 @@ _AMERICAN = re.compile(
 
 
 def is_card_number(text: str) -> bool:
-    """Whether 13 to 19 digits, in groups of three or more, pass the check that all payment cards pass."""
-    return any(_luhn(digits) and not _is_book(digits) for digits in _runs(text))
+    """Say if 13 to 19 digits, in groups of three or more, pass the check of payment cards and are no product number."""
+    return any(_luhn(digits) and not _is_product(digits) for digits in _runs(text))
 
 
 def _runs(text: str) -> Iterator[str]:
@@ -79,8 +80,11 @@ def _luhn(digits: str) -> bool:
     return sum(value - 9 * (value > 9) for value in doubled) % 10 == 0
 
 
-def _is_book(digits: str) -> bool:
-    return len(digits) == 13 and digits.startswith(_BOOK)
+def _is_product(digits: str) -> bool:
+    """Say if 13 digits are an article number (EAN-13, ISBN-13): cards of 13 digits are no longer issued."""
+    if len(digits) != 13 or digits.startswith(_BOOK):
+        return len(digits) == 13
+    return sum(int(digit) * (1, 3)[place % 2] for place, digit in enumerate(digits)) % 10 == 0
 
 
 def is_social_security_number(text: str) -> bool:
@@ -110,6 +114,19 @@ BUILT_IN: Mapping[str, Callable[[str], bool]] = MappingProxyType(
 )
 
 
+SHORT_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "cards": "payment card numbers",
+        "social-security": "US social-security numbers",
+        "emails": "e-mail addresses",
+        "telephones": "telephone numbers",
+    }
+)
+"""The patterns as `--filter` names them."""
+IN_IDENTIFIERS = ("e-mail addresses",)
+"""Patterns for columns of identifiers, such as urls: long numbers are product numbers there."""
+_IDENTIFIERS = ("url",)
+
 _Places = np.ndarray[Any, np.dtype[np.int64]]
 OWNERS_LIST = "owner's list"
 # More at once, and RE2's automaton no longer fits its memory: it gets a thousand times slower.
@@ -118,14 +135,21 @@ _WORDS_AT_ONCE = 200
 
 @dataclass(frozen=True)
 class OutputFilter:
-    """The built-in patterns and the owner's own: words or phrases, and regular expressions (RE2 syntax)."""
+    """The built-in patterns and the owner's own: words or phrases, and regular expressions (RE2 syntax).
+
+    patterns: the built-in ones that are looked for, by short name (`SHORT_NAMES`); empty for none of them.
+    """
 
     words: tuple[str, ...] = field(default=(), repr=False)
     expressions: tuple[str, ...] = field(default=(), repr=False)
+    patterns: tuple[str, ...] = tuple(SHORT_NAMES)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(" ".join(unicodedata.normalize("NFKC", w).split()) for w in self.words))
         object.__setattr__(self, "expressions", tuple(self.expressions))
+        object.__setattr__(self, "patterns", tuple(self.patterns))
+        for pattern in self.patterns:
+            one_of("filter", pattern, (*SHORT_NAMES, "off"), "off for none of them, or several with commas")
         if not all(self.words):
             raise InputError("a word that shall never be released is empty; remove it")
         for number, expression in enumerate(self.expressions, 1):
@@ -133,7 +157,7 @@ class OutputFilter:
                 raise InputError(f"expression {number} is not a regular expression (RE2 syntax); correct or remove it")
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> OutputFilter:
+    def from_file(cls, path: str | os.PathLike[str], patterns: Iterable[str] = tuple(SHORT_NAMES)) -> OutputFilter:
         """Read the owner's list: a word or phrase a line, or /a regular expression/; # begins a comment."""
         words, expressions = [], []
         for number, line in enumerate(_lines(Path(path)), 1):
@@ -146,37 +170,53 @@ class OutputFilter:
                 expressions.append(text[1:-1])
             elif text and not text.startswith("#"):
                 words.append(text)
-        return cls(tuple(words), tuple(expressions))
+        return cls(tuple(words), tuple(expressions), tuple(patterns))
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands on the card."""
-        return {"applied": True, "patterns": list(BUILT_IN), "owners_list": bool(self.words or self.expressions)}
+        """Return the filter as the card states it."""
+        own = bool(self.words or self.expressions)
+        return {"applied": bool(self.patterns) or own, "patterns": list(self._built_in), "owners_list": own}
 
-    def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, int]]:
-        """The batch without the rows that match, and (private) how many matched which pattern first."""
-        found: dict[str, np.ndarray[Any, np.dtype[np.bool_]]] = {}
-        for column in _text_columns(batch):
-            texts, parents = _flat(column)
-            for name, rows in self._matches(texts).items():
-                hits = found.setdefault(name, np.zeros(batch.num_rows, np.bool_))
+    @property
+    def _built_in(self) -> dict[str, Callable[[str], bool]]:
+        chosen = {SHORT_NAMES[name] for name in self.patterns}
+        return {name: matches for name, matches in BUILT_IN.items() if name in chosen}
+
+    def apply(
+        self, batch: pa.RecordBatch, on_dropped: Callable[[pa.RecordBatch], None] | None = None
+    ) -> tuple[pa.RecordBatch, dict[str, int]]:
+        """Return the batch without matching rows, and (private) how many rows matched which pattern first.
+
+        on_dropped: gets the rows that were dropped (private).
+        """
+        hits_of: dict[str, np.ndarray[Any, np.dtype[np.bool_]]] = {}
+        for column, values in _text_columns(batch):
+            texts, parents = _flat(values)
+            for name, rows in self._matches(texts, identifiers=column in _IDENTIFIERS).items():
+                hits = hits_of.setdefault(name, np.zeros(batch.num_rows, np.bool_))
                 hits[rows if parents is None else parents[rows]] = True
         drop = np.zeros(batch.num_rows, np.bool_)
         dropped = {}
         for name in (*BUILT_IN, OWNERS_LIST):
-            if name in found:
-                dropped[name] = int((found[name] & ~drop).sum())
-                drop |= found[name]
+            if name in hits_of:
+                dropped[name] = int((hits_of[name] & ~drop).sum())
+                drop |= hits_of[name]
+        if on_dropped is not None and drop.any():
+            on_dropped(batch.filter(pa.array(drop)))
         kept = batch.filter(pa.array(~drop)) if drop.any() else batch
         return kept, {name: count for name, count in dropped.items() if count}
 
-    def _matches(self, texts: pa.Array) -> dict[str, _Places]:
-        """For each pattern the places of the texts that match it."""
+    def _matches(self, texts: pa.Array, *, identifiers: bool) -> dict[str, _Places]:
+        """Return for each pattern the places of the texts that match it."""
         places = _places(texts, [CANDIDATE])
         # Only candidates, a handful in a thousand, are looked at one by one.
         candidates = texts.take(pa.array(places)).to_pylist()
-        found = {name: places[_true(map(matches, candidates))] for name, matches in BUILT_IN.items()}
-        found[OWNERS_LIST] = np.union1d(_places(texts, self.expressions), self._word_places(texts))
-        return {name: rows for name, rows in found.items() if rows.size}
+        looked_for = {
+            name: matches for name, matches in self._built_in.items() if not identifiers or name in IN_IDENTIFIERS
+        }
+        matched = {name: places[_true(map(matches, candidates))] for name, matches in looked_for.items()}
+        matched[OWNERS_LIST] = np.union1d(_places(texts, self.expressions), self._word_places(texts))
+        return {name: rows for name, rows in matched.items() if rows.size}
 
     def _word_places(self, texts: pa.Array) -> _Places:
         chunks = [self.words[first : first + _WORDS_AT_ONCE] for first in range(0, len(self.words), _WORDS_AT_ONCE)]
@@ -229,9 +269,11 @@ def _works(pattern: str) -> bool:
     return True
 
 
-def _text_columns(batch: pa.RecordBatch) -> Iterable[pa.Array]:
+def _text_columns(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     # Users' names are made up: one that looks like a card number is none.
-    return (batch.column(name) for name in batch.schema.names if name not in ("user", "count", "time"))
+    for field_ in batch.schema:
+        if field_.name != "user" and (pa.types.is_string(field_.type) or pa.types.is_list(field_.type)):
+            yield field_.name, batch.column(field_.name)
 
 
 def _flat(column: pa.Array) -> tuple[pa.Array, _Places | None]:

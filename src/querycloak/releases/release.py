@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +161,11 @@ class Release(ShownInNotebooks):
 
         if last_look is not _STANDARD and output_filter is not _STANDARD:
             raise ParameterError("give output_filter or its former name last_look, not both")
-        return save(self, folder, format, output_filter if last_look is _STANDARD else last_look)
+        saved = save(self, folder, format, output_filter if last_look is _STANDARD else last_look)
+        if saved.dropped:
+            rows = ", ".join(f"{name} {number:,}" for name, number in saved.dropped.items())
+            warnings.warn(f"private: the output filter dropped rows ({rows}); `dropped_rows` has them", stacklevel=2)
+        return saved
 
     def model(self) -> QueryModel:
         """Return a model of what people ask, from the release's phrases, queries, clicks or log."""

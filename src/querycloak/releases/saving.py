@@ -25,16 +25,20 @@ from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
 
+MOST_SHOWN = 10_000
+"""Dropped rows of a table that are kept for the owner."""
 FORMATS: Mapping[str, ModuleType] = {module.ENDING: module for module in (parquet, tsv)}
 
 
 @dataclass(frozen=True)
 class Saved:
-    """Where a release is, and the digest that the ledger keeps; `dropped` (private) is what the last look took out."""
+    """Folder and digest of a release; `dropped` (private) counts the rows that the filter dropped, by pattern."""
 
     folder: Path
     digest: str
     dropped: Mapping[str, int] = field(repr=False)
+    dropped_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    """The rows that the output filter dropped, by table (private); at most `MOST_SHOWN` of each."""
 
 
 def save(
@@ -43,12 +47,14 @@ def save(
     """Write everything beside the target, bring it to the disk, rename it, and tell the ledger."""
     one_of("format", format_name, FORMATS)
     dropped: Counter[str] = Counter()
+    rows: dict[str, list[pa.RecordBatch]] = {}
     with folder if isinstance(folder, Unfinished) else reserve(folder) as unfinished:
         target = unfinished.target
         files = []
         for kind, table in release.tables.items():
             with unfinished.file(f"{kind}.{format_name}") as file:
-                written = _write_table(kind, table, FORMATS[format_name], file, output_filter, dropped)
+                look = _Look(output_filter, dropped, rows.setdefault(kind, []))
+                written = _write_table(kind, table, FORMATS[format_name], file, look)
                 files.append(replace(written, described=described(kind, release.rows)))
         contents = Contents(release, tuple(files), output_filter, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
@@ -61,11 +67,33 @@ def save(
         release.accounting.announce(digest, target.absolute())
         unfinished.finish()
     release.accounting.complete(digest)
-    return Saved(target, digest, dict(dropped))
+    shown = {kind: pa.Table.from_batches(batches).slice(0, MOST_SHOWN) for kind, batches in rows.items() if batches}
+    return Saved(target, digest, dict(dropped), shown)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The output filter at work on one table; None if there is none."""
+
+    output_filter: OutputFilter | None
+    dropped: Counter[str]
+    rows: list[pa.RecordBatch]
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows to write; note the others."""
+        if self.output_filter is None:
+            return batch
+        kept, dropped = self.output_filter.apply(batch, self._note)
+        self.dropped.update(dropped)
+        return kept
+
+    def _note(self, batch: pa.RecordBatch) -> None:
+        if sum(each.num_rows for each in self.rows) < MOST_SHOWN:
+            self.rows.append(batch)
 
 
 def unsaved_card(release: Release) -> dict[str, Any]:
-    """The card of a release that is in no folder yet: without checksums, and before any last look."""
+    """The card of a release that is in no folder yet: without checksums, and before the output filter."""
     files = []
     for kind, table in release.tables.items():
         rows = sum(batch.num_rows for batch in batches_of(table))
@@ -75,24 +103,14 @@ def unsaved_card(release: Release) -> dict[str, Any]:
     return {name: value for name, value in card.items() if name not in ("checksums", "published", "last_look")}
 
 
-def _write_table(
-    kind: str,
-    table: Table,
-    form: ModuleType,
-    file: WrittenFile,
-    output_filter: OutputFilter | None,
-    dropped: Counter[str],
-) -> TableFile:
+def _write_table(kind: str, table: Table, form: ModuleType, file: WrittenFile, look: _Look) -> TableFile:
     schema = schema_of(kind, table.schema.names)
     rows = 0
 
     def looked_at() -> Generator[pa.RecordBatch, None, None]:
         nonlocal rows
         for batch in batches_of(table):
-            kept = conformed(batch, schema)
-            if output_filter is not None:
-                kept, found = output_filter.apply(kept)
-                dropped.update(found)
+            kept = look.kept(conformed(batch, schema))
             rows += kept.num_rows
             yield kept
 
