@@ -97,7 +97,7 @@ _GUARANTEE = _object(
     {
         "kind": _TEXT,
         "unit": _TEXT,
-        "neighbours": _TEXT,
+        "neighbours": _null_or(_TEXT),
         "epsilon": _null_or(_number),
         "delta": _null_or(_number),
         "k": _null_or(_whole(MOST_ROWS)),
