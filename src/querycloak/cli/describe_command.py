@@ -43,7 +43,9 @@ def described_lines(description: Description) -> list[str]:
         lines += ["", *_wrapped(f"{kind}: {table.rows:,} rows, {table.meaning}")]
         lines += [line for text in table.reach.lines() for line in _wrapped(text, indent="  ")]
     served = [name for name, why in description.tasks.items() if why is None]
-    lines += ["", *_wrapped(f"it can serve: {', '.join(served) or 'no task'} (querycloak evaluate)")]
+    rows = " and ".join(f"{table.rows:,} rows of {kind}" for kind, table in description.tables.items())
+    text = f"tasks that can use it, from {rows}: {', '.join(served) or 'none'}; how well, querycloak evaluate measures"
+    lines += ["", *_wrapped(text)]
     for name, why in description.tasks.items():
         lines += _wrapped(f"not {name}: {why}", indent="  ") if why is not None else []
     return [*lines, "", "cite it as (add who published it, and where):", description.cite]

@@ -244,6 +244,22 @@ def _chosen(parameters: dict[str, Any]) -> str:
     return ", ".join([*given, parameters["selection"]])
 
 
+def _reason(method: Method, chosen: dict[str, Any]) -> str:
+    """Why auto chose this, in a sentence to repeat; it follows from the choice alone, which the budget has paid for."""
+    bound = chosen.get("max_keys_per_user") or chosen.get("sessions_per_user")
+    if method.parameters().get("selection") not in (None, "auto"):
+        return f"Auto chose {bound} per user because, by a noisy score over all users, this bound releases most."
+    if bound == 1:
+        return (
+            f"Auto chose {chosen['selection']} with one key per user because, by a noisy score over all users, most "
+            "hold few keys: with one key each, a key needs the fewest users to come out."
+        )
+    return (
+        f"Auto chose {chosen['selection']} with up to {bound} per user because, by a noisy score over all users, they "
+        "hold many keys: counting one key each would lose most of them."
+    )
+
+
 def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Print a summary; rows that the output filter dropped are private and go to stderr."""
     if as_json:
@@ -253,7 +269,8 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         lines = [*guarantee_lines(method), ""]
         parameters = made["card"]["parameters"]
         if parameters.get("per_user") != method.parameters().get("per_user"):
-            lines.append(f"chosen for this log: {_chosen(current_options(type(method), parameters))}")
+            chosen = current_options(type(method), parameters)
+            lines += [f"chosen for this log: {_chosen(chosen)}", *textwrap.wrap(_reason(method, chosen), 80)]
         lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
         accounting = made["card"]["accounting"]
         verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"

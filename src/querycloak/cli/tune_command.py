@@ -22,7 +22,7 @@ LEAKS = (
     "reveals something that no budget covers: use --max-keys-per-user auto instead.\n"
     "If the log is public or made up, say --public."
 )
-_BAR = 22
+_BAR = 12
 
 
 def tune(
@@ -58,11 +58,12 @@ def show_yields(method: KeysMethod, log: SearchLog, *, public: bool, as_json: bo
         sys.stdout.write(f"{LEAKS}\n\n")
     listed = list(yields(method, log))
     most = max((each.keys for each in listed), default=0)
-    lines = ["per user  selection     threshold      keys      volume"]
+    lines = ["per user  selection     threshold      keys      volume  covered"]
     lines += [_line(method, each, most) for each in listed]
     if listed and most:
         best = max(listed, key=lambda each: each.keys)
         lines += ["", f"most keys at --max-keys-per-user {best.bound}", "each line is one draw, so close ones may swap"]
+        lines += ["covered: share of the log's pairs of user and key whose key came out"]
     elif listed:
         lines += ["", "nothing passed the threshold at any bound: the log is small for this budget"]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -72,4 +73,6 @@ def _line(method: KeysMethod, row: BoundYield, most: int) -> str:
     bar = "█" * round(_BAR * row.keys / most) if most else ""
     parameters = current_options(type(method), row.parameters)
     selection, threshold = parameters.get("selection", ""), parameters.get("threshold", 0)
-    return f"{row.bound:>8}  {selection:<11} {threshold:>11.4g} {row.keys:>9,} {row.volume:>11,}  {bar}".rstrip()
+    covered = "-" if row.covered is None else f"{row.covered:.1%}"
+    figures = f"{threshold:>11.4g} {row.keys:>9,} {row.volume:>11,} {covered:>8}"
+    return f"{row.bound:>8}  {selection:<11} {figures}  {bar}".rstrip()

@@ -11,6 +11,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.auto_bound import AUTO, BOUNDS
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
+from querycloak.releases.release import Release
 from querycloak.sentence import Sentence
 
 
@@ -22,11 +23,13 @@ class BoundYield:
     parameters: dict[str, Any]
     keys: int
     volume: int
+    covered: float | None = None
+    """Covered volume (1 - missing mass): share of the pairs of user and key whose key came out; None if unknown."""
 
     def to_json(self) -> dict[str, Any]:
         """As `tune --json` prints it."""
         shown = {name: self.parameters.get(name) for name in ("selection", "noise", "threshold")}
-        return {"per_user": self.bound, **shown, "keys": self.keys, "volume": self.volume}
+        return {"per_user": self.bound, **shown, "keys": self.keys, "volume": self.volume, "covered": self.covered}
 
 
 def tunable(method: Method) -> KeysMethod:
@@ -50,4 +53,18 @@ def yields(method: KeysMethod, log: SearchLog) -> Iterator[BoundYield]:
         tables = [release.table(kind) for kind in release.tables]
         counted = [table for table in tables if "count" in table.column_names]
         volume = sum(int(sum(table["count"].to_pylist())) for table in counted)
-        yield BoundYield(bound, dict(release.parameters), sum(table.num_rows for table in tables), volume)
+        keys = sum(table.num_rows for table in tables)
+        yield BoundYield(bound, dict(release.parameters), keys, volume, _covered(method, log, release))
+
+
+def _covered(method: KeysMethod, log: SearchLog, release: Release) -> float | None:
+    covered = whole = 0
+    for kind, contributions in method.contributions(log).items():
+        columns, released = list(method.keys[kind]), release.table(kind)
+        if not set(columns) <= set(released.column_names):
+            return None  # sequences are published in other columns
+        pairs = contributions.select("user", *columns).distinct()
+        out = pairs.semi_join(log.engine.upload(released.select(columns)), columns)
+        whole += log.engine.fetch(pairs.aggregate(pairs=pairs.count()))["pairs"][0].as_py()
+        covered += log.engine.fetch(out.aggregate(pairs=out.count()))["pairs"][0].as_py()
+    return covered / whole if whole else None

@@ -30,8 +30,7 @@ TABLES: Mapping[str, Words] = {
     ),
 }
 NO_COUNT = "there is no count: each row stands for one search or click"
-_CUT = "No margin includes that; it makes counts too low"
-_ONE_KEY = "; on the synthetic standard log, one pair per user makes counts 90 % too low"
+_CUT = "No margin includes that; it makes counts too low, by how much depends on the log, which this text does not know"
 
 
 def counted(table: str, bound: int, noise: str = "") -> str:
@@ -49,10 +48,9 @@ def counted_records(table: str, bound: int, noise: str) -> str:
 def cut_off(table: str, bound: int, released: int | None = None) -> str:
     """What bounds do to counts, which no margin tells; `released`: how many keys that came out count, if not all."""
     words = TABLES[table]
-    known = _ONE_KEY if bound == 1 and table == "clicks" else ""
     who = f"A user with more than {bound:,} {words.keys}" if bound > 1 else f"A user with several {words.keys}"
     who += "" if released is None else f", or with more than {released:,} that came out,"
-    return f"{who} is not counted for the later ones. {_CUT}{known}."
+    return f"{who} is not counted for the later ones. {_CUT}."
 
 
 def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
@@ -119,8 +117,8 @@ def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
 
 
 def _cut_off_at_some_bound(table: str) -> str:
-    words, known = TABLES[table], _ONE_KEY if table == "clicks" else ""
-    return f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}{known}."
+    words = TABLES[table]
+    return f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}."
 
 
 def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:

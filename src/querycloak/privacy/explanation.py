@@ -223,7 +223,12 @@ def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> lis
         )
     elif delta >= LARGE_DELTA:
         found.append(
-            f"delta is {shown_up(delta)}: of a thousand users the release may tell everything about one; take a delta "
+            f"delta is {shown_up(delta)}: the release may tell everything about {_share_of_users(delta)}; take a delta "
             "far below one divided by the number of users"
         )
     return found
+
+
+def _share_of_users(delta: float) -> str:
+    """Write the share of users that a delta may expose: one user in 1,000, or 50 % of all users."""
+    return f"{_one_in(delta)} of all users" if delta > 0.1 else f"one user in {_one_in(delta).removeprefix('1 in ')}"

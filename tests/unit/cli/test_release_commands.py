@@ -321,6 +321,8 @@ def test_auto_says_what_it_chose(log: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     chosen = json.loads((tmp_path / "out" / "card.json").read_text())["parameters"]["per_user"]
     assert f"chosen for this log: --max-keys-per-user {chosen}, " in done.stdout
+    text = " ".join(done.stdout.split())
+    assert re.search(r"Auto chose \S+ with (one key|up to \d+) per user because, by a noisy score", text)
     plan = write(tmp_path / "plan.toml", "epsilon = 8\ndelta = 1e-3\nper-user = 4\n")
     assert json.loads(in_process("guarantee", "clicks", "--plan", plan, "--json").stdout)["parameters"]["per_user"] == 4
 
@@ -338,6 +340,8 @@ def test_tune_shows_yields_and_warns_unless_the_log_is_public(log: Path) -> None
     assert (told["private"], told["method"]) == (True, "clicks")
     assert [each["per_user"] for each in told["yields"]] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert told["yields"][0]["keys"] >= 2
+    assert all(0 < each["covered"] <= 1 for each in told["yields"] if each["keys"])
+    assert "covered: share of the log's pairs of user and key whose key came out" in private.stdout
 
 
 def test_sessions_alone_may_choose_their_bound(log: Path, tmp_path: Path) -> None:

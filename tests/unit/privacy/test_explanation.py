@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.privacy.calibration.histogram_plan import price
-from querycloak.privacy.explanation import belief_after, caught_at_most, explain, group_delta
+from querycloak.privacy.explanation import belief_after, caught_at_most, cautions_of, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
@@ -155,3 +155,18 @@ def test_a_group_without_delta_has_epsilon_alone() -> None:
 def test_a_group_beyond_what_numbers_hold() -> None:
     assert group_delta(3, 1e9, 5e-324) == 1.0
     assert "nothing is promised" in explain(guarantee(500, 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("delta", "users"),
+    [(0.001, "one user in 1,000;"), (0.01, "one user in 100;"), (0.1, "one user in 10;"), (0.5, "50 % of all users;")],
+)
+def test_the_warning_about_delta_names_the_share_of_users(delta: float, users: str) -> None:
+    (caution,) = cautions_of(guarantee(1, delta))
+    assert f"the release may tell everything about {users}" in caution
+
+
+def test_a_large_epsilon_does_not_need_an_attacker_who_knows_everything() -> None:
+    text = explain(guarantee(8, 1e-6))
+    assert "nearly everything else" not in text
+    assert "at epsilon 8 two of them may be enough" in text
