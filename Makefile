@@ -24,6 +24,7 @@ unit: $(VENV)/.dev
 # The documentation as a site: build/site/index.html, which needs no network, search included. The generator has an
 # environment of its own; the reference is read from the installed package.
 docs: $(VENV)-docs/.ready
+	rm -rf build/site
 	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/site
 	$(VENV)-docs/bin/python scripts/check_site.py build/site
 

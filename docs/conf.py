@@ -5,6 +5,7 @@ The source folder is the repository's root: links from pages to proof notes besi
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,22 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False}
+CODE = re.compile(r"(`[^`]*`)")
 START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
 
-def options_as_list(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
-    """Show the options that a method appends to its docstring (`name: help`, a line each) as a list."""
-    if "Options:" not in lines:
-        return
-    start = lines.index("Options:") + 1
-    listed = [line.partition(": ") for line in lines[start:] if line.strip()]
-    lines[start:] = ["", *(f"* ``{name}``: {_plain(text)}" for name, _colon, text in listed), ""]
+def plain_docstring(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
+    """Take a docstring as plain text with `code`, not as markup; list the options of a method (`name: help`)."""
+    lines[:] = [_plain(line) for line in lines]
+    if "Options:" in lines:
+        start = lines.index("Options:") + 1
+        listed = [line.partition(": ") for line in lines[start:] if line.strip()]
+        lines[start:] = ["", *(f"* ``{name}``: {text}" for name, _colon, text in listed), ""]
 
 
-def _plain(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*")
+def _plain(line: str) -> str:
+    """Escape what has a meaning in reStructuredText, except in code between backticks."""
+    return "".join(part if part.startswith("`") else re.sub(r"([\\|*])", r"\\\1", part) for part in CODE.split(line))
 
 
 def write_start(app: Any, failure: Exception | None) -> None:
@@ -74,5 +77,5 @@ def write_start(app: Any, failure: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above; show CSV as it is."""
     app.add_lexer("csv", TextLexer)
-    app.connect("autodoc-process-docstring", options_as_list)
+    app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("build-finished", write_start)

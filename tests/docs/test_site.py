@@ -10,6 +10,7 @@ import pytest
 from scripts.check_site import problems
 
 import querycloak
+from querycloak import extend
 from tests.logs import write
 from tests.pages import ROOT
 
@@ -38,9 +39,18 @@ def test_every_proof_note_is_on_the_page_of_notes() -> None:
     assert listed == set((ROOT / "src").rglob("*.md"))
 
 
+def documented(page: str) -> list[str]:
+    """The names that a page of the reference documents."""
+    entry = r"^\.\. (?:auto(?:class|function)|py:data):: (\w+)(?:\(\))?$"
+    return sorted(re.findall(entry, (DOCS / page).read_text(), re.MULTILINE))
+
+
 def test_the_reference_has_every_public_name() -> None:
-    listed = re.findall(r"^\.\. auto(?:class|function):: (\w+)(?:\(\))?$", (DOCS / "api.rst").read_text(), re.MULTILINE)
-    assert sorted(listed) == querycloak.__all__
+    assert documented("api.rst") == querycloak.__all__
+
+
+def test_the_reference_for_packages_has_every_name_that_they_import() -> None:
+    assert documented("extend.rst") == sorted(set(extend.__all__) - set(querycloak.__all__))
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
