@@ -10,6 +10,7 @@ from typing import Any
 
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.evaluation.task import NO_DATA
 from querycloak.files.documents import parsed_toml
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options, options_of
@@ -18,7 +19,7 @@ from querycloak.privacy.parameters import number_above_zero, share
 from querycloak.sentence import Sentence
 
 EPSILONS, DELTA, MIN_USERS = (8.0,), 1e-6, 5
-RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY)
+RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY, NO_DATA)
 """What stands beside all releases goes by these names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEYS = ("name", "method", "options")

@@ -30,6 +30,7 @@ from querycloak.errors import QuerycloakError
 from querycloak.evaluation.aggregations import RowLabel
 from querycloak.evaluation.evaluation import evaluated_tasks, figure_row
 from querycloak.evaluation.evaluation_file import SCHEMA, Row
+from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.subjects import Original, PlainKAnonymity
 from querycloak.evaluation.target import Target
@@ -179,7 +180,7 @@ class Run:
         for each in log_baselines(self._knowledge):
             rows, _ = self._attacks(each)
             audit += rows
-        subjects: tuple[Subject, ...] = (Original(self._train), PlainKAnonymity(self._train))
+        subjects: tuple[Subject, ...] = (Original(self._train), PlainKAnonymity(self._train), NoData(self._train))
         profiles = [row for subject in subjects for row in self._profile_rows(subject)]
         return {"audit": audit, "profiles": profiles}
 

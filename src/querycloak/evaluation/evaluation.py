@@ -1,4 +1,5 @@
-"""What releases of a log are good for: every task on every release, the original and plain k-anonymity beside them.
+"""What releases of a log are good for: every task on every release. Beside them the original, plain k-anonymity
+and a rule without any data.
 
 Releases are made from TRAIN alone and judged by TEST, which is raw. What comes out are true figures of the log:
 private output.
@@ -21,6 +22,7 @@ import pyarrow as pa
 from querycloak.errors import InputError
 from querycloak.evaluation.aggregations import RowLabel, rows_of
 from querycloak.evaluation.evaluation_file import Row, table_of
+from querycloak.evaluation.no_data import NoData
 from querycloak.evaluation.repeated_releases import different_names, rows_of_repeats
 from querycloak.evaluation.subject_tables import QUERIES, source_of
 from querycloak.evaluation.subject_tables import table_of as subject_table
@@ -108,7 +110,7 @@ def _released(name: str | None, given: Given) -> Target:
 
 def _under_one_name_each(released: Sequence[Target]) -> list[Target]:
     """The releases, a number after the name of each that another has too."""
-    names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name))
+    names = different_names([each.name for each in released], (Original.name, PlainKAnonymity.name, NoData.name))
     return [replace(each, name=name) for each, name in zip(released, names, strict=True)]
 
 
@@ -124,7 +126,7 @@ def evaluated_tasks(
     releases = _under_one_name_each(released)
     for each in releases:
         _check_keys(each, train)
-    subjects: tuple[Subject, ...] = (Original(train), PlainKAnonymity(train), *releases)
+    subjects: tuple[Subject, ...] = (Original(train), PlainKAnonymity(train), NoData(train), *releases)
     logs = Logs(train, test, subjects)
     for number, task in enumerate(tasks):
         on_step(task.name, number / len(tasks))

@@ -1,6 +1,7 @@
 """What a task is: something that a release may be good for, what it needs for that, and how it is scored.
 
-A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, each release.
+A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, the rule without
+data, each release.
 It hands back scores of single cases, of which `aggregations.py` makes means, intervals and tests, or figures that are
 already whole, such as a rate over all keys.
 """
@@ -56,7 +57,7 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 # What the release answers itself; all cases, unanswered ones 0; the original on the cases that the release answers.
 READINGS = ("answered", "all", "common")
-ORIGINAL, K_ANONYMITY = "original", "k-anonymity"
+ORIGINAL, K_ANONYMITY, NO_DATA = "original", "k-anonymity", "no-data"
 
 
 class Subject(Protocol):
@@ -64,7 +65,7 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """The folder's name, `original` or `k-anonymity`."""
+        """The folder's name, `original`, `k-anonymity` or `no-data`."""
         ...
 
     @property

@@ -136,7 +136,7 @@ def test_evaluate_as_json_and_into_a_file(split: Path, release: Path, tmp_path: 
     assert list(told) == ["private", "results"]
     assert told["private"] is True
     assert {row["task"] for row in told["results"]} == {"ranking", "completion"}
-    assert {row["release"] for row in told["results"]} == {"original", "k-anonymity", "mine"}
+    assert {row["release"] for row in told["results"]} == {"original", "k-anonymity", "no-data", "mine"}
     assert json.loads(out.read_text()) == told
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert SECRET not in done.stdout

@@ -71,10 +71,10 @@ def test_the_columns_are_as_promised(evaluated: Evaluation) -> None:
     json.dumps(told, allow_nan=False)
 
 
-def test_every_task_speaks_of_every_release_and_both_baselines(evaluated: Evaluation, folders: dict[str, Path]) -> None:
-    subjects = ["original", "k-anonymity", *folders]
+def test_every_task_speaks_of_every_release_and_all_baselines(evaluated: Evaluation, folders: dict[str, Path]) -> None:
+    subjects = ["original", "k-anonymity", "no-data", *folders]
     for task in TASKS:
-        assert list(dict.fromkeys(row.release for row in rows_of(evaluated, task=task)))[:7] == subjects
+        assert list(dict.fromkeys(row.release for row in rows_of(evaluated, task=task)))[:8] == subjects
     for row in evaluated.rows:
         assert (row.value is None) == (row.why is not None), row
         assert (row.digest is None) == (row.release not in folders)
@@ -132,7 +132,7 @@ def test_releases_in_memory_and_logs_on_two_engines(sides: tuple[Path, Path], du
         release = qc.KAnonymity(min_users=2).release(train)
         found = qc.evaluate(train, test, {"mine": release}, ["ranking"])
         twice = qc.evaluate(train, test, [release, release], ["ranking"])
-    assert {row.release for row in found.rows} == {"original", "k-anonymity", "mine"}
+    assert {row.release for row in found.rows} == {"original", "k-anonymity", "no-data", "mine"}
     names = {row.release for row in twice.rows}
     assert {"k-anonymity-2", "k-anonymity-3", "k-anonymity-2, k-anonymity-3 (2 releases)"} < names
 

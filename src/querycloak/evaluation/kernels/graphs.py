@@ -1,6 +1,7 @@
 """What each subject knows, in numbers: the click graph, which queries follow which, how often queries are asked.
 
-The original knows what TRAIN knows: `count` is how often something happened. A release knows what its tables say.
+The original knows what TRAIN knows: `count` is how often something happened. A release knows what its tables say. The
+rule without data guesses one url for each query that TEST asks.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.session_pairs import later_pairs, next_pairs
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
+from querycloak.evaluation.no_data import guessed_clicks
 from querycloak.evaluation.numbered_logs import NumberedLogs, Steps, Vocabulary
 from querycloak.evaluation.subject_tables import CLICKS, LATER, NEXT, QUERIES, ROWS, source_of, table_of
-from querycloak.evaluation.task import ORIGINAL, Subject
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, Subject
 from querycloak.logs.searchlog import SearchLog
 
 _TEXTS = {
@@ -32,7 +34,7 @@ class Graphs:
     """The two logs and all subjects, numbered alike."""
 
     def __init__(self, train: SearchLog, test: SearchLog, subjects: Sequence[Subject]) -> None:
-        self._engine = train.engine
+        self._engine, self._test = train.engine, test
         self._tables = {
             (subject.name, known): self._uploaded(subject, known)
             for subject in subjects
@@ -47,7 +49,7 @@ class Graphs:
         self.logs = NumberedLogs(train, test, texts)
 
     def _uploaded(self, subject: Subject, known: str) -> ir.Table:
-        table = table_of(subject, known)
+        table = guessed_clicks(self._test) if subject.name == NO_DATA else table_of(subject, known)
         # An engine unites columns only if they agree on whether they may be empty.
         return self._engine.upload(table.cast(pa.schema([field.with_nullable(True) for field in table.schema])))
 
@@ -102,6 +104,11 @@ class Graphs:
 
 
 def _held(subject: Subject, known: str) -> bool:
-    """Whether a subject's table is to be kept: what comes of its log's times is kept as rows, once."""
+    """Whether a subject's table is to be kept: what comes of its log's times is kept as rows, once.
+
+    Public phrases are not numbered: completion looks them up by itself.
+    """
     source = source_of(subject, known)
+    if subject.name == NO_DATA and known == QUERIES:
+        return False
     return source is not None and not (known in (LATER, NEXT) and source == "log")

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import QUERIES, lacks
-from querycloak.evaluation.task import READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.text.english import public_phrases
 
 NOTHING = -1
 
@@ -155,19 +156,31 @@ class PreparedCompletion:
         longest = np.minimum(LONGEST, letters[self._query] - 1)
         # Users and queries are in order of text: the same log gives the same prefixes, however it was read.
         self._length = np.random.default_rng(seed).integers(1, longest, endpoint=True)
-        self._first, self._last, self._which = _ranges_of(texts, self._query, self._length)
+        self._texts, self._ranges = texts, _ranges_of(texts, self._query, self._length, texts)
         self._known = graphs.logs.train.search_counts()[self._query] > 0
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """All cases, by length of the prefix, and by whether TRAIN has the query."""
-        lists = most_popular(self._first, self._last, self._graphs.queries(subject), MOST)
-        found = lists[self._which]
-        case, place = np.nonzero(found == self._query[:, None])
-        hits = Hits.of_pairs(case, place + 1, np.ones(len(found), np.int64))
+        lists, wanted = self._lists(subject)
+        case, place = np.nonzero(lists == wanted[:, None])
+        hits = Hits.of_pairs(case, place + 1, np.ones(len(lists), np.int64))
         for name, values in scores(_NAMES, hits).items():
-            values[found[:, 0] < 0] = np.nan
+            values[lists[:, 0] == NOTHING] = np.nan
             for part, chosen in self._slices():
                 yield CaseScores(RANK_MEASURES[name], values[chosen], self._user[chosen], part)
+
+    def _lists(self, subject: Subject) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Ten texts for each case, as numbers, and the number of the query wanted."""
+        if subject.name != NO_DATA:
+            first, last, which = self._ranges
+            return most_popular(first, last, self._graphs.queries(subject), MOST)[which], self._query
+        phrases = public_phrases()
+        texts = phrases["phrase"].cast(pa.large_string()).combine_chunks()
+        first, last, which = _ranges_of(self._texts, self._query, self._length, texts)
+        counts = phrases["count"].to_numpy().astype(np.float64)
+        wanted = pc.index_in(self._texts.take(pa.array(self._query)), value_set=texts)
+        numbers = pc.fill_null(wanted, NOTHING - 1).to_numpy(zero_copy_only=False)
+        return most_popular(first, last, counts, MOST)[which], numbers
 
     def _slices(self) -> Iterator[tuple[str | None, NDArray[np.bool_]]]:
         yield None, np.ones(len(self._query), np.bool_)
@@ -178,10 +191,10 @@ class PreparedCompletion:
 
 
 def _ranges_of(
-    texts: pa.LargeStringArray, query: NDArray[np.int32], length: NDArray[np.int64]
+    texts: pa.LargeStringArray, query: NDArray[np.int32], length: NDArray[np.int64], among: pa.LargeStringArray
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The ranges of texts that begin with the cases' prefixes, each range once, and which of them is each case's."""
-    everything = SortedTexts.of(texts)
+    """The ranges of texts `among` that begin with the cases' prefixes, each once, and which of them is each case's."""
+    everything = SortedTexts.of(among)
     first, last = np.empty(len(query), np.int64), np.empty(len(query), np.int64)
     for letters in np.unique(length):
         chosen = np.flatnonzero(length == letters)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Measure, Numbers, Subject
+from querycloak.evaluation.no_data import NOT_OF_USERS
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.evaluation.true_users import KEYS, CountedKeys, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
@@ -194,6 +195,8 @@ def uncounted(subject: Subject, kind: str) -> str | None:
     """Why a subject's keys have no numbers of users to compare with, if so; which keys came out is told anyway."""
     if kind not in subject.kinds:
         return None  # users are counted in the rows of its log
+    if subject.name == NO_DATA:
+        return NOT_OF_USERS
     if "count" not in subject.columns[kind]:
         return "its keys came out without counts"
     if kind == "clicks" and subject.parameters.get("count_of") == "clicks":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError
-from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Measure, Subject
+from querycloak.evaluation.no_data import NOT_OF_USERS
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.optimal.holdings import Holdings, of_log
 from querycloak.privacy.parameters import share
@@ -20,6 +21,7 @@ from querycloak.privacy.sampling.randomness import IntArray
 
 HONG = "Hong, Vaidya, Lu & Wu, Differentially private search log sanitization with optimal output utility, EDBT 2012"
 OURS = "querycloak, after the same paper"
+MISSING_PAIRS = "with missing pairs counted: F-UMP fixes the output size, so that an empty output is none"
 WITH_USERS = ("diff_ratio", "association_error", "pairs_per_user_error")
 """Those that a release without users has not."""
 
@@ -33,7 +35,8 @@ def pair_measures(support: float) -> dict[str, Measure]:
                 "higher", frequent, precision),
         Measure("recall", "share of the log's frequent pairs that are frequent in the release", f"{HONG}, eq. 9",
                 "higher", frequent, recall),
-        Measure("support_distance", "sum over the log's frequent pairs of how far supports are apart", f"{HONG}, eq. 5",
+        Measure("support_distance", "sum over the log's frequent pairs of how far supports are apart; a pair that does "
+                "not come out counts 1, the most that two supports can differ", f"{HONG}, eq. 5, {MISSING_PAIRS}",
                 "lower", frequent, support_distance),
         Measure("average_support_distance", "the same for each such pair", f"{HONG}, section 6.3", "lower", frequent,
                 average_support_distance),
@@ -141,12 +144,18 @@ def recall(before: FloatArray, after: FloatArray, support: float) -> float | Non
 
 
 def support_distance(before: FloatArray, after: FloatArray, support: float) -> float:
-    """The sum of |after - before| over the log's frequent pairs."""
-    return float(np.abs(after - before)[before >= support].sum())
+    """The sum over the log's frequent pairs of |after - before|; of 1 for a pair that does not come out.
+
+    Equation 5 of the paper takes |0 - before| for a missing pair. F-UMP minimises it for outputs of one fixed size.
+    Between releases of any size it would prefer an empty one, whose sum is the frequent pairs' share of the log, to one
+    that holds frequent pairs alone, whose supports add up to 1.
+    """
+    distances = np.where(after > 0, np.abs(after - before), 1.0)
+    return float(distances[before >= support].sum())
 
 
 def average_support_distance(before: FloatArray, after: FloatArray, support: float) -> float | None:
-    """The mean of |after - before| over the log's frequent pairs."""
+    """`support_distance` for each of the log's frequent pairs: from 0 to 1, and 1 if none of them comes out."""
     return _ratio(support_distance(before, after, support), int((before >= support).sum()))
 
 
@@ -311,7 +320,9 @@ class PreparedPairs:
             return
         output = self._output(self._held, subject)
         for support in SUPPORTS:
-            yield from figures(self._held, output, support, whole=support == SUPPORTS[0])
+            for figure in figures(self._held, output, support, whole=support == SUPPORTS[0]):
+                uncounted = subject.name == NO_DATA and figure.measure.name == "size"
+                yield replace(figure, value=None, why=NOT_OF_USERS) if uncounted else figure
 
     def _output(self, held: Holdings, subject: Subject) -> ReleasedPairs:
         if subject.name == ORIGINAL:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.evaluation.task import ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
+from querycloak.evaluation.no_data import NO_USERS
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.uses import uses_of
 from querycloak.text.query_concepts import ConceptFinder
@@ -241,7 +242,8 @@ class PreparedProfiles:
                     same = np.ones((1, len(TOPICS[name]) + 1))
                     yield Figure(measure, measure(same, same), f"topics={name}")
                 else:
-                    yield Figure(measure, None, f"topics={name}", why=_NO_OWNERS)
+                    why = NO_USERS if subject.name == NO_DATA else _NO_OWNERS
+                    yield Figure(measure, None, f"topics={name}", why=why)
 
     def _pooled(self, subject: Subject) -> Iterator[Figure]:
         source = source_of(subject)

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.session_pairs import session_starts
 from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
+from querycloak.evaluation.no_data import NOTHING, without_a_word
 from querycloak.evaluation.numbered_logs import Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import CLICKS, LATER, lacks
-from querycloak.evaluation.task import READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Measure, Subject
 
 MOST = 5
 COSINE_SHARE = 0.5
@@ -48,8 +50,8 @@ class Suggestion:
         return READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """It takes clicks or sequences of queries."""
-        why = lacks(subject, CLICKS, LATER)
+        """It takes clicks or sequences of queries; the rule without data drops a word of the query."""
+        why = None if subject.name == NO_DATA else lacks(subject, CLICKS, LATER)
         return why and f"{why}; sessions, clicks, query-pool, optimal and k-anonymity give what suggestions are made of"
 
     def prepare(self, logs: Logs) -> PreparedSuggestion:
@@ -67,15 +69,22 @@ class PreparedSuggestion:
 
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """A prefix without any suggestion is not answered."""
-        task, logs, cases = self._task, self._graphs.logs, self._cases
-        index = click_index(self._graphs.clicks(subject), logs.urls, task.most_queries_of_a_url)
-        follow = followers(self._graphs.later(subject))
-        lists = suggested(self._asked, index, follow, task.cosine_share, MOST, logs.engine.threads)
-        found = lists[self._which]
-        unanswered = found[:, 0] < 0
-        for name, values in scores(_NAMES, cases.hits(found)).items():
+        cases = self._cases
+        lists = self._lists(subject)[self._which]
+        unanswered = lists[:, 0] == NOTHING
+        for name, values in scores(_NAMES, cases.hits(lists)).items():
             values[unanswered] = np.nan
             yield CaseScores(RANK_MEASURES[name], values, cases.user, units=cases.session)
+
+    def _lists(self, subject: Subject) -> NDArray[np.int32]:
+        """Five suggestions for each query asked."""
+        task, logs = self._task, self._graphs.logs
+        if subject.name == NO_DATA:
+            texts = logs.vocabulary["query"].texts
+            return without_a_word(texts.take(pa.array(self._asked)), texts, MOST)
+        index = click_index(self._graphs.clicks(subject), logs.urls, task.most_queries_of_a_url)
+        follow = followers(self._graphs.later(subject))
+        return suggested(self._asked, index, follow, task.cosine_share, MOST, logs.engine.threads)
 
 
 @dataclass(frozen=True, eq=False)

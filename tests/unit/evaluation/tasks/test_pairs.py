@@ -64,7 +64,7 @@ def slow_values(
     size, out = sum(before.values()), sum(after.values())
     frequent = {pair for pair in before if before[pair] / size >= support}
     again = {pair for pair in after if after[pair] / out >= support}
-    distance = sum(abs(after[pair] / out - before[pair] / size) for pair in frequent)
+    distance = sum(abs(after[pair] / out - before[pair] / size) if after[pair] else 1 for pair in frequent)
     together, numbers = [], []
     for rows in (log, release):
         held: dict[str, set[Pair]] = defaultdict(set)
@@ -177,5 +177,19 @@ def test_measures_are_callable() -> None:
     before, after = np.array([0.5, 0.3, 0.2]), np.array([0.6, 0.0, 0.4])
     assert pair_measures(0.25)["recall"](before, after) == 0.5
     assert pair_measures(0.25)["precision"](before, after) == 0.5
-    assert pair_measures(0.25)["support_distance"](before, after) == pytest.approx(0.4)
+    assert pair_measures(0.25)["support_distance"](before, after) == pytest.approx(0.1 + 1)  # the second is missing
     assert ReleasedPairs(np.array([0, 0, 2]), np.array([1, 2, 3])).totals(3).tolist() == [3, 0, 3]
+
+
+def test_an_empty_release_is_the_farthest_from_the_log() -> None:
+    """The most frequent pairs alone have supports that add up to 1, so that |after - before| is large for each."""
+    before = np.array([0.06, 0.04, 0.03, *[0.001] * 870])
+    good, poor = np.zeros(before.size), np.zeros(before.size)
+    good[:3], poor[-1] = before[:3] / 0.13, 1.0
+    distance, average = (pair_measures(0.02)[name] for name in ("support_distance", "average_support_distance"))
+    nothing = np.zeros(before.size)
+    assert distance(before, before) == 0
+    assert distance(before, good) == pytest.approx(0.87)
+    assert np.abs(nothing - before)[:3].sum() < 0.87  # equation 5 as printed takes nothing for better
+    assert distance(before, nothing) == distance(before, poor) == 3
+    assert average(before, nothing) == 1
