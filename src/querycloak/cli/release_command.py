@@ -43,7 +43,7 @@ def release(
         bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.", rich_help_panel=OUTPUT)
     ] = False,
     table_format: Annotated[
-        Literal["parquet", "tsv"], typer.Option("--format", help="Format of the tables.", rich_help_panel=OUTPUT)
+        Literal["parquet", "tsv", "csv"], typer.Option("--format", help="Format of the tables.", rich_help_panel=OUTPUT)
     ] = "parquet",
     never_release: Annotated[
         Path | None,

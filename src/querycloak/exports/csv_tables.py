@@ -7,14 +7,12 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
+from querycloak.releases.safe_text import escaped_json, safe_text
 from querycloak.releases.tables import batches_of
 
 if TYPE_CHECKING:
     from querycloak.exports.export import Output
     from querycloak.releases.release import Release
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters, half and full width, by which a spreadsheet takes a text for a formula."""
 
 
 def write(release: Release, output: Output, _grades: str, _levels: int) -> None:
@@ -32,13 +30,5 @@ def write(release: Release, output: Output, _grades: str, _levels: int) -> None:
 
 def _field(value: Any) -> Any:
     if isinstance(value, list):
-        return json.dumps(value, ensure_ascii=False)
-    return safe(value) if isinstance(value, str) else value
-
-
-def safe(text: str) -> str:
-    """Return a text that no spreadsheet computes: an apostrophe stands before a formula's first character.
-
-    Quotes and blanks before it do not hide a formula, so they are looked through.
-    """
-    return f"'{text}" if text.lstrip("\"' ").startswith(_FORMULA) else text
+        return escaped_json(json.dumps(value, ensure_ascii=False))
+    return safe_text(value) if isinstance(value, str) else value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from querycloak.errors import InputError, ResourceError
 from querycloak.exports.grades import judgements
 from querycloak.exports.judgement_files import document_id
+from querycloak.releases.safe_text import safe_text
 
 if TYPE_CHECKING:
     from querycloak.exports.export import Output
@@ -26,8 +27,8 @@ def write(release: Release, output: Output, grades: str, levels: int) -> None:
     judged = judgements(release, grades, levels)
     ids = judged.queries
     urls = dict.fromkeys(row.url for row in judged.rows)
-    output.write(_lines(f"{number}\t{query}" for query, number in ids.items()), QUERIES)
-    output.write(_lines(f"{document_id(url)}\t{url}" for url in urls), DOCUMENTS)
+    output.write(_lines(f"{number}\t{safe_text(query)}" for query, number in ids.items()), QUERIES)
+    output.write(_lines(f"{document_id(url)}\t{safe_text(url)}" for url in urls), DOCUMENTS)
     output.write(_lines(f"{ids[row.query]} 0 {document_id(row.url)} {row.grade}" for row in judged.rows), QRELS)
     output.write(f"{judged.rule}\n".encode(), RULE)
 

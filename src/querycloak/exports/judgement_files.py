@@ -8,8 +8,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from querycloak.exports.csv_tables import safe
 from querycloak.exports.grades import Judgements, judgements
+from querycloak.releases.safe_text import safe_text
 
 if TYPE_CHECKING:
     from querycloak.exports.export import Output
@@ -24,7 +24,9 @@ def qrels(release: Release, output: Output, grades: str, levels: int) -> None:
     ids = judged.queries
     lines = (f"{ids[row.query]} 0 {document_id(row.url)} {row.grade}\n" for row in judged.rows)
     output.write("".join(lines).encode())
-    output.write_beside("".join(f"{number}\t{query}\n" for query, number in ids.items()).encode(), ".queries.tsv")
+    output.write_beside(
+        "".join(f"{number}\t{safe_text(query)}\n" for query, number in ids.items()).encode(), ".queries.tsv"
+    )
     output.write_beside(_rule(judged), ".rule.txt")
 
 
@@ -34,7 +36,7 @@ def quepid(release: Release, output: Output, grades: str, levels: int) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("query", "docid", "rating"))
-    writer.writerows((safe(row.query), safe(row.url), row.grade) for row in judged.rows)
+    writer.writerows((safe_text(row.query), safe_text(row.url), row.grade) for row in judged.rows)
     output.write(text.getvalue().encode())
     output.write_beside(_rule(judged), ".rule.txt")
 

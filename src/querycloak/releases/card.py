@@ -37,6 +37,8 @@ class TableFile:
     schema: pa.Schema
     checksum: str
     size: int
+    dialect: str | None = None
+    """How text is written, in the words of Python's csv; None for Parquet."""
 
     @property
     def order(self) -> str:
@@ -129,6 +131,7 @@ def _table(table: TableFile, release: Release) -> dict[str, Any]:
         "order": table.order,
         "columns": columns,
         "reach": reach and reach.to_json(),
+        **({} if table.dialect is None else {"dialect": table.dialect}),
     }
 
 

@@ -105,7 +105,9 @@ _GUARANTEE = _object(
         "because": _TEXT,
     }
 )
-_TABLE = _object({"file": _TEXT, "rows": _whole(MOST_ROWS), "columns": _MAPPING}, {"reach": _null_or(_MAPPING)})
+_TABLE = _object(
+    {"file": _TEXT, "rows": _whole(MOST_ROWS), "columns": _MAPPING}, {"reach": _null_or(_MAPPING), "dialect": _TEXT}
+)
 _CARD = _object(
     {
         "method": _TEXT,

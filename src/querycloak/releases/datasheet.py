@@ -186,16 +186,16 @@ def _tables(contents: Contents) -> str:
     parts.append(
         f"Rows are sorted {contents.tables[0].order}: their order says nothing about the log. "
         'Read them with `querycloak.load("this folder")`, or with any tool that reads '
-        + ("Parquet." if contents.tables[0].file.endswith(".parquet") else "tab-separated text. " + _TSV)
+        + ("Parquet." if contents.tables[0].dialect is None else f"{contents.tables[0].media_type}. {_TEXT}")
     )
     return "\n\n".join(parts)
 
 
-_TSV = (
-    "The first line names the columns, the text is UTF-8. In columns of text a backslash, tab, newline and carriage "
-    "return are written `\\\\`, `\\t`, `\\n` and `\\r`; a text that begins with `=`, `+`, `-` or `@` has a backslash "
-    "before it, because a spreadsheet would take it for a formula. A missing value is an empty field; in a column that "
-    "may miss values an empty text is written `\\e`. Lists are JSON arrays. Quotation marks are plain characters."
+_TEXT = (
+    "The first line names the columns, the text is UTF-8, every line is one row. Fields are quoted where needed, as "
+    "spreadsheets and pandas expect it (`keep_default_na=False` keeps queries such as `null`). A text that a "
+    "spreadsheet would take for a formula has an apostrophe before it; control characters and direction marks are "
+    "written as in `\\u001b`. `querycloak.load` undoes both. A missing value is an empty field. Lists are JSON arrays."
 )
 
 

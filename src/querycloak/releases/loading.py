@@ -18,14 +18,16 @@ from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
-from querycloak.releases import parquet, tsv
+from querycloak.releases import parquet
 from querycloak.releases.card import VERSION, upgraded
 from querycloak.releases.card_schema import card_problem
 from querycloak.releases.folder import CARD, card_bytes, regular_file
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of
+from querycloak.releases.text_tables import CSV, TSV
 
-_ENDINGS = (parquet.ENDING, tsv.ENDING)
+_TEXTS = {f".{each.ending}": each for each in (TSV, CSV)}
+_ENDINGS = (parquet.ending, TSV.ending, CSV.ending)
 _AGAIN = "get the release again"
 
 
@@ -35,9 +37,11 @@ class StoredTable:
 
     path: Path
     schema: pa.Schema
+    dialect: str | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        batches = tsv.read(self.path, self.schema) if self.path.suffix == ".tsv" else parquet.read(self.path)
+        text = _TEXTS.get(self.path.suffix)
+        batches = parquet.read(self.path) if text is None else text.read(self.path, self.schema, self.dialect)
         problem = ""
         try:
             for batch in batches:
@@ -127,11 +131,11 @@ def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
     """A table whose columns and number of rows are those on its card."""
     path = place / entry["file"]
     try:
-        form = tsv if path.suffix == ".tsv" else parquet
+        form = _TEXTS.get(path.suffix, parquet)
         if (columns := list(form.columns(path))) == list(entry["columns"]):
             schema = schema_of(kind, columns)
             if form.fits(path, schema, entry["rows"]):
-                return StoredTable(path, schema)
+                return StoredTable(path, schema, entry.get("dialect"))
     except (pa.ArrowException, OSError, ParameterError):
         pass
     raise InputError(f"{path.name} of {str(path.parent)!r} does not hold what its card says; {_AGAIN}")

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 from querycloak.releases.folder import WrittenFile
 from querycloak.releases.tables import ROWS_IN_A_GROUP
 
-ENDING = "parquet"
-MEDIA_TYPE = "application/x-parquet"
+ending, media_type = "parquet", "application/x-parquet"
 
 
 def write(groups: Iterator[pa.Table], schema: pa.Schema, file: WrittenFile) -> None:

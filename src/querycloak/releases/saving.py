@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.privacy.parameters import one_of
-from querycloak.releases import parquet, tsv
+from querycloak.releases import parquet
 from querycloak.releases.card import Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
 from querycloak.releases.datasheet import DATASHEET, datasheet_of
@@ -24,10 +24,11 @@ from querycloak.releases.folder import CARD, Unfinished, WrittenFile, reserve
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
+from querycloak.releases.text_tables import CSV, TSV, TextFormat
 
 MOST_SHOWN = 10_000
 """Dropped rows of a table that are kept for the owner."""
-FORMATS: Mapping[str, ModuleType] = {module.ENDING: module for module in (parquet, tsv)}
+FORMATS: Mapping[str, ModuleType | TextFormat] = {each.ending: each for each in (parquet, TSV, CSV)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def unsaved_card(release: Release) -> dict[str, Any]:
     return {name: value for name, value in card.items() if name not in ("checksums", "published", "last_look")}
 
 
-def _write_table(kind: str, table: Table, form: ModuleType, file: WrittenFile, look: _Look) -> TableFile:
+def _write_table(kind: str, table: Table, form: ModuleType | TextFormat, file: WrittenFile, look: _Look) -> TableFile:
     schema = schema_of(kind, table.schema.names)
     rows = 0
 
@@ -117,7 +118,8 @@ def _write_table(kind: str, table: Table, form: ModuleType, file: WrittenFile, l
     # Closed at once when writing fails: the engine behind the batches must not wait for the garbage collector.
     with closing(looked_at()) as batches:
         form.write(regrouped(batches, schema), schema, file)
-    return TableFile(kind, KINDS[kind], file.name, form.MEDIA_TYPE, rows, schema, file.checksum, file.size)
+    dialect = form.dialect if isinstance(form, TextFormat) else None
+    return TableFile(kind, KINDS[kind], file.name, form.media_type, rows, schema, file.checksum, file.size, dialect)
 
 
 def _write_text(unfinished: Unfinished, name: str, text: str) -> str:

@@ -95,8 +95,8 @@ def test_a_parent_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_format_that_nobody_knows(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="format must be one of parquet, tsv, got 'csv'"):
-        a_release().save(tmp_path / "out", "csv")
+    with pytest.raises(ParameterError, match="format must be one of parquet, tsv, csv, got 'xlsx'"):
+        a_release().save(tmp_path / "out", "xlsx")
     assert names(tmp_path) == []
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import EngineError, ParameterError
-from querycloak.releases import parquet, tables, tsv
+from querycloak.releases import parquet, tables
 from querycloak.releases.folder import WrittenFile
 from querycloak.releases.loading import load
 from querycloak.releases.output_filter import OutputFilter
+from querycloak.releases.safe_text import original_text, safe_text
 from querycloak.releases.tables import KINDS, Stream, conformed, regrouped, schema_of
+from querycloak.releases.text_tables import CSV, TSV
 from tests.unit.releases.making import LOG, QUERIES, SESSIONS, TABLES, a_release
 
 SECRET = "gertrude 4711"
@@ -30,17 +35,17 @@ TIMES = st.none() | st.integers(-(10**15), 10**15)
 
 def round_trip(table: pa.Table, kind: str, form: Any, folder: Path) -> pa.Table:
     schema = schema_of(kind, table.schema.names)
-    path = folder / f"{kind}.{form.ENDING}"
+    path = folder / f"{kind}.{form.ending}"
     path.unlink(missing_ok=True)
     file = WrittenFile(path, folder)
     form.write(regrouped((conformed(batch, schema) for batch in table.to_batches()), schema), schema, file)
     file.finish()
     assert file.size == path.stat().st_size
-    batches = tsv.read(path, schema) if form is tsv else parquet.read(path)
+    batches = parquet.read(path) if form is parquet else form.read(path, schema, form.dialect)
     return pa.Table.from_batches((conformed(batch, schema) for batch in batches), schema)
 
 
-@pytest.mark.parametrize("form", [parquet, tsv])
+@pytest.mark.parametrize("form", [parquet, TSV, CSV], ids=lambda form: form.ending)
 @settings(max_examples=60)
 @given(st.data())
 def test_a_log_comes_back_exactly(tmp_path_factory: pytest.TempPathFactory, form: Any, data: st.DataObject) -> None:
@@ -52,7 +57,7 @@ def test_a_log_comes_back_exactly(tmp_path_factory: pytest.TempPathFactory, form
     assert round_trip(table, "log", form, tmp_path_factory.mktemp("trip")).equals(table)
 
 
-@pytest.mark.parametrize("form", [parquet, tsv])
+@pytest.mark.parametrize("form", [parquet, TSV, CSV], ids=lambda form: form.ending)
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(TEXTS, max_size=4), COUNTS), max_size=6))
 def test_sessions_come_back_exactly(
@@ -67,7 +72,7 @@ def test_sessions_come_back_exactly(
 
 
 @pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("format_name", ["parquet", "tsv"])
+@pytest.mark.parametrize("format_name", ["parquet", "tsv", "csv"])
 def test_every_kind_is_saved_and_loaded(tmp_path: Path, kind: str, format_name: str) -> None:
     a_release(tables={kind: TABLES[kind]}).save(tmp_path / "out", format_name)
     assert load(tmp_path / "out").table(kind).to_pydict() == TABLES[kind].to_pydict()
@@ -75,20 +80,70 @@ def test_every_kind_is_saved_and_loaded(tmp_path: Path, kind: str, format_name: 
 
 def test_a_tsv_reads_as_documented(tmp_path: Path) -> None:
     rows = {
-        "user": ["a", "b", "c"],
-        "query": ['tab\there "quoted"', "back\\slash", "two\nlines\r"],
-        "url": [None, "", "x"],
+        "user": ["a", "b", "c", "d"],
+        "query": ['tab\there "quoted"', "back\\slash", "two\nlines\r", '"=cmd|x'],
+        "url": [None, "", "x", "\u202e\x1b[2J"],
     }
     a_release(tables={"log": pa.table(rows), "sessions": SESSIONS}).save(tmp_path / "out", "tsv")
     assert (tmp_path / "out" / "log.tsv").read_bytes().decode() == (
         "user\tquery\turl\n"
-        'a\ttab\\there "quoted"\t\n'
-        "b\tback\\\\slash\t\\e\n"
-        "c\ttwo\\nlines\\r\tx\n"
+        'a\t"tab\\u0009here ""quoted"""\t\n'
+        'b\tback\\slash\t""\n'
+        "c\ttwo\\u000alines\\u000d\tx\n"
+        'd\t"\'""=cmd|x"\t\\u202e\\u001b[2J\n'
     )  # fmt: skip
     assert (tmp_path / "out" / "sessions.tsv").read_text() == (
-        'queries\tcount\n["weather","maps"]\t7\n["news","maps"]\t6\n'
+        'queries\tcount\n"[""weather"",""maps""]"\t7\n"[""news"",""maps""]"\t6\n'
     )
+    assert load(tmp_path / "out").table("log").to_pydict() == rows
+
+
+PLAIN = [
+    'he said "hello"', '"quoted"', '""', "a,b", "it's", "'quoted'", "back\\slash", "100% cotton", "a;b", "null", "NA",
+    "c++", "e-mail", "\u4e2d\u6587", "two  blanks", " led by a blank", "#1", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("format_name", "dialect"), [("tsv", "excel-tab"), ("csv", "excel")])
+def test_spreadsheets_and_pandas_read_text_tables(format_name: str, dialect: str, tmp_path: Path) -> None:
+    computed = ["=1+1", "+1", "-1", "@x", '"=cmd|...', "\uff1d1", "'=1", ' "=1"']
+    texts = [*PLAIN, *computed, "\x1b]0;x\x07", "\u202eabc", "a\tb"]
+    table = pa.table({"query": texts, "count": list(range(len(texts)))})
+    a_release(tables={"queries": table}).save(tmp_path / "out", format_name)
+    path = tmp_path / "out" / f"queries.{format_name}"
+    with path.open(newline="") as file:
+        read = [row["query"] for row in csv.DictReader(file, dialect=dialect)]
+    assert read[: len(PLAIN)] == PLAIN
+    assert not [text for text in read if text.lstrip(' "')[:1] in tuple("=+-@\uff1d\uff0b\uff0d\uff20")]
+    assert all(character.isprintable() for text in read for character in text)
+    assert [original_text(text) for text in read] == texts
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(path, sep="\t" if format_name == "tsv" else ",", keep_default_na=False)
+    assert frame["query"].tolist() == read
+    assert load(tmp_path / "out").table("queries").equals(load(tmp_path / "out").table("queries"))
+    assert load(tmp_path / "out").table("queries")["query"].to_pylist() == texts
+
+
+@given(TEXTS)
+def test_safe_texts_come_back(text: str) -> None:
+    assert original_text(safe_text(text)) == text
+    assert all(character.isprintable() or character.isspace() or ord(character) > 0x9F for character in safe_text(text))
+
+
+def test_text_of_earlier_versions_is_read(tmp_path: Path) -> None:
+    a_release(tables={"log": pa.table({"user": ["a", "b"], "query": ["x", "y"], "url": ["", None]})}).save(
+        tmp_path / "out", "tsv"
+    )
+    earlier = 'user\tquery\turl\na\t\\=1 "q"\t\\e\nb\tback\\\\slash\\there\t\n'
+    (tmp_path / "out" / "log.tsv").write_text(earlier)
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["tables"]["log"].pop("dialect") == "excel-tab"
+    card["checksums"]["log.tsv"] = hashlib.sha256(earlier.encode()).hexdigest()
+    (tmp_path / "out" / "card.json").write_text(json.dumps(card))
+    assert load(tmp_path / "out").table("log").to_pylist() == [
+        {"user": "a", "query": '=1 "q"', "url": ""},
+        {"user": "b", "query": "back\\slash\there", "url": None},
+    ]
 
 
 def test_tables_are_named_after_their_kind() -> None:
@@ -203,7 +258,7 @@ def dropped_by_the_last_look() -> pa.Table:
     return pa.table({"query": ["weather", SECRET], "count": [2, 1]})
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "tsv"])
+@pytest.mark.parametrize("format_name", ["parquet", "tsv", "csv"])
 @pytest.mark.parametrize(
     "make",
     [hidden_in_a_slice, hidden_in_a_filter, hidden_in_a_dictionary, hidden_in_metadata, dropped_by_the_last_look],
@@ -217,7 +272,7 @@ def test_no_byte_that_was_not_released(tmp_path: Path, make: Any, format_name: s
     assert b"weather" in content
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "tsv"])
+@pytest.mark.parametrize("format_name", ["parquet", "tsv", "csv"])
 def test_nothing_hides_in_lists_and_missing_values(tmp_path: Path, format_name: str) -> None:
     texts = pa.array(["weather", SECRET, "maps"])
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), texts)
