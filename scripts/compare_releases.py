@@ -11,8 +11,10 @@ OLD and NEW are commits, or folders that an earlier run kept: `--keep DIR` leave
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from scripts.renamed import ADDED_KEYS, RENAMED_KEYS, RENAMED_VALUES  # noqa: E402  (a script has no package)
+from scripts.renamed import ADDED_KEYS, BACKSLASHED, CLAMPED_COUNTS, QUOTED, RENAMED_KEYS, RENAMED_VALUES  # noqa: E402  (a script has no package)
 
 SENTENCES = {
     "because", "meaning", "description", "warnings", "notes", "published", "versions", "why", "cite", "digest",
@@ -62,7 +64,7 @@ def compare(old: Path, new: Path) -> list[Difference]:
 
 
 def compared_releases(old: Path, new: Path) -> Iterator[Difference]:
-    """Tables byte by byte, cards key by key."""
+    """Tables row by row and in order, cards key by key."""
     for name in names_in(old, new):
         refusal = refused(old / name, new / name)
         if refusal is not None:
@@ -70,11 +72,49 @@ def compared_releases(old: Path, new: Path) -> Iterator[Difference]:
             continue
         for table in sorted({path.name for side in (old, new) for path in (side / name).glob("*.tsv")}):
             sides = [side / name / table for side in (old, new)]
-            if not all(side.exists() for side in sides) or sides[0].read_bytes() != sides[1].read_bytes():
+            if not all(side.exists() for side in sides) or not same_rows(*(table_rows(side) for side in sides)):
                 yield Difference("tables", name, f"{table} differs")
-        before, after = (json.loads((side / name / "card.json").read_text()) for side in (old, new))
+        before, after = (without_dialects(json.loads((side / name / "card.json").read_text())) for side in (old, new))
         for line in differences(renamed(upgraded(before, after), RENAMED_KEYS, RENAMED_VALUES), after):
             yield Difference("cards", name, line)
+
+
+def table_rows(path: Path) -> list[list[str]]:
+    """The fields of a text table, in the order of its lines; \\e, an empty text, is empty as a missing value is."""
+    dialect = json.loads((path.parent / "card.json").read_text())["tables"][path.stem].get("dialect")
+    if dialect is not None:
+        with path.open(newline="") as file:
+            return [[original(field, QUOTED) for field in row] for row in csv.reader(file, dialect=dialect)]
+    lines = path.read_text().removesuffix("\n").split("\n")
+    return [[original(field, BACKSLASHED) for field in line.split("\t")] for line in lines]
+
+
+def original(field: str, escapes: Mapping[str, str]) -> str:
+    """A field without the escapes of its file."""
+    for escape, meaning in escapes.items():
+        field = re.sub(escape, meaning, field)
+    return field
+
+
+def same_rows(old: list[list[str]], new: list[list[str]]) -> bool:
+    """Whether rows are the same; a count of 1 may have become null (`CLAMPED_COUNTS`)."""
+    if old == new or len(old) != len(new) or old[0] != new[0]:
+        return old == new
+    allowed = [CLAMPED_COUNTS.get(name) for name in old[0]]
+    return all(
+        len(before) == len(after)
+        and all(a == b or (a, b) == pair for a, b, pair in zip(before, after, allowed, strict=True))
+        for before, after in zip(old, new, strict=True)
+    )
+
+
+def without_dialects(card: dict[str, Any]) -> dict[str, Any]:
+    """A card whose tables do not say how their text is written, which earlier versions did not."""
+    tables = {
+        kind: {name: value for name, value in entry.items() if name != "dialect"}
+        for kind, entry in card["tables"].items()
+    }
+    return {**card, "tables": tables}
 
 
 def compared_outputs(old: Path, new: Path) -> Iterator[Difference]:

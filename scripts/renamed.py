@@ -14,3 +14,9 @@ RENAMED_OPTIONS: dict[str, str] = {"per_user": "max_keys_per_user"}
 """Options of methods, as Python and the command line take them; cards and `--json` keep the old names."""
 RENAMED_OPTION_VALUES: dict[str, dict[str, str]] = {"selection": {"rounds": "multi-round"}}
 """Values of options, by the new name of the option."""
+CLAMPED_COUNTS: dict[str, tuple[str, str]] = {"count": ("1", "")}
+"""Fields that may differ, by column: a count that noise made less than 1 was written 1, and is null now."""
+BACKSLASHED: dict[str, str] = {r"^\\(?=[=+@-])": "", r"\\e": "", r"\\([\\])": r"\1"}
+"""Escapes of text tables up to 0.2: pattern and meaning; control characters do not occur in seeded values."""
+QUOTED: dict[str, str] = {r"^'(?=[ \"']*[=+@-])": ""}
+"""Escapes of text tables since 0.3."""

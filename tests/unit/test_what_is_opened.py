@@ -15,7 +15,7 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.reading.urls import url_texts
 from querycloak.logs.searchlog import read
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.releases import loading, tsv
+from querycloak.releases import loading, text_tables
 from querycloak.releases.datasheet import _code
 from querycloak.sentence import printable
 from querycloak.text.normalisation import normalise
@@ -62,7 +62,7 @@ def test_no_cell_is_a_formula_and_the_table_comes_back(rows: list[tuple[str, str
     schema = pa.schema([pa.field("query", pa.string(), nullable=False), pa.field("url", pa.string())])
     table = pa.Table.from_pylist([{"query": a, "url": b} for a, b in rows], schema=schema)
     written = Buffer()
-    tsv.write(iter([table]), schema, written)  # type: ignore[arg-type]
+    text_tables.TSV.write(iter([table]), schema, written)  # type: ignore[arg-type]
     lines = b"".join(written.pieces).decode().split("\n")[1:-1]
     assert len(lines) == len(rows)
     assert not any(cell[:1] in "=+-@" for line in lines for cell in line.split("\t") if cell)

@@ -52,7 +52,7 @@ def yields(method: KeysMethod, log: SearchLog) -> Iterator[BoundYield]:
         release = bounded.release(log)
         tables = [release.table(kind) for kind in release.tables]
         counted = [table for table in tables if "count" in table.column_names]
-        volume = sum(int(sum(table["count"].to_pylist())) for table in counted)
+        volume = sum(int(sum(table["count"].fill_null(1).to_pylist())) for table in counted)
         keys = sum(table.num_rows for table in tables)
         yield BoundYield(bound, dict(release.parameters), keys, volume, _covered(method, log, release))
 

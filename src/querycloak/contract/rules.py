@@ -120,9 +120,12 @@ def releases_what_it_declares(trial: Trial) -> None:
 
 
 def _check_order(kind: str, rows: list[dict[str, Any]]) -> None:
-    keys = [tuple(_sortable(value) for name, value in row.items() if name != "count") for row in rows]
+    keys: list[tuple[Any, ...]] = [
+        tuple(_sortable(value) for name, value in row.items() if name != "count") for row in rows
+    ]
     if rows and "count" in rows[0]:
-        keys = [(-row["count"], *key) for row, key in zip(rows, keys, strict=True)]
+        counts = [1 if row["count"] is None else row["count"] for row in rows]
+        keys = [(-count, *key) for count, key in zip(counts, keys, strict=True)]
     elif rows:
         keys = [key[:2] for key in keys]  # by user, then by query
     if keys != sorted(keys):

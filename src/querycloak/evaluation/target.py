@@ -80,16 +80,22 @@ class Target:
         return {kind: tuple(table.schema.names) for kind, table in self.tables.items()}
 
     def table(self, kind: str) -> pa.Table:
-        """A whole table in memory; keys without a count count one each."""
+        """A whole table in memory; keys without a count, or with a null, count one each."""
         table = whole_table(kind, self.tables[kind])
-        if kind == "log" or "count" in table.column_names:
+        if kind == "log":
             return table
+        if "count" in table.column_names:
+            place = table.column_names.index("count")
+            return table.set_column(place, "count", table["count"].fill_null(1))
         return table.append_column("count", pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
 
     def batches(self, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of a table, a batch at a time."""
+        """Some columns of a table, a batch at a time; a null among counts is 1."""
         for batch in batches_of(self.tables[kind]):
-            yield batch.select(list(columns))
+            some = batch.select(list(columns))
+            if "count" in columns and some["count"].null_count:
+                some = some.set_column(columns.index("count"), "count", some["count"].fill_null(1))
+            yield some
 
     def texts(self) -> Iterator[pa.ChunkedArray]:
         """All queries in its tables, a piece at a time, repeats included."""

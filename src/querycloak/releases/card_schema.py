@@ -96,7 +96,7 @@ _TEXTS = _each(_TEXT)
 _GUARANTEE = _object(
     {
         "kind": _TEXT,
-        "unit": _TEXT,
+        "unit": _null_or(_TEXT),
         "neighbours": _null_or(_TEXT),
         "epsilon": _null_or(_number),
         "delta": _null_or(_number),

@@ -59,8 +59,8 @@ def _made(release: Release) -> dict[str, str]:
         "pass.",
         "weighed": "Each user divided a weight among rows, and noise on the weights decided which rows are here. "
         "The count that you see was taken afterwards, with fresh noise of its own (`counting_noise` in card.json is "
-        f"its standard deviation): right on average, but never below 1, and {_bounded(of_clicks)}. A row that is "
-        "missing is not a zero: it is one that did not pass.",
+        f"its standard deviation): right on average, and {_bounded(of_clicks)}. {_NULL_COUNTS} A row that is missing "
+        "is not a zero: it is one that did not pass.",
         "public-keys": f"{_which_could_be_here(release)}, and one draw of noise was added to every count, zeros "
         f"included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is the one you see. "
         "So **counts near the threshold are too high on average, and a few rows may be noise alone**. A row that is "
@@ -75,6 +75,12 @@ def _made(release: Release) -> dict[str, str]:
     }
 
 
+_NULL_COUNTS = (
+    "A count that noise made less than 1 is null (empty in text): the number is small beside the margin of noise, and "
+    "it is not known to be one person."
+)
+
+
 def _deciding(of_clicks: bool) -> str:
     return "number of users" if of_clicks else "count"
 
@@ -82,8 +88,8 @@ def _deciding(of_clicks: bool) -> str:
 def _fresh(of_clicks: bool) -> str:
     if of_clicks:
         return (
-            "Then clicks were counted, with a fresh draw of noise: right on average, but never below 1, and "
-            f"{_bounded(of_clicks)}."
+            f"Then clicks were counted, with a fresh draw of noise: right on average, and {_bounded(of_clicks)}. "
+            f"{_NULL_COUNTS}"
         )
     return (
         "A fresh draw made the count that you see. Counts are right on average given that a row is here, and some lie "

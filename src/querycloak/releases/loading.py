@@ -39,6 +39,11 @@ class StoredTable:
     schema: pa.Schema
     dialect: str | None = None
 
+    @property
+    def missing_counts(self) -> bool:
+        """Whether counts may be null, because noise made them less than 1."""
+        return "count" in self.schema.names and self.schema.field("count").nullable
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         text = _TEXTS.get(self.path.suffix)
         batches = parquet.read(self.path) if text is None else text.read(self.path, self.schema, self.dialect)
@@ -133,7 +138,7 @@ def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
     try:
         form = _TEXTS.get(path.suffix, parquet)
         if (columns := list(form.columns(path))) == list(entry["columns"]):
-            schema = schema_of(kind, columns)
+            schema = schema_of(kind, columns, missing_counts=kind != "log" and form.misses_counts(path))
             if form.fits(path, schema, entry["rows"]):
                 return StoredTable(path, schema, entry.get("dialect"))
     except (pa.ArrowException, OSError, ParameterError):

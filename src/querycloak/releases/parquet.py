@@ -44,8 +44,14 @@ def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
         )
 
 
+def misses_counts(path: Path) -> bool:
+    """Whether counts may be null."""
+    schema = pq.read_schema(path)
+    return "count" in schema.names and bool(schema.field("count").nullable)
+
+
 def _is_list_of_texts(stored: pa.DataType) -> bool:
-    return pa.types.is_list(stored) and pa.types.is_string(stored.value_type)
+    return bool(pa.types.is_list(stored) and pa.types.is_string(stored.value_type))
 
 
 def read(path: Path) -> Iterator[pa.RecordBatch]:

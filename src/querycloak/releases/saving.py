@@ -23,7 +23,7 @@ from querycloak.releases.datasheet import DATASHEET, datasheet_of
 from querycloak.releases.folder import CARD, Unfinished, WrittenFile, reserve
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
-from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_of
+from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_for
 from querycloak.releases.text_tables import CSV, TSV, TextFormat
 
 MOST_SHOWN = 10_000
@@ -98,14 +98,14 @@ def unsaved_card(release: Release) -> dict[str, Any]:
     files = []
     for kind, table in release.tables.items():
         rows = sum(batch.num_rows for batch in batches_of(table))
-        schema = schema_of(kind, table.schema.names)
+        schema = schema_for(kind, table)
         files.append(TableFile(kind, described(kind, release.rows), "", "", rows, schema, "", 0))
     card = card_of(Contents(release, tuple(files), None, datetime.now(UTC).date()), {})
     return {name: value for name, value in card.items() if name not in ("checksums", "published", "last_look")}
 
 
 def _write_table(kind: str, table: Table, form: ModuleType | TextFormat, file: WrittenFile, look: _Look) -> TableFile:
-    schema = schema_of(kind, table.schema.names)
+    schema = schema_for(kind, table)
     rows = 0
 
     def looked_at() -> Generator[pa.RecordBatch, None, None]:

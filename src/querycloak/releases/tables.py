@@ -101,8 +101,8 @@ class Stream:
 Table: TypeAlias = pa.Table | Batches
 
 
-def schema_of(kind: str, columns: Iterable[str]) -> pa.Schema:
-    """The one schema of a kind of table with these columns."""
+def schema_of(kind: str, columns: Iterable[str], *, missing_counts: bool = False) -> pa.Schema:
+    """The one schema of a kind of table with these columns; counts may be null only if some are missing."""
     if kind not in KINDS:
         raise ParameterError(f"tables must be named after their kind ({', '.join(KINDS)}), got {kind!r}")
     declared, given = KINDS[kind], list(columns)
@@ -113,7 +113,18 @@ def schema_of(kind: str, columns: Iterable[str]) -> pa.Schema:
             f"table {kind} must have the columns {', '.join(declared.columns)} in this order{optional}, "
             f"got {', '.join(given) or 'none'}; select them in the method"
         )
-    return pa.schema([pa.field(n, declared.columns[n][0], kind == "log" and n in _NULLABLE) for n in given])
+    nullable = _NULLABLE if kind == "log" else {"count"} if missing_counts else ()
+    return pa.schema([pa.field(name, declared.columns[name][0], name in nullable) for name in given])
+
+
+def schema_for(kind: str, table: Table) -> pa.Schema:
+    """The schema of a table as it is; reading none of its rows, unless they are in memory."""
+    columns = table.schema.names
+    if isinstance(table, pa.Table):
+        missing = "count" in columns and table["count"].null_count > 0
+    else:
+        missing = getattr(table, "missing_counts", False)
+    return schema_of(kind, columns, missing_counts=missing)
 
 
 def described(kind: str, rows: str) -> TableKind:
@@ -133,7 +144,7 @@ def batches_of(table: Table) -> Iterator[pa.RecordBatch]:
 
 def whole_table(kind: str, table: Table) -> pa.Table:
     """A table of this kind in memory, in its one schema."""
-    schema = schema_of(kind, table.schema.names)
+    schema = schema_for(kind, table)
     return pa.Table.from_batches((conformed(batch, schema) for batch in batches_of(table)), schema)
 
 

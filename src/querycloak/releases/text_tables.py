@@ -65,6 +65,10 @@ class TextFormat:
         with path.open("rb") as file:
             return file.readline(_LONGEST_HEADER).decode("utf-8", "replace").rstrip("\n").split(self.separator)
 
+    def misses_counts(self, path: Path) -> bool:  # noqa: ARG002 (a field can always be empty)
+        """Whether counts may be null."""
+        return True
+
     def fits(self, path: Path, schema: pa.Schema, rows: int) -> bool:  # noqa: ARG002 (texts have no types)
         """Whether the file has this number of rows."""
         with path.open("rb") as file:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import EngineError, ParameterError
+from querycloak.evaluation.target import Target
 from querycloak.releases import parquet, tables
 from querycloak.releases.folder import WrittenFile
 from querycloak.releases.loading import load
@@ -336,3 +337,23 @@ def test_the_search_for_bytes_sees_through_compression_and_finds_leftovers(tmp_p
     assert text.encode() in all_bytes(tmp_path)
     pq.write_table(hidden_in_a_dictionary(), tmp_path / "careless.parquet", compression="zstd")
     assert SECRET.encode() in all_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "tsv", "csv"])
+def test_counts_that_are_clamped_noise_are_null(tmp_path: Path, format_name: str) -> None:
+    table = pa.table({"query": ["a", "b"], "count": pa.array([3, None], pa.int64())})
+    a_release(tables={"queries": table}).save(tmp_path / "out", format_name)
+    loaded = load(tmp_path / "out")
+    assert loaded.table("queries").to_pydict() == table.to_pydict()
+    loaded.save(tmp_path / "again", format_name)
+    assert load(tmp_path / "again").table("queries").to_pydict() == table.to_pydict()
+    assert Target.of(loaded, "it").table("queries")["count"].to_pylist() == [3, 1]
+    assert [batch["count"].to_pylist() for batch in Target.of(loaded, "it").batches("queries", ["count"])] == [[3, 1]]
+    if format_name != "parquet":
+        separator = "\t" if format_name == "tsv" else ","
+        assert (tmp_path / "out" / f"queries.{format_name}").read_text().splitlines()[-1] == f"b{separator}"
+
+
+def test_a_parquet_table_without_clamped_counts_is_written_as_before(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "out")
+    assert not parquet.misses_counts(tmp_path / "out" / "queries.parquet")

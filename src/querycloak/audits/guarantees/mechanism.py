@@ -55,7 +55,7 @@ class Outcomes:
             texts = pa.compute.binary_join_element_wise(texts, table[key].cast(pa.string()).combine_chunks(), " ")
         encoded = pa.compute.dictionary_encode(texts)
         encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        counts = table["count"].to_numpy() if "count" in table.column_names else np.ones(table.num_rows)
+        counts = table["count"].fill_null(0).to_numpy() if "count" in table.column_names else np.ones(table.num_rows)
         name = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         names = tuple(encoded.dictionary.to_pylist())
         return cls(runs, names, name, table["run"].to_numpy(), counts.astype(np.float64)).summed()

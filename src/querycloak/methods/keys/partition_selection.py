@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import ibis.expr.types as ir
-import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.contribution_bounding import first_keys
 from querycloak.methods.keys.counted_clicks import counted_clicks
-from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, release_by_chance, release_keys
+from querycloak.methods.keys.thresholded import (
+    KeyCounts,
+    ReleasedKeys,
+    by_noisy_count,
+    release_by_chance,
+    release_keys,
+)
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.noiseless import Past, Step, named
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
@@ -123,9 +128,8 @@ class _ClicksOfKeys:
         )
         counts = counted_clicks(self._counts.engine, self._held, chosen.table, key, self._times)
         keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
-        # A key that came out has somebody who clicked: what noise makes less than one is one.
-        noisy = np.maximum(true + randomness.noise(plan.published_noise or plan.noise, true.size), 1)
-        return ReleasedKeys(by_count(keys.append_column("count", pa.array(noisy)), key), chosen.draws + true.size)
+        noisy = true + randomness.noise(plan.published_noise or plan.noise, true.size)
+        return ReleasedKeys(by_noisy_count(keys, noisy, key), chosen.draws + true.size)
 
     def steps(self, past: Past) -> Sequence[Step]:
         """The users of keys, and the clicks of those that came out (histogram.md, claim 9)."""

@@ -15,6 +15,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
@@ -24,10 +25,11 @@ from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.histogram import GroupRelease, release, release_groups
 from querycloak.privacy.calibration.key_chances import KeyChances
 from querycloak.privacy.sampling.noise import Noise
-from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 # Keys of a count that passes with at least this chance are fetched: a public rule, it does not change the law.
 _LIKELY = 2.0**-10
+_CLAMPED = "clamped"
 _BUCKET_DIGITS = 3
 
 
@@ -160,6 +162,18 @@ def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
             *((name, "ascending") for name in key if name != RUN),
         ]
     )
+
+
+def by_noisy_count(keys: pa.Table, noisy: IntArray, key: Sequence[str]) -> pa.Table:
+    """The keys with their noisy counts, in the order of `by_count`; a count below 1 is clamped noise, so it is null.
+
+    It stands among the counts of 1: somebody holds a key that came out.
+    """
+    clamped = by_count(
+        keys.append_column("count", pa.array(np.maximum(noisy, 1))).append_column(_CLAMPED, pa.array(noisy < 1)), key
+    )
+    counts = pc.if_else(clamped[_CLAMPED], pa.scalar(None, pa.int64()), clamped["count"])
+    return clamped.drop_columns(["count", _CLAMPED]).append_column("count", counts)
 
 
 def least_likely_count(noise: Noise, threshold: int) -> int:

@@ -22,7 +22,7 @@ from querycloak.methods.keys.contribution_bounding import first_keys, first_of_k
 from querycloak.methods.keys.counted_clicks import counted_clicks
 from querycloak.methods.keys.parts_of_keys import pieces_of, whole_keys
 from querycloak.methods.keys.public_priors import MOST_POINTS
-from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_count, by_key, release_keys
+from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_key, by_noisy_count, release_keys
 from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
 from querycloak.methods.runs import numbered, run_of
 from querycloak.privacy.calibration.weighted import (
@@ -174,9 +174,7 @@ class WeightedSelection:
         """The chosen keys with fresh noisy counts."""
         counts = self.counted(chosen.table)
         keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
-        # A key that came out has somebody who asked for it: what noise makes less than one is one.
-        noisy = np.maximum(true + randomness.noise(counting, true.size), 1)
-        return by_count(keys.append_column("count", pa.array(noisy)), self.key)
+        return by_noisy_count(keys, true + randomness.noise(counting, true.size), self.key)
 
     def steps(self, past: Past) -> Sequence[Step]:
         """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md).

@@ -84,7 +84,7 @@ class NoisyTables:
     @property
     def count(self) -> IntArray:
         """The noisy count of each pair."""
-        counts: IntArray = self.pairs["count"].to_numpy().astype(np.int64)
+        counts: IntArray = self.pairs["count"].fill_null(1).to_numpy().astype(np.int64)
         return counts
 
 
