@@ -100,6 +100,10 @@ class Reading(OptionGroup):
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Follow links in a folder.", rich_help_panel=LOG)
     ] = False
+    show_names: Annotated[
+        bool,
+        typer.Option("--show-names", help="Name files in messages; names may be private.", rich_help_panel=LOG),
+    ] = False
     since: Annotated[
         str | None,
         typer.Option(help=f"Leave out earlier rows (2006-03-01, or with a time). {UNSEEN}", rich_help_panel=LOG),
@@ -169,6 +173,7 @@ class Reading(OptionGroup):
             time_format=self.time_format,
             compression=self.compression,
             follow_links=self.follow_links,
+            show_names=self.show_names,
         )
 
     @contextlib.contextmanager

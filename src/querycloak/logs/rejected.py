@@ -12,7 +12,17 @@ import pyarrow as pa
 
 from querycloak.errors import TooManyBadLines
 from querycloak.files.private_file import private_file
-from querycloak.logs.reading.checks import KEPT, MEANINGS, UNREADABLE_TIME, code_name, is_bad
+from querycloak.logs.reading.checks import (
+    CLICK_OF_ANOTHER,
+    CLICK_WITHOUT_QUERY,
+    KEPT,
+    MEANINGS,
+    OTHER_FORMAT,
+    UNDECODABLE,
+    UNREADABLE_TIME,
+    code_name,
+    is_bad,
+)
 from querycloak.privacy.parameters import refuse
 from querycloak.sentence import Action, Sentence
 
@@ -27,13 +37,33 @@ def checked_share(max_bad: float) -> float:
     return max_bad
 
 
-@dataclass(frozen=True)
+_WAYS_OUT = {
+    UNDECODABLE: Sentence("say how the log is encoded with {encoding}, such as latin-1, cp1252 or gb18030"),
+    CLICK_WITHOUT_QUERY: Sentence(
+        "these clicks name searches that are not in the log: give the file of queries (ubi_queries) beside that of "
+        "events (ubi_events)"
+    ),
+    CLICK_OF_ANOTHER: Sentence("check that client_id is the same in queries and events"),
+    OTHER_FORMAT: Sentence("the log is of several formats: read each with its own {log_format}"),
+}
+"""Advice by the most frequent code; for others, the format and the columns may be wrong."""
+
+
+@dataclass(frozen=True, repr=False)
 class RowAccounting:
-    """Rows by code; 0 is kept."""
+    """Rows by code; 0 is kept. Printed as a table, which is private."""
 
     by_code: Mapping[int, int]
     times: Sentence | None = None
     """How times of this log must be written, if that is known."""
+
+    def __repr__(self) -> str:
+        return f"<RowAccounting: {self.rows_kept:,} of {self.rows_read:,} rows kept (private)>"
+
+    def __str__(self) -> str:
+        lines = [("rows read", self.rows_read, ""), ("rows kept", self.rows_kept, "")]
+        lines += [(name, rows, MEANINGS[int(name[1:])]) for name, rows in self.rejected.items()]
+        return "\n".join(f"{name:<9}  {rows:>14,}  {meaning}".rstrip() for name, rows, meaning in lines)
 
     @property
     def rows_read(self) -> int:
@@ -99,7 +129,8 @@ class RowAccounting:
     def _ways_out(self) -> Sentence:
         if self._worst() == UNREADABLE_TIME and self.times is not None:
             return Sentence("{times}; look at them with {look}", times=self.times, look=_LOOK)
-        return Sentence("check {log_format} and {columns}, look at them with {look}", look=_LOOK)
+        advice = _WAYS_OUT.get(self._worst(), Sentence("check {log_format} and {columns}"))
+        return Sentence("{advice}, look at them with {look}", advice=advice, look=_LOOK)
 
 
 WHAT = "the file for rejected rows"

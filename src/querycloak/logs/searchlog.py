@@ -19,7 +19,8 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Recognised, accepted_times, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
-from querycloak.logs.reading.files import FileOptions, find_files
+from querycloak.logs.reading.files import LOG_ENDINGS, FileOptions, find_files
+from querycloak.logs.reading.json_documents import as_lines
 from querycloak.logs.reading.schema import COLUMNS, REQUIRED, pause_before
 from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
@@ -53,6 +54,7 @@ def read(
     time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
+    show_names: bool = False,
     max_bad: float | None = None,
     engine: Engine | str = "duckdb",
 ) -> SearchLog:
@@ -74,6 +76,7 @@ def read(
         time_format=time_format,
         compression=compression,
         follow_links=follow_links,
+        show_names=show_names,
     )
     log = prepared.on(engine_of(engine), max_bad=max_bad)
     log.staged = staged
@@ -90,19 +93,23 @@ def prepare(
     time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
+    show_names: bool = False,
 ) -> PreparedLog:
     """A log whose files and format are known, before any engine is started."""
     paths = _paths(logs)
     choices = Choices() if choices is None else choices
     of_kind("choices", choices, Choices, "querycloak.Choices(...)", "leave it out for the default ones")
     named = log_format is not None or columns is not None
-    found = find_files(paths, FileOptions(compression, follow_links, format_named=named))
-    recognised, reader = choose_reader(found.files, log_format, columns, encoding, time_format)
+    stored = find_files(paths, FileOptions(compression, follow_links, show_names, format_named=named))
+    files = stored.files
+    if log_format in (None, "table", "ubi") and encoding is None:
+        files = [as_lines(file, named=named) for file in files]
+    recognised, reader = choose_reader(files, log_format, columns, encoding, time_format)
     if choices.applications and recognised.name != "ubi":
         raise ParameterError(
             Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
         )
-    return PreparedLog(LogSource(found.files, reader, choices), recognised, found.links, time_format)
+    return PreparedLog(LogSource(files, reader, choices), recognised, stored.links, time_format, stored.skipped)
 
 
 def _paths(logs: Log | Sequence[Log]) -> list[Log]:
@@ -127,6 +134,8 @@ class PreparedLog:
     links: int = 0
     """Links in the log's folders, which were passed over."""
     time_format: str | None = None
+    skipped: int = 0
+    """Other files in the log's folders, which were passed over."""
 
     def on(
         self,
@@ -142,7 +151,8 @@ class PreparedLog:
 
 def check_log(log: object, name: str = "log") -> None:
     """Refuse what is no log that was opened."""
-    of_kind(name, log, SearchLog, "a search log", "querycloak.read(PATH) opens one")
+    way_out = "querycloak.read(PATH) opens one, querycloak.read(TABLE) makes one of pandas, Polars, Arrow or DuckDB"
+    of_kind(name, log, SearchLog, "a search log", way_out)
 
 
 def _kept(marked: ir.Table) -> ir.Table:
@@ -317,9 +327,16 @@ class SearchLog:
 
     def remarks(self) -> list[Sentence]:
         """What the owner should know about the reading (private output)."""
-        links = self._prepared.links
-        passed = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
-        return [each for each in (passed if links else None, self.accounting().warning()) if each is not None]
+        links, skipped = self._prepared.links, self._prepared.skipped
+        linked = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
+        others = Sentence(
+            "{skipped:,} files of the folder were passed over: they are empty, or their names do not end as those of "
+            "logs do ({endings}); name them one by one to read them",
+            skipped=skipped,
+            endings=" ".join(LOG_ENDINGS),
+        )
+        remarks = (linked if links else None, others if skipped else None, self.accounting().warning())
+        return [each for each in remarks if each is not None]
 
     def write_rejected(self, path: Log) -> int:
         """Write the rejected rows, as they stand in the log, into a private file; returns their number."""

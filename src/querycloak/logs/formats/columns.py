@@ -27,7 +27,7 @@ def parse_mapping(text: str) -> dict[str, str]:
 
 
 def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
-    """The mapping, if it names our columns and all that a log needs."""
+    """The mapping, if it names our columns; `resolve` checks whether it has all that a log needs."""
     of_kind(
         "columns",
         mapping,
@@ -43,11 +43,21 @@ def checked_mapping(mapping: Mapping[str, str]) -> dict[str, str]:
         raise ParameterError(
             Sentence("{columns} maps {unknown!r}, which is none of {known}", unknown=unknown[0], known=known)
         )
+    return dict(mapping)
+
+
+def check_complete(mapping: Mapping[str, str], shown: str) -> None:
+    """Refuse a mapping that lacks what a row needs; `shown` says what may be said about the table's columns."""
     lacking = [name for name in REQUIRED if name not in mapping]
     if lacking:
-        names = " and ".join(lacking)
-        raise ParameterError(Sentence("{columns} must also say which column is {names}", names=names))
-    return dict(mapping)
+        raise MissingColumn(
+            Sentence(
+                "{columns} must say user, time and query, and lacks {lacking}: {mapping}; {shown}",
+                lacking=" and ".join(lacking),
+                mapping=mapping_of(*REQUIRED),
+                shown=shown,
+            )
+        )
 
 
 def mapping_of(*ours: str) -> Action:
@@ -63,24 +73,27 @@ def resolve(
 
     Names of a `schema` are names; those of a first line may be somebody's row.
     """
+    given = mapping is not None
     if mapping is None:
         by_lower = {name.lower(): name for name in names} | {name: name for name in names}
         mapping = {ours: by_lower[ours] for ours in COLUMNS if ours in by_lower}
     shown = _existing(mapping, names, schema=schema)
-    for ours in REQUIRED:
-        if ours not in mapping:
-            raise MissingColumn(
-                Sentence(
-                    "{label} has no column {ours}: say which it is with {mapping}; {shown}",
-                    label=label,
-                    ours=ours,
-                    mapping=mapping_of(ours),
-                    shown=shown,
-                )
+    if given:
+        check_complete(mapping, shown)
+    lacking = [ours for ours in REQUIRED if ours not in mapping]
+    if lacking:
+        raise MissingColumn(
+            Sentence(
+                "{label} has no column {names}: say which columns are ours with {mapping}; {shown}",
+                label=label,
+                names=" and no column ".join(lacking),
+                mapping=mapping_of(*REQUIRED),
+                shown=shown,
             )
-    for theirs in mapping.values():
-        if theirs not in names:
-            raise MissingColumn(f"{label} has no column {theirs!r}; {shown}")
+        )
+    absent = [theirs for theirs in mapping.values() if theirs not in names]
+    if absent:
+        raise MissingColumn(f"{label} has no column {' and no column '.join(map(repr, absent))}; {shown}")
     return dict(mapping)
 
 

@@ -28,8 +28,10 @@ from querycloak.logs.formats.signs import (
     Head,
     braces_share,
     declared_share,
+    fields_of,
     header_share,
     our_json_share,
+    separator_of,
     share_of,
 )
 from querycloak.logs.formats.ubi import UbiReader
@@ -50,6 +52,7 @@ ACCEPTED = Sentence(
     declared=", ".join(f"{form.name} ({form.accepted})" for form in DECLARED),
     mapping=mapping_of("user", "time", "query"),
 )
+_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 _LINES_LOOKED_AT = 200
 _PARQUET = b"PAR1"
 _NO_TEXT = bytes(byte for byte in range(32) if byte not in b"\t\n\r\f\v\x1b")
@@ -109,7 +112,8 @@ def choose_reader(
                 Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
             )
         log_format, columns = log_format or "table", checked_mapping(columns)
-    heads = [_head(file, encoding, log_format) for file in files]
+    by_name = _kind_by_name(files) if log_format == "table" else None
+    heads = [_head(file, encoding, by_name or log_format) for file in files]
     told = [(log_format, None) if log_format else _sniff(head) for head in heads]
     names = [name for name, _ in told]
     if len(set(names)) > 1:
@@ -117,9 +121,13 @@ def choose_reader(
         raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
     doubts = [*(_compression_doubt(file) for file in files if file.doubtful), *(doubt for _, doubt in told if doubt)]
     kind, named = names[0], log_format is not None
-    if kind == "table":
+    if kind == "table" and by_name is not None:
+        kind = by_name
+    elif kind == "table":
         kind, doubt = _table_kind(heads)
         doubts += [doubt] if doubt else []
+        # Braces of first lines are somebody's: only a header with the names that the owner typed tells the kind.
+        named = named and kind == "csv" and all(_has_header(head, columns) for head in heads)
     if time_format is not None and names[0] not in TABLES:
         raise ParameterError(
             Sentence("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
@@ -240,6 +248,19 @@ def _table_kind(heads: list[Head]) -> tuple[str, Sentence | None]:
         label=mixed[0] if mixed else "",
     )
     return kinds.pop(), doubt if mixed else None
+
+
+def _kind_by_name(files: list[LogFile]) -> str | None:
+    """CSV, JSON lines or Parquet by the endings of names; None if they do not tell, or not the same."""
+    kinds = {next((kind for ending, kind in _KINDS.items() if file.name.endswith(ending)), None) for file in files}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _has_header(head: Head, columns: Mapping[str, str] | None) -> bool:
+    """Whether the first line has every name that the owner typed, or, if none were typed, all of ours."""
+    if columns is None:
+        return header_share(head) > 0
+    return set(columns.values()) <= set(fields_of(head.lines[0], separator_of(head), head.encoding))
 
 
 def _text_kind(braces: float) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from querycloak.errors import MissingColumn
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats.columns import mapping_of
+from querycloak.logs.formats.columns import check_complete, mapping_of
 from querycloak.logs.formats.json_members import WantedMembers
 from querycloak.logs.formats.json_objects import (
     JsonObject,
@@ -104,6 +104,8 @@ class JsonColumns:
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
         """Refuse a log none of whose objects has all that a row needs; its keys are somebody's, and not told."""
+        if self.mapping is not None:
+            check_complete(self.mapping, "paths may be dotted, such as event.query")
         if any(all(self.has(held, ours) for ours in REQUIRED) for held in objects):
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]

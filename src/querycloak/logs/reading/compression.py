@@ -28,6 +28,7 @@ _FOREIGN_MAGIC = {
     b"\x04\x22\x4d\x18": "compressed with lz4",
     b"7z\xbc\xaf": "a 7z archive",
 }
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 _FOREIGN_ENDINGS = {".zip": "a zip archive", ".xz": "compressed with xz", ".lz4": "compressed with lz4", ".7z": "a 7z archive"}  # noqa: E501  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def checked_compression(name: str | None) -> str | None:
 def by_name(label: str, location: str) -> Compression:
     """What the file's name says: no byte of it is looked at."""
     lower = location.lower()
+    _refuse_workbook(label, lower)
     for ending, what in _FOREIGN_ENDINGS.items():
         if lower.endswith(ending):
             raise InputError(_foreign(label, what))
@@ -56,17 +58,26 @@ def by_name(label: str, location: str) -> Compression:
 
 def by_first_bytes(label: str, location: str, magic: bytes) -> Compression:
     """What the first bytes say; doubtful unless the file's name says the same."""
+    _refuse_workbook(label, location.lower())
     for prefix, what in _FOREIGN_MAGIC.items():
         if magic.startswith(prefix):
             raise InputError(_foreign(label, what))
-    found = next((name for prefix, name in _MAGIC.items() if magic.startswith(prefix)), None)
+    name = next((name for prefix, name in _MAGIC.items() if magic.startswith(prefix)), None)
     if magic[:3] == b"BZh" and magic[3:4].isdigit() and magic[4:] in _BZIP2_BLOCKS:
-        found = "bz2"
-    return Compression(found, doubtful=found != _ending_of(location.lower()))
+        name = "bz2"
+    return Compression(name, doubtful=name != _ending_of(location.lower()))
 
 
 def _ending_of(location: str) -> str | None:
     return next((name for ending, name in ENDINGS.items() if location.endswith(ending)), None)
+
+
+def _refuse_workbook(label: str, location: str) -> None:
+    if location.endswith(_WORKBOOKS):
+        raise InputError(
+            f"{label} is a workbook of a spreadsheet program: open it there, save it as CSV (UTF-8) with one header "
+            "line, and read that file"
+        )
 
 
 def _foreign(label: str, what: str) -> str:

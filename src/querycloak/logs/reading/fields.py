@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.logs.reading.places import delimiters
-from querycloak.text.compiled import kernel
+from querycloak.text.compiled import kernel, part
 from querycloak.text.spans import Mask, Spans
 
 _LINE_FEED = 10
@@ -63,7 +63,7 @@ def split_lines(data: NDArray[np.uint8], separator: int, width: int) -> tuple[Sp
 
 
 def integers(texts: Spans) -> tuple[NDArray[np.int32], Mask]:
-    """Whole numbers of up to nine digits, and which texts are one."""
+    """Whole numbers of up to nine digits, also written `1.0` as pandas does, and which texts are one."""
     values = np.zeros(len(texts), np.int32)
     readable = np.zeros(len(texts), np.bool_)
     _integers(texts.data, texts.starts, texts.ends, values, readable)
@@ -159,14 +159,24 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
         counts[row] = field if closed else 0
 
 
+@part
+def _without_zeros(data, start, end):  # type: ignore[no-untyped-def]
+    """Where a number ends without its fraction, if that is `.0` or more zeros; else its end."""
+    at = end
+    while at > start and data[at - 1] == 48:
+        at -= 1
+    return at - 1 if start + 1 < at < end and data[at - 1] == 46 else end
+
+
 @kernel
 def _integers(data, starts, ends, values, readable):  # type: ignore[no-untyped-def]
     for row in range(starts.size):
-        length = ends[row] - starts[row]
+        end = _without_zeros(data, starts[row], ends[row])
+        length = end - starts[row]
         if length < 1 or length > 9:
             continue
         value = 0
-        for i in range(starts[row], ends[row]):
+        for i in range(starts[row], end):
             if data[i] < 48 or data[i] > 57:
                 break
             value = value * 10 + (data[i] - 48)

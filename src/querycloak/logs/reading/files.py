@@ -62,6 +62,14 @@ class LogFile:
     """Whether its name and its first bytes say different things about its compression."""
 
     @property
+    def name(self) -> str:
+        """Its path or address in lower case, without the ending of a compression."""
+        name = self.location.lower()
+        for ending in compression.ENDINGS:
+            name = name.removesuffix(ending)
+        return name
+
+    @property
     def remote(self) -> bool:
         """Whether it is an address (s3://, hdfs://) rather than a path."""
         return "://" in self.location
@@ -116,6 +124,8 @@ class FileOptions:
 
     compression: str | None = None
     follow_links: bool = False
+    show_names: bool = False
+    """Messages name files by their names, which may be user ids, instead of their places."""
     format_named: bool = False
     """Then no byte of a file tells how it is compressed."""
 
@@ -125,10 +135,11 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class LogFiles:
-    """The files of a log, and how many links in its folders were passed over."""
+    """The files of a log, and the numbers of links and of other files in its folders that were passed over."""
 
     files: list[LogFile]
     links: int = 0
+    skipped: int = 0
 
 
 def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = FileOptions()) -> LogFiles:
@@ -138,41 +149,48 @@ def find_files(logs: Sequence[str | os.PathLike[str]], options: FileOptions = Fi
     given = [os.fspath(log) for log in logs]
     if given.count(STANDARD_INPUT) > 1:
         raise InputError("standard input was given twice: it can be read once")
-    found: list[LogFile] = []
-    links = 0
+    files: list[LogFile] = []
+    links = skipped = 0
     for number, log in enumerate(given, start=1):
         label = "LOG" if len(given) == 1 else f"LOG {number}"
         if any(part.lower().endswith(TRUTH_ENDING) for part in Path(log).parts):
             raise InputError(f"{label} is the truth about a synthetic log, not a log; name the log beside it")
+        if options.show_names and log != STANDARD_INPUT:
+            label = f"{label} ({log})"
         if log == STANDARD_INPUT:
-            path = spooled()
-            found.append(_identify(_local_file(label, path), options))
+            files.append(_identify(local_file(label, spooled()), options))
         elif "://" in log:
-            found.append(_identify(_remote_file(label, log), options))
+            files.append(_identify(_remote_file(label, log), options))
         elif os.path.isdir(log):
             folder = _files_of_folder(label, Path(log), options)
-            found.extend(folder.files)
-            links += folder.links
+            files.extend(folder.files)
+            links, skipped = links + folder.links, skipped + folder.skipped
         else:
-            found.append(_identify(_local_file(label, log), options))
-    return LogFiles(found, links)
+            files.append(_identify(local_file(label, log), options))
+    return LogFiles(files, links, skipped)
 
 
 def _files_of_folder(label: str, folder: Path, options: FileOptions) -> LogFiles:
     closed: list[OSError] = []
-    files, links = [], 0
+    paths, links, skipped = [], 0, 0
     for path in _walk(folder, closed, options):
         if not options.follow_links and path.is_symlink():
             links += path.is_dir() or _is_log(path.relative_to(folder))
-        elif path.is_file() and _is_log(path.relative_to(folder)):
-            files.append(path)
+        elif path.is_file():
+            if _is_log(path.relative_to(folder)):
+                paths.append(path)
+            else:
+                skipped += 1
     if closed:
         raise InputError(f"a folder within {label} cannot be opened: {_reason(closed[0])}")
-    if not files:
-        raise InputError(_no_logs(label, links))
-    named = [(f"{label}, file {i} of {len(files)} by name", str(path)) for i, path in enumerate(sorted(files), start=1)]
-    found = [_local_file(name, path) for name, path in named]
-    return LogFiles([_identify(file, options) for file in found if file.size] or [_identify(found[0], options)], links)
+    if not paths:
+        raise InputError(_no_logs(label, links, skipped))
+    files = []
+    for number, path in enumerate(sorted(paths), start=1):
+        shown = f" ({path.relative_to(folder)})" if options.show_names else ""
+        files.append(local_file(f"{label}, file {number} of {len(paths)} by name{shown}", str(path)))
+    filled = [file for file in files if file.size] or files[:1]
+    return LogFiles([_identify(file, options) for file in filled], links, skipped + len(files) - len(filled))
 
 
 def _walk(folder: Path, closed: list[OSError], options: FileOptions) -> Iterator[Path]:
@@ -188,12 +206,14 @@ def _walk(folder: Path, closed: list[OSError], options: FileOptions) -> Iterator
         yield from (Path(where) / name for name in (*names, *links))
 
 
-def _no_logs(label: str, links: int) -> Sentence:
+def _no_logs(label: str, links: int, skipped: int) -> Sentence:
     if links:
         return Sentence("{label} is a folder of links: {follow_links:True} reads what they lead to", label=label)
     return Sentence(
-        "{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst)",
+        "{label} is a folder without log files: their names end in {endings} (or .gz .bz2 .zst); of the {skipped:,} "
+        "files in it, name one by one those that are logs",
         label=label,
+        skipped=skipped,
         endings=" ".join(LOG_ENDINGS),
     )
 
@@ -207,7 +227,8 @@ def _is_log(path: Path) -> bool:
     return name.endswith(LOG_ENDINGS) and not any(word in name for word in _NEVER_LOGS)
 
 
-def _local_file(label: str, path: str) -> LogFile:
+def local_file(label: str, path: str) -> LogFile:
+    """The file at a path, as it is stored."""
     size, stamp = _local_state(label, path)
     return LogFile(label, path, size, stamp=stamp)
 

@@ -21,6 +21,7 @@ from querycloak.logs.reading.times import (
     month_first,
     offset_at,
     within_range,
+    zone_at,
 )
 from querycloak.privacy.parameters import of_kind, refuse
 from querycloak.sentence import Sentence
@@ -29,11 +30,11 @@ from querycloak.text.spans import Mask, Spans
 
 ORDERS: dict[str, TimeParser] = {"day-first": day_first, "month-first": month_first}
 ACCEPTED = (
-    "2006-03-01 07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17, or seconds, milli- or "
-    "microseconds since 1970"
+    "2006-03-01 07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17 (with AM or PM, an offset, or "
+    "a zone such as UTC, CET, EST), a date alone (midnight), or seconds, milli- or microseconds since 1970"
 )
-_DIRECTIVES = "YymdHIMSfpbBz"
-_NEEDED = (("Y", "y"), ("m", "b", "B"), ("d",), ("H", "I"))
+_DIRECTIVES = "YymdHIMSfpbBzZ"
+_NEEDED = (("Y", "y"), ("m", "b", "B"), ("d",))
 _WAY_OUT = "say day-first or month-first for 01/03/2006, or a pattern such as %d/%b/%Y:%H:%M:%S %z"
 _DIRECTIVE = 256
 _YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _FRACTION, _EAST, _AFTERNOON = range(9)
@@ -75,7 +76,7 @@ class Pattern:
             self._refuse()
 
     def _refuse(self) -> None:
-        refuse("time_format", f"a pattern of year, month, day and hour, each once, with %{' %'.join(_DIRECTIVES)}", self.text, _WAY_OUT)  # noqa: E501  # fmt: skip
+        refuse("time_format", f"a pattern of year, month and day, each once, with %{' %'.join(_DIRECTIVES)}", self.text, _WAY_OUT)  # noqa: E501  # fmt: skip
 
     @cached_property
     def _program(self) -> NDArray[np.int64]:
@@ -136,7 +137,7 @@ def _fill(data, at, end, program, parts):  # type: ignore[no-untyped-def]
 
 
 @part
-def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912
+def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
     """Where the text of a directive ends, which is where it begins if it is not there."""
     if letter == 112:  # p
         if at + 2 > end or data[at + 1] | 32 != 109 or (data[at] | 32 != 97 and data[at] | 32 != 112):
@@ -146,6 +147,8 @@ def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  #
     if letter in (98, 66):  # b, B
         return _month(data, at, end, letter == 66, parts)
     if letter == 122:  # z
+        return _offset(data, at, end, parts)
+    if letter == 90:  # Z
         return _zone(data, at, end, parts)
     if letter == 102:  # f
         value, after = digits_at(data, at, end, 6)
@@ -193,6 +196,19 @@ def _month(data, at, end, whole, parts):  # type: ignore[no-untyped-def]
 
 @part
 def _zone(data, at, end, parts):  # type: ignore[no-untyped-def]
+    """A zone's name, as far as its capital letters go."""
+    after = at
+    while after < end and 65 <= data[after] <= 90:
+        after += 1
+    east = zone_at(data, at, after) if after > at + 1 else np.int64(-1)
+    if east == -1:
+        return at
+    parts[_EAST] = east if east >= 0 else east + 1
+    return after
+
+
+@part
+def _offset(data, at, end, parts):  # type: ignore[no-untyped-def]
     """An offset: `Z`, `+0200` or `+02:00`."""
     for length in (6, 5, 1):
         if at + length <= end:

@@ -20,10 +20,18 @@ _NO_PAIR = 1_000
 _EARLIEST = -2_208_988_800 * SECOND
 _LATEST = 7_258_118_400 * SECOND
 _AS_WRITTEN, _DAY_FIRST, _MONTH_FIRST = 0, 1, 2
+# Names of zones with one meaning, in hours east of UTC: those of RFC 5322, and Europe's.
+ZONES = {
+    "UTC": 0, "GMT": 0, "UT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8,
+    "PDT": -7, "WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "MEZ": 1, "MESZ": 2, "EET": 2, "EEST": 3,
+}  # fmt: skip
+_ZONE_NAMES = np.frombuffer("".join(ZONES).encode(), np.uint8)
+_ZONE_STARTS = np.cumsum([0, *map(len, ZONES)])
+_ZONE_EAST = np.array([hours * 3600 - (hours < 0) for hours in ZONES.values()], np.int64)  # written as `offset_at` does
 
 
 def iso_or_epoch(texts: Spans) -> tuple[Microseconds, Mask]:
-    """`2006-03-01 07:17:12`, ISO 8601 with T, fraction and offset, `01.03.2006 07:17`, or an epoch's seconds.
+    """`2006-03-01 07:17:12`, ISO 8601 with T, fraction and offset, `01.03.2006 07:17`, a date alone, or epoch seconds.
 
     Each row tells by itself: were a form guessed from other rows, one user could turn how all of them are read.
     """
@@ -132,12 +140,41 @@ def offset_at(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @part
+def zone_at(data, start, end):  # type: ignore[no-untyped-def]
+    """Seconds east of UTC of an offset, or of a zone of `ZONES`; -1 if it is neither."""
+    if end - start > 1 and 65 <= data[start] <= 90:
+        for zone in range(_ZONE_EAST.size):
+            name = _ZONE_STARTS[zone]
+            if _ZONE_STARTS[zone + 1] - name == end - start:
+                same = True
+                for i in range(end - start):
+                    same &= data[start + i] == _ZONE_NAMES[name + i]
+                if same:
+                    return _ZONE_EAST[zone]
+        return np.int64(-1)
+    return offset_at(data, start, end)
+
+
+@part
+def _half_day(data, at, end):  # type: ignore[no-untyped-def]
+    """0 for `AM`, 1 for `PM`, behind a blank or not, and where it ends; -1 and the same place for neither."""
+    first = at + 1 if at < end and data[at] == 32 else at
+    if first + 2 > end or data[first + 1] | 32 != 109:
+        return -1, at
+    if first + 2 < end and data[first + 2] != 32:
+        return -1, at
+    letter = data[first] | 32
+    return (0, first + 2) if letter == 97 else (1, first + 2) if letter == 112 else (-1, at)
+
+
+@part
 def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
-    """Microseconds of `07:17`, `07:17:12` or `07:17:12.5`, with an offset or without, and whether it is one."""
-    if end - at < 5 or data[at + 2] != 58:
+    """Microseconds of `07:17`, `7:17:12 PM` or `07:17:12.5`, with an offset or zone or without; whether it is one."""
+    hour, colon = digits_at(data, at, end, 2)
+    if colon == at or end - colon < 3 or data[colon] != 58:
         return np.int64(0), False
-    hour, minute = _number(data, at, 2), _number(data, at + 3, 2)
-    at, second, fraction = at + 5, np.int64(0), np.int64(0)
+    minute = _number(data, colon + 1, 2)
+    at, second, fraction = colon + 3, np.int64(0), np.int64(0)
     if at < end and data[at] == 58:
         if at + 3 > end:
             return np.int64(0), False
@@ -151,13 +188,18 @@ def _clock(data, at, end):  # type: ignore[no-untyped-def]  # noqa: C901
                 at += 1
             if at == first:
                 return np.int64(0), False
-    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
+    afternoon, at = _half_day(data, at, end)
+    if afternoon >= 0:
+        if hour < 1 or hour > 12:
+            return np.int64(0), False
+        hour = hour % 12 + 12 * afternoon
+    if hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return np.int64(0), False
     seconds = (hour * 60 + minute) * 60 + second
     if at < end:
         if data[at] == 32:
             at += 1
-        east = offset_at(data, at, end)
+        east = zone_at(data, at, end)
         if east == -1:
             return np.int64(0), False
         seconds -= east if east >= 0 else east + 1
@@ -210,10 +252,12 @@ def _date(data, start, end, order):  # type: ignore[no-untyped-def]
 
 @part
 def _dated(data, start, end, order):  # type: ignore[no-untyped-def]
-    """Microseconds of a date, a blank or T, and a time of day, and whether it is one."""
+    """Microseconds of a date, a blank or T, and a time of day, or of a date alone: midnight; whether it is one."""
     instant, at = _date(data, start, end, order)
     if at == start:
         return np.int64(0), False
+    if at == end:
+        return instant * SECOND, within_range(instant * SECOND)
     if at + 1 < end and data[at] == 44 and data[at + 1] == 32:  # `01.03.2006, 07:17`
         at += 1
     if at >= end or (data[at] != 32 and data[at] != 84 and data[at] != 116):

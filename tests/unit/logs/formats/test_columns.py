@@ -64,8 +64,13 @@ def test_a_column_of_ours_that_is_none_is_refused_with_those_that_are() -> None:
         ("rank=a,url=b", "user and time and query"),
     ],
 )
-def test_required_columns_that_lack_are_named(text: str, lacking: str) -> None:
-    assert refusal_of(text) == f"columns must also say which column is {lacking}"
+def test_required_columns_that_lack_are_named_at_once_with_those_of_the_file(text: str, lacking: str) -> None:
+    with pytest.raises(MissingColumn) as refusal:
+        resolve(parse_mapping(text), ["a", "b", "c"], "LOG")
+    assert str(refusal.value) == (
+        f"columns must say user, time and query, and lacks {lacking}: "
+        'columns={"user": ..., "time": ..., "query": ...}; existing columns: a, b, c'
+    )
 
 
 def test_a_column_mapped_twice_is_refused_not_taken_from_the_last() -> None:
@@ -174,7 +179,10 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
 def test_a_required_column_that_is_not_there_is_told_with_the_way_out() -> None:
     with pytest.raises(MissingColumn) as refusal:
         resolve(None, ["who", "when", "what"], "LOG", schema=True)
-    assert str(refusal.value) == f'LOG has no column user: say which it is with columns={{"user": ...}}; {HEADER}'
+    assert str(refusal.value) == (
+        "LOG has no column user and no column time and no column query: say which columns are ours with "
+        f'columns={{"user": ..., "time": ..., "query": ...}}; {HEADER}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,4 +213,4 @@ def test_a_header_is_certain_where_a_name_that_the_owner_typed_stands_in_it() ->
 def test_fields_as_rows_have_them_are_not_shown_even_beside_a_name_that_was_typed(field: str) -> None:
     with pytest.raises(MissingColumn) as refusal:
         resolve(USUAL, ["who", field, "chlamydia"], "LOG")
-    assert str(refusal.value) == "LOG has no column 'when'; of these its first line has 'who'"
+    assert str(refusal.value) == "LOG has no column 'when' and no column 'what'; of these its first line has 'who'"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -107,20 +108,25 @@ def test_without_quotes_a_quote_is_a_plain_character() -> None:
 
 @given(st.lists(st.binary(max_size=3) | st.text("0123456789-+ .", max_size=11).map(str.encode), max_size=8))
 @settings(deadline=None)
-def test_integers_are_one_to_nine_ascii_digits(texts: list[bytes]) -> None:
+def test_integers_are_one_to_nine_ascii_digits_and_a_fraction_of_zeros(texts: list[bytes]) -> None:
     values, readable = integers(spans_of(texts, between=b"0"))
-    numbers = [1 <= len(text) <= 9 and text.isdigit() for text in texts]
+    whole = [re.sub(rb"(?<=[0-9])\.0+\Z", b"", text) for text in texts]
+    numbers = [1 <= len(text) <= 9 and text.isdigit() for text in whole]
     assert readable.tolist() == numbers
-    assert values.tolist() == [int(text) if is_one else 0 for text, is_one in zip(texts, numbers, strict=True)]
+    assert values.tolist() == [int(text) if is_one else 0 for text, is_one in zip(whole, numbers, strict=True)]
 
 
-@pytest.mark.parametrize(("text", "value"), [(b"0", 0), (b"007", 7), (b"999999999", 999_999_999)])
+@pytest.mark.parametrize(
+    ("text", "value"), [(b"0", 0), (b"007", 7), (b"1.0", 1), (b"10.00", 10), (b"999999999", 999_999_999)]
+)
 def test_golden_integers(text: bytes, value: int) -> None:
     values, readable = integers(spans_of([text]))
     assert (values[0], readable[0]) == (value, True)
 
 
-@pytest.mark.parametrize("text", [b"", b"-1", b"+1", b"1.0", b"1 ", b"1e3", b"1000000000", "१".encode(), b"0x1"])
+@pytest.mark.parametrize(
+    "text", [b"", b"-1", b"+1", b"1.5", b"1.", b".0", b"1 ", b"1e3", b"1000000000", "१".encode(), b"0x1"]
+)
 def test_what_is_no_integer(text: bytes) -> None:
     assert not integers(spans_of([text]))[1].any()
 

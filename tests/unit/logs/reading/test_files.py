@@ -139,9 +139,9 @@ def test_a_missing_file_is_named_as_it_was_given(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_logs_is_told_which_names_are_looked_for(tmp_path: Path) -> None:
-    assert refusal_of(tmp_path) == NO_LOGS
+    assert refusal_of(tmp_path) == f"{NO_LOGS}; of the 0 files in it, name one by one those that are logs"
     fill(tmp_path, "_SUCCESS", "README.txt", f"{NAME}.doc")
-    assert refusal_of(tmp_path) == NO_LOGS
+    assert refusal_of(tmp_path) == f"{NO_LOGS}; of the 3 files in it, name one by one those that are logs"
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

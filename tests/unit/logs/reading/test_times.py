@@ -3,6 +3,7 @@
 Meant, beyond strict ISO 8601: a blank for the T, small t and z, a comma before the fraction, no seconds, one
 blank before the offset, an offset without colon or minutes. Digits beyond microseconds are cut, not rounded.
 Dates may also be `2006/3/1`, `2006.03.01`, and with dots day first: `1.3.2006`; a comma may stand before a blank.
+A date alone is its midnight. Hours may have one digit, AM or PM behind them, and a zone's name for an offset.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError
 from querycloak.logs.reading.time_formats import time_parser
 from querycloak.logs.reading.times import (
+    ZONES,
     TimeParser,
     compact,
     day_first,
@@ -30,7 +32,8 @@ from tests.unit.text.columns import spans_of
 
 EPOCH = datetime(1970, 1, 1)
 EARLIEST, LATEST = datetime(1900, 1, 1), datetime(2200, 1, 1)
-CLOCK = rb"(?:,? |[Tt])(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?: ?([Zz]|[+-]\d\d(?::?\d\d)?))?"
+ZONE = b"|".join([rb"[Zz]|[+-]\d\d(?::?\d\d)?", *(name.encode() for name in ZONES)])
+CLOCK = rb"(?:(?:,? |[Tt])(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(?: ?([AaPp])[Mm](?= |\Z))?(?: ?(" + ZONE + rb"))?)?"
 ISO = re.compile(rb"(\d{4})-(\d\d)-(\d\d)" + CLOCK)
 DATES: dict[bytes, tuple[int, ...]] = {
     rb"(\d{4})-(\d\d)-(\d\d)": (0, 1, 2),
@@ -64,8 +67,13 @@ def slow_iso_or_epoch(text: bytes) -> int | None:
         return int(digits) if int(digits) < since_epoch(LATEST) else None
     if not (pieces := dated(text, DATES)):
         return None
-    (year, month, day), (hour, minute, second, fraction, offset) = pieces
-    return slow_time(year, month, day, int(hour), int(minute), second, fraction, offset)
+    (year, month, day), (hour, minute, second, fraction, half, offset) = pieces
+    hours = int(hour or 0)
+    if half:
+        if not 1 <= hours <= 12:
+            return None
+        hours = hours % 12 + 12 * (half in b"Pp")
+    return slow_time(year, month, day, hours, int(minute or 0), second, fraction, offset)
 
 
 def dated(text: bytes, dates: dict[bytes, tuple[int, ...]]) -> tuple[list[int], list[bytes]] | None:
@@ -82,7 +90,9 @@ def slow_time(
 ) -> int | None:
     try:
         moment = datetime(year, month, day, hour, minute, int(second or 0), int(fraction[:6].ljust(6, b"0")))
-        if offset not in (b"", b"Z", b"z"):
+        if offset.decode() in ZONES:
+            moment -= timedelta(hours=ZONES[offset.decode()])
+        elif offset not in (b"", b"Z", b"z"):
             hours, minutes = int(offset[1:3]), int(offset[-2:]) if len(offset) > 3 else 0
             if hours > 18 or minutes > 59:
                 return None
@@ -176,7 +186,7 @@ def test_epoch_seconds_milliseconds_and_microseconds_agree(moment: datetime, bey
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b" ", b"2006", b"2006-03-01", b"2006-03-01 07", b"2006-03-01 07:1", b"2006-03-01 07:17:1",
+        b"", b" ", b"2006", b"2006-03", b"2006-03-01T", b"2006-03-01 07", b"2006-03-01 07:1", b"2006-03-01 07:17:1",
         b"2006-03-01 07:17:", b"2006-03-01 07:17:12.", b"2006-03-01 07:17:12 ", b"2006-03-01  07:17:12",
         b"01/03/2006 07:17:12", b"01-03-2006 07:17:12", b"2006-03-01_07:17:12", b"2006-3-1 07:17:12",
         b"2006-02-29 00:00:00", b"2006-02-30 00:00:00", b"1900-02-29 00:00:00", b"2100-02-29 00:00:00",
@@ -185,7 +195,8 @@ def test_epoch_seconds_milliseconds_and_microseconds_agree(moment: datetime, bey
         b"1899-12-31 23:59:59", b"2200-01-01 00:00:00", b"0000-01-01 00:00:00", b"9999-12-31 23:59:59",
         b"2006-01-01 00:00:00+", b"2006-01-01 00:00:00+2", b"2006-01-01 00:00:00+2:00", b"2006-01-01 00:00:00+02:0",
         b"2006-01-01 00:00:00+02:60", b"2006-01-01 00:00:00+19:00", b"2006-01-01 00:00:00+02:00:00",
-        b"2006-01-01 00:00:00ZZ", b"2006-01-01 00:00:00  Z", b"2006-01-01 00:00:00 UTC", b"2006-01-01 00:00:00*02:00",
+        b"2006-01-01 00:00:00ZZ", b"2006-01-01 00:00:00  Z", b"2006-01-01 00:00:00 IST", b"2006-01-01 00:00:00*02:00",
+        b"2006-01-01 00:00 AM", b"2006-01-01 13:00 PM", b"2006-01-01 1:00 XM", b"2006-01-01 1:00 PMx",
         b"2006-01-01 00:00.5", b"2006-01-01 00:00:00.5.5", b"2006-01-01 00:00:-1",
         b"-1141197432", b"+1141197432", b"114119743", b"11411974321", b"114119743225", b"1141197432.2x",
         b"1141197432,5", b"1141197432250.5", b"7258118400", b"7258118400000", b"7258118400000000", b"9999999999999999",
@@ -201,13 +212,13 @@ def test_what_is_no_time(text: bytes) -> None:
 def nearly_times(draw: st.DrawFn) -> bytes:
     """A good time with a few bytes changed, put in or taken out."""
     moment = draw(st.datetimes(datetime(1899, 12, 31), datetime(2200, 1, 2)))
-    offset = draw(st.sampled_from(["", "Z", "+02:00", " -0330", "+18", "-19:00"]))
+    offset = draw(st.sampled_from(["", "Z", "+02:00", " -0330", "+18", "-19:00", " PM", "am", " CET", " PM EST"]))
     text = bytearray((moment.isoformat(draw(st.sampled_from(" T"))) + offset).encode())
     if draw(st.booleans()):
         text = bytearray(b"%d" % draw(st.integers(10**9, 10**17)))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(text)))
-        text[at : at + draw(st.integers(0, 2))] = draw(st.text("0123456789-:.,+ TZz/", max_size=2)).encode()
+        text[at : at + draw(st.integers(0, 2))] = draw(st.text("0123456789-:.,+ TZz/APMCE", max_size=2)).encode()
     return bytes(text)
 
 
@@ -324,7 +335,7 @@ def test_slashes_mean_what_the_owner_says_and_nothing_otherwise(moment: datetime
 
 PATTERNS = [
     "%d/%b/%Y:%H:%M:%S %z", "%m/%d/%Y %I:%M:%S %p", "%d.%m.%y %H:%M", "%Y%m%dT%H%M%S.%f", "%B %d, %Y %H:%M",
-    "%H:%M %% %d-%m-%Y",
+    "%H:%M %% %d-%m-%Y", "%d.%m.%Y", "%Y-%m-%d",
 ]  # fmt: skip
 
 
@@ -349,18 +360,37 @@ def test_what_a_pattern_reads_strptime_reads_too(pattern: str, text: bytes) -> N
 
 
 @pytest.mark.parametrize(
-    "text", [b"30.02.2024 10:00", b"1/3/24 10:00", b"01.03.24 10:00", b"01.03.2024", b"1.3/2024 10:00"]
+    "text", [b"30.02.2024 10:00", b"1/3/24 10:00", b"01.03.24 10:00", b"01.03.24", b"01/03/2024", b"1.3/2024 10:00"]
 )
 def test_other_dates_are_unreadable(text: bytes) -> None:
     assert read(iso_or_epoch, text) is None
 
 
 @pytest.mark.parametrize(
-    "pattern", ["dd/mm/yyyy", "%d/%m/%Y", "%d/%m/%Y %I:%M", "%d/%d/%Y %H", "%Q%Y%m%d%H", "", "%d/%m/%Y %H:%M %"]
+    "pattern", ["dd/mm/yyyy", "%m/%Y %H:%M", "%d/%m/%Y %I:%M", "%d/%d/%Y %H", "%Q%Y%m%d%H", "", "%d/%m/%Y %H:%M %"]
 )
-def test_a_pattern_without_a_date_and_an_hour_is_refused_with_what_may_stand_in_one(pattern: str) -> None:
+def test_a_pattern_without_a_date_is_refused_with_what_may_stand_in_one(pattern: str) -> None:
     if pattern.endswith("%"):
         assert read(time_parser(pattern), b"01/03/2024 10:00 %") is not None  # a sign like any other
         return
-    with pytest.raises(ParameterError, match=r"time_format must be a pattern of year, month, day and hour.*day-first"):
+    with pytest.raises(ParameterError, match=r"time_format must be a pattern of year, month and day.*day-first"):
         time_parser(pattern)
+
+
+@pytest.mark.parametrize(
+    ("parser", "text", "expected"),
+    [
+        (iso_or_epoch, b"2025-12-21", "2025-12-21"),
+        (iso_or_epoch, b"21.12.2025", "2025-12-21"),
+        (day_first, b"21/12/2025", "2025-12-21"),
+        (month_first, b"12/21/2025", "2025-12-21"),
+        (time_parser("%d.%m.%y"), b"21.12.25", "2025-12-21"),
+        (day_first, b"21/12/2025 7:05 PM", "2025-12-21 19:05"),
+        (day_first, b"21/12/2025 12:00:30 am", "2025-12-21 00:00:30"),
+        (iso_or_epoch, b"2025-12-21 07:05 CET", "2025-12-21 06:05"),
+        (iso_or_epoch, b"2025-12-21 07:05 PM EST", "2025-12-22 00:05"),
+        (time_parser("%d.%m.%Y %H:%M %Z"), b"21.12.2025 07:05 MESZ", "2025-12-21 05:05"),
+    ],
+)
+def test_dates_alone_twelve_hours_and_named_zones(parser: TimeParser, text: bytes, expected: str) -> None:
+    assert read(parser, text) == since_epoch(datetime.fromisoformat(expected))
