@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from querycloak.cli.error_line import error_line
 from querycloak.errors import ParameterError, TooManyBadLines
+from querycloak.logs.formats import accepted_times
 from querycloak.logs.reading.checks import CHECKS, EMPTY_QUERY, KEPT, MEANINGS, is_bad
 from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share
 
@@ -90,3 +91,27 @@ def test_what_is_no_share_is_refused_with_its_rule(share: float) -> None:
     assert str(refusal.value) == (
         f"max_bad must be a share between 0 and 1, got {share!r}; say how many of all rows may be bad, such as 0.05"
     )
+
+
+def test_an_accounting_is_printed_as_a_table() -> None:
+    accounting = RowAccounting({0: 5, 102: 1_200}, accepted_times("table"))
+    assert str(accounting).splitlines() == [
+        "rows read           1,205",
+        "rows kept               5",
+        "L102                1,200  unreadable time",
+    ]
+    assert repr(accounting) == "<RowAccounting: 5 of 1,205 rows kept (private)>"
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (104, "say how the log is encoded with --encoding, such as latin-1, cp1252 or gb18030, look at them with"),
+        (107, "give the file of queries (ubi_queries) beside that of events (ubi_events), look at them with"),
+        (103, "check --log-format and --columns, look at them with"),
+    ],
+)
+def test_the_way_out_follows_from_the_most_frequent_code(code: int, advice: str) -> None:
+    with pytest.raises(TooManyBadLines) as refusal:
+        RowAccounting({0: 1, code: 9}).require()
+    assert advice in error_line(refusal.value)

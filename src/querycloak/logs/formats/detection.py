@@ -104,30 +104,24 @@ def choose_reader(
 ) -> tuple[Recognised, Reader]:
     """The log's format and a reader for it; all files must agree."""
     times = time_parser(time_format)
-    if log_format is not None:
-        one_of("log_format", log_format, FORMATS, "leave it out if the log tells it by itself")
-    if columns is not None:
-        if log_format not in (None, *TABLES):
-            raise ParameterError(
-                Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
-            )
-        log_format, columns = log_format or "table", checked_mapping(columns)
+    log_format, columns = _checked_options(log_format, columns)
     by_name = _kind_by_name(files) if log_format == "table" else None
     heads = [_head(file, encoding, by_name or log_format) for file in files]
-    told = [(log_format, None) if log_format else _sniff(head) for head in heads]
-    names = [name for name, _ in told]
+    guesses = [(log_format, None) if log_format else _sniff(head) for head in heads]
+    names = [name for name, _ in guesses]
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
         raise UnknownFormat(f"the log's files are of several formats ({others}): read them one format at a time")
-    doubts = [*(_compression_doubt(file) for file in files if file.doubtful), *(doubt for _, doubt in told if doubt)]
+    doubts = [*(_compression_doubt(file) for file in files if file.doubtful), *(doubt for _, doubt in guesses if doubt)]
     kind, named = names[0], log_format is not None
     if kind == "table" and by_name is not None:
         kind = by_name
-    elif kind == "table":
+    elif kind == "table" and named and all(_has_header(head, columns) for head in heads):
+        kind = "csv"
+    elif kind == "table":  # told by first lines, which are somebody's: then the format counts as not named
         kind, doubt = _table_kind(heads)
         doubts += [doubt] if doubt else []
-        # Braces of first lines are somebody's: only a header with the names that the owner typed tells the kind.
-        named = named and kind == "csv" and all(_has_header(head, columns) for head in heads)
+        named = False
     if time_format is not None and names[0] not in TABLES:
         raise ParameterError(
             Sentence("{time_format} goes with tables; times of {name} logs are always alike", name=names[0])
@@ -140,6 +134,21 @@ def choose_reader(
         return recognised, UbiReader(used)
     form = _DECLARED[kind]
     return recognised, declared_reader(form, heads, form.encoding if encoding is None else used)
+
+
+def _checked_options(
+    log_format: str | None, columns: Mapping[str, str] | None
+) -> tuple[str | None, Mapping[str, str] | None]:
+    """The format and the columns that the owner named; columns alone name a table."""
+    if log_format is not None:
+        one_of("log_format", log_format, FORMATS, "leave it out if the log tells it by itself")
+    if columns is None:
+        return log_format, None
+    if log_format not in (None, *TABLES):
+        raise ParameterError(
+            Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
+        )
+    return log_format or "table", checked_mapping(columns)
 
 
 def _table_reader(
@@ -258,6 +267,8 @@ def _kind_by_name(files: list[LogFile]) -> str | None:
 
 def _has_header(head: Head, columns: Mapping[str, str] | None) -> bool:
     """Whether the first line has every name that the owner typed, or, if none were typed, all of ours."""
+    if head.is_parquet:
+        return False
     if columns is None:
         return header_share(head) > 0
     return set(columns.values()) <= set(fields_of(head.lines[0], separator_of(head), head.encoding))

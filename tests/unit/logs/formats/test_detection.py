@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from querycloak.engines import Engine
-from querycloak.errors import ParameterError, UnknownFormat
+from querycloak.errors import MissingColumn, ParameterError, UnknownFormat
 from querycloak.logs.profile import profile
 from querycloak.logs.searchlog import prepare, read
 from querycloak.methods.k_anonymity.method import KAnonymity
@@ -175,11 +175,13 @@ def test_tables_can_be_named_by_their_kind(duckdb_engine: Engine, tmp_path: Path
     path = log_of(tmp_path, lines)
     with pytest.raises(UnknownFormat, match="could be aol or table: say which with log_format"):
         read(path, engine=duckdb_engine)
-    with pytest.raises(UnknownFormat, match="say log_format='jsonl' or log_format='csv'"):
-        read(path, log_format="table", engine=duckdb_engine).check_format()
-    log = read(path, log_format="csv", engine=duckdb_engine)
-    assert {row[0] for row in rows_of(log)} == {"{u", "{v", "w", "x", "y"}
-    log.check_format()
+    for named in ("table", "csv"):  # a table's header with our names tells that it is a CSV
+        log = read(path, log_format=named, engine=duckdb_engine)
+        assert {row[0] for row in rows_of(log)} == {"{u", "{v", "w", "x", "y"}
+        log.check_format()
+    other = write(tmp_path / "other.txt", "\n".join(["{u,q", "{v,q", *["w,q"] * 8]) + "\n")
+    with pytest.raises(MissingColumn, match="its first line has none of the names given"):
+        read(other, log_format="table", engine=duckdb_engine)
     columns = {"user": "user", "time": "time", "query": "query"}
     assert len(rows_of(read(path, log_format="csv", columns=columns, engine=duckdb_engine))) == 5
     objects = ["odd", *(json.dumps({"user": "u", "time": "2006-03-01 10:00:00", "query": "q"}) for _ in range(3))]
@@ -217,3 +219,25 @@ def test_a_release_says_what_to_type(tmp_path: Path) -> None:
     done = in_process("release", "clicks", path, *budget, "--log-format", "aol", "--json", tmp=tmp_path / "tmp")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["log"]["format_named"] is True
+
+
+CSV = "who,when,what\n{},2006-03-01 10:00,first\nu2,2006-03-01 10:00,second\n"
+MAPPING = {"user": "who", "time": "when", "query": "what"}
+OBJECTS = "".join(json.dumps({"who": f"u{i}", "when": "2006-03-01 10:00", "what": "a"}) + "\n" for i in range(3))
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.txt"])
+@pytest.mark.parametrize("user", ["{", "[", "PAR1"])
+def test_with_columns_no_row_turns_a_csv_into_json(duckdb_engine: Engine, tmp_path: Path, name: str, user: str) -> None:
+    """The name tells the kind, or the header with the names that were typed; both count as named."""
+    path = write(tmp_path / name, CSV.format(user))
+    log = read(path, columns=MAPPING, engine=duckdb_engine)
+    assert (log.describe()["format_named"], log.recognised.doubt) == (True, None)
+    assert sorted(row[2] for row in rows_of(log)) == ["first", "second"]
+
+
+def test_a_kind_that_only_rows_tell_is_not_named(duckdb_engine: Engine, tmp_path: Path) -> None:
+    log = read(write(tmp_path / "log.txt", OBJECTS), columns=MAPPING, engine=duckdb_engine)
+    assert (log.accounting().rows_kept, log.describe()["format_named"]) == (3, False)
+    named = read(write(tmp_path / "log.jsonl", OBJECTS), columns=MAPPING, engine=duckdb_engine)
+    assert (named.accounting().rows_kept, named.describe()["format_named"]) == (3, True)

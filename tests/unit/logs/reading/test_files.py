@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import InputError
-from querycloak.logs.reading.files import ByteStream, LogFile, find_files
+from querycloak.logs.reading.files import ByteStream, FileOptions, LogFile, find_files
 
 NOBODY = 65534
 NAME = "u4417-anna"
@@ -321,3 +321,28 @@ def test_an_address_of_no_file_is_not_repeated(tmp_path: Path, name: str) -> Non
 def test_an_address_of_an_unknown_kind_is_told_which_are_known(address: str) -> None:
     expected = "LOG: the address cannot be opened; file, s3, gs and hdfs addresses can, once set up"
     assert refusal_of(address) == expected
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".XLS", ".ods"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_workbook_is_refused_with_the_way_to_save_it(tmp_path: Path, ending: str, named: bool) -> None:
+    fill(tmp_path, f"{NAME}{ending}", data=b"PK\x03\x04rest")
+    with pytest.raises(InputError) as refusal:
+        find_files([tmp_path / f"{NAME}{ending}"], FileOptions(format_named=named))
+    assert str(refusal.value) == (
+        "LOG is a workbook of a spreadsheet program: open it there, save it as CSV (UTF-8) with one header line, and "
+        "read that file"
+    )
+
+
+def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path: Path) -> None:
+    fill(tmp_path, "a.tsv", "README.md", "b.doc")
+    fill(tmp_path, "c.tsv", data=b"")
+    assert (len(find_files([tmp_path]).files), find_files([tmp_path]).skipped) == (1, 3)
+
+
+def test_names_are_shown_if_the_owner_asks(tmp_path: Path) -> None:
+    fill(tmp_path, "a.tsv", f"{NAME}.tsv")
+    labels = [file.label for file in find_files([tmp_path], FileOptions(show_names=True)).files]
+    assert labels[1] == f"LOG ({tmp_path}), file 2 of 2 by name ({NAME}.tsv)"
+    assert NAME not in find_files([tmp_path]).files[1].label
