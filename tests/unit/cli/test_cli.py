@@ -101,7 +101,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
         (["inspect", "{log}", "{utf16}"], "LOG 2 is written in UTF-16: save it as UTF-8"),
         (["inspect", "{log}", "--log-format", "bing"], "--log-format must be one of aol, excite"),
         (["inspect", "{log}", "--columns", "user"], "--columns must be written like user=...,time=...,query=..."),
-        (["inspect", "{log}", "--columns", "user=a,time=b"], "--columns must say user, time and query, and lacks query:"),
+        (["inspect", "{log}", "--columns", "user=a,time=b"], "--columns must say user, time and query, and lacks"),
         (["inspect", "{log}", "--columns", "page=a,time=b"], "--columns maps 'page', which is none of user, time"),
         (["inspect", "{csv}", "--columns", "user=who,time=x,query=what"], "no column 'x'; existing columns: when, who"),
         (["inspect", "{log}", "--engine", "hive"], "--engine must be duckdb, spark"),
