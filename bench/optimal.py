@@ -20,7 +20,7 @@ import numpy as np
 SIZES = {"paper": (6_000, 2_000), "middle": (60_000, 20_000), "large": (300_000, 50_000)}
 EPSILON, DELTA = 0.7, 0.5
 RELAXED = ("pdlp", "glop", "highs")
-WHOLE = ("ours", "spe", "cp-sat", "scip", "highs-milp")
+WHOLE = ("ours", "spe", "highs-milp")
 
 
 def instance(pairs: int, users: int, seed: int = 1) -> Any:
@@ -53,9 +53,8 @@ def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[
         "highs": _highs,
         "ours": _ours,
         "spe": _spe,
-        "highs-milp": _highs_milp,
     }
-    work = works.get(solver, _exact)
+    work = works.get(solver, _highs_milp)
     if solver == "ours":  # compiled code is there after the first release
         _ours(instance(40, 20), kind=kind)
     start, worked = time.perf_counter(), time.process_time()
@@ -115,23 +114,6 @@ def _highs(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -> dic
     return {"value": None if found.x is None else float(found.x.sum()), "bound": None}
 
 
-def _highs_milp(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -> dict[str, Any]:
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    found = milp(
-        -np.ones(rows.pairs),
-        integrality=np.ones(rows.pairs),
-        bounds=Bounds(0, rows.most.astype(np.float64)),
-        constraints=LinearConstraint(_matrix(rows), ub=np.ones(rows.capacity.size)),
-        options={"time_limit": seconds},
-    )
-    bound = None if found.mip_dual_bound is None else -found.mip_dual_bound
-    if found.x is None:
-        return {"value": None, "bound": bound}
-    counts = np.round(found.x).astype(np.int64)
-    return {"value": int(goal.value(counts)), "bound": bound, "holds": rows.holds(counts)}
-
-
 def _ours(held: Any, *, kind: str, rows: Any = None, goal: Any = None, **_: Any) -> dict[str, Any]:
     from querycloak.methods.optimal.objectives import objective
     from querycloak.papers.output_counts.constraints import limit, packing
@@ -157,11 +139,13 @@ def _spe(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
     return {"value": int(goal.value(counts)), "bound": None, "holds": rows.holds(counts)}
 
 
-def _exact(_held: Any, *, rows: Any, goal: Any, seconds: float, solver: str, **_: Any) -> dict[str, Any]:
-    from querycloak.reproduction.exact_programs import by_cp_sat, by_scip
+def _highs_milp(_held: Any, *, rows: Any, goal: Any, seconds: float, **_: Any) -> dict[str, Any]:
+    from querycloak.reproduction.exact_programs import by_highs
 
-    found = (by_cp_sat if solver == "cp-sat" else by_scip)(rows, goal, seconds)
-    return {"value": int(found.value), "bound": found.bound, "holds": rows.holds(found.counts)}
+    proved = by_highs(rows, goal, seconds)
+    if proved.counts is None:
+        return {"value": None, "bound": proved.bound, "holds": False}
+    return {"value": int(proved.value), "bound": proved.bound, "holds": rows.holds(proved.counts)}
 
 
 def main() -> None:

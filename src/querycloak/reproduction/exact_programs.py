@@ -1,106 +1,80 @@
-"""The same whole programs for solvers that can prove an optimum, given time: to see how far ours are from it."""
+"""The same whole programs by HiGHS, which proves a bound, given time: to see how far our search is from the best."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from querycloak.methods.optimal.objectives import Objective
+from querycloak.methods.optimal.objectives import FloatArray, Objective
 from querycloak.papers.output_counts.constraints import Packing
+from querycloak.papers.output_counts.solver import within_rows
 from querycloak.privacy.sampling.randomness import IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """What a solver found, and the bound that it proved."""
+    """Counts that a solver found, and the bound that it proved; counts are None if it found none in time.
 
-    counts: IntArray
+    The bound is computed in floats, with the solver's tolerance of 1e-6.
+    """
+
+    counts: IntArray | None
     value: float
     bound: float
 
 
-def by_cp_sat(rows: Packing, goal: Objective, seconds: float, begun: IntArray | None = None) -> Proved:
-    """CP-SAT on the very whole numbers of the constraints; for objectives that are a plain sum of counts."""
-    from ortools.sat.python import cp_model
+def by_highs(rows: Packing, goal: Objective, seconds: float) -> Proved:
+    """Branch and bound by HiGHS; for objectives without a value of a pair's being there.
 
-    _check_linear(goal)
-    model = cp_model.CpModel()
+    Variables: the count of each pair that can come out at all and, for a distance, how far each frequent one is off.
+    """
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    if goal.diversity.any():
+        raise TypeError("HiGHS is given sums of counts and of distances only")
     able = np.flatnonzero(rows.most)
-    counts = {int(pair): model.new_int_var(0, int(rows.most[pair]), "") for pair in able}
-    for row, (pairs, weights) in _by_row(rows, able).items():
-        model.add(
-            cp_model.LinearExpr.weighted_sum([counts[pair] for pair in pairs], weights) <= int(rows.capacity[row])
-        )
-    everything = cp_model.LinearExpr.sum(list(counts.values()))
+    near = np.flatnonzero(goal.goal[able] >= 0) if goal.distance else np.zeros(0, np.int64)
+    lost = goal.distance * float(goal.goal[(goal.goal >= 0) & (rows.most == 0)].sum())
+    if able.size == 0:
+        return Proved(np.zeros(rows.pairs, np.int64), -lost, -lost)
+    owner = np.repeat(np.arange(rows.pairs), np.diff(rows.starts))
+    shares = sparse.csr_matrix(
+        (rows.weight / rows.capacity[rows.row], (rows.row, owner)), shape=(rows.capacity.size, rows.pairs)
+    )[:, able]
+    off = sparse.csr_matrix((np.ones(near.size), (np.arange(near.size), near)), shape=(near.size, able.size))
+    unit, aims = sparse.identity(near.size, format="csr"), goal.goal[able][near]
+    constraints = [
+        LinearConstraint(sparse.hstack([shares, sparse.csr_matrix((shares.shape[0], near.size))]), -np.inf, 1.0)
+    ]
+    if near.size:
+        constraints.append(LinearConstraint(sparse.hstack([off, -unit]), -np.inf, aims))
+        constraints.append(LinearConstraint(sparse.hstack([off, unit]), aims, np.inf))
     if goal.total is not None:
-        model.add(everything <= goal.total)
-    model.maximize(everything)
-    if begun is not None:
-        for pair, variable in counts.items():
-            model.add_hint(variable, int(begun[pair]))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = 2
-    status = solver.solve(model)
-    found = np.zeros(rows.pairs, dtype=np.int64)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        found[able] = [solver.value(counts[int(pair)]) for pair in able]
-    return Proved(found, goal.value(found), float(solver.best_objective_bound) if able.size else 0.0)
+        total = np.concatenate([np.ones(able.size), np.zeros(near.size)])[None]
+        constraints.append(LinearConstraint(total, goal.total if goal.total_exact else -np.inf, goal.total))
+    solved = milp(
+        np.concatenate([np.full(able.size, -goal.size), np.full(near.size, goal.distance)]),
+        constraints=constraints,
+        integrality=np.concatenate([np.ones(able.size), np.zeros(near.size)]),
+        bounds=Bounds(0, np.concatenate([rows.most[able].astype(np.float64), np.full(near.size, np.inf)])),
+        options={"time_limit": seconds},
+    )
+    bound = math.inf if solved.mip_dual_bound is None else -float(solved.mip_dual_bound) - lost
+    return Proved(*_counts(rows, goal, able, solved.x), bound)
 
 
-def by_scip(rows: Packing, goal: Objective, seconds: float) -> Proved:
-    """SCIP, in floats: it finds counts that overload rows by its tolerance, and such units are taken out again."""
-    from ortools.linear_solver import pywraplp
-
-    _check_linear(goal)
-    solver: Any = pywraplp.Solver.CreateSolver("SCIP")
-    solver.SetTimeLimit(round(seconds * 1000))
-    able = np.flatnonzero(rows.most)
-    counts = {int(pair): solver.IntVar(0, int(rows.most[pair]), "") for pair in able}
-    for row, (pairs, weights) in _by_row(rows, able).items():
-        constraint = solver.Constraint(-solver.infinity(), 1.0)
-        for pair, weight in zip(pairs, weights, strict=True):
-            constraint.SetCoefficient(counts[pair], weight / int(rows.capacity[row]))
-    aim = solver.Objective()
-    for variable in counts.values():
-        aim.SetCoefficient(variable, 1.0)
-    aim.SetMaximization()
-    status = solver.Solve()
-    found = np.zeros(rows.pairs, dtype=np.int64)
-    if status in (solver.OPTIMAL, solver.FEASIBLE):
-        found[able] = [round(counts[int(pair)].solution_value()) for pair in able]
-    found = _within(rows, found)
-    return Proved(found, goal.value(found), float(aim.BestBound()) if able.size else 0.0)
-
-
-def _within(rows: Packing, counts: IntArray) -> IntArray:
-    """The counts without the units that overload a row, the heaviest of the most overloaded row first."""
-    owner = np.repeat(np.arange(rows.pairs), np.diff(rows.starts))
-    while not rows.holds(counts):
-        worst = int(np.argmax(rows.loads(counts) - rows.capacity))
-        entries = np.flatnonzero((rows.row == worst) & (counts[owner] > 0))
-        counts[owner[entries[np.argmax(rows.weight[entries])]]] -= 1
-    return counts
-
-
-def _check_linear(goal: Objective) -> None:
-    if goal.distance or goal.diversity.any() or goal.size != 1:
-        raise TypeError("exact solvers are given plain sums of counts only")
-
-
-def _by_row(rows: Packing, able: IntArray) -> dict[int, tuple[list[int], list[int]]]:
-    """The pairs and weights of each row that two pairs or more share; others are in the limits of counts already."""
-    owner = np.repeat(np.arange(rows.pairs), np.diff(rows.starts))
-    kept = np.isin(owner, able)
-    row, owner, weight = rows.row[kept], owner[kept], rows.weight[kept]
-    order = np.argsort(row, kind="stable")
-    row, owner, weight = row[order], owner[order], weight[order]
-    number, begins = np.unique(row, return_index=True)
-    ends = np.append(begins, row.size)[1:]
-    return {
-        int(one): (owner[begin:end].tolist(), weight[begin:end].tolist())
-        for one, begin, end in zip(number, begins, ends, strict=True)
-        if end - begin > 1 or int(rows.most[owner[begin]]) * int(weight[begin]) > int(rows.capacity[one])
-    }
+def _counts(
+    rows: Packing, goal: Objective, able: IntArray, solution: FloatArray | None
+) -> tuple[IntArray | None, float]:
+    """The whole counts of a solution within its tolerance, and their value; None if a total is missed by that."""
+    if solution is None:
+        return None, -math.inf
+    counts = np.zeros(rows.pairs, dtype=np.int64)
+    counts[able] = np.rint(solution[: able.size])
+    counts = within_rows(rows, counts)
+    if goal.total_exact and int(counts.sum()) != goal.total:
+        return None, -math.inf
+    return counts, goal.value(counts)

@@ -9,6 +9,16 @@ SIZES = (3000, 4000, 5000, 6000, 7000, 8000)
 LARGEST = 13_088
 """The paper's maximal output at e^epsilon = 2, delta = 0.5; its output sizes are shares of it."""
 PAPER_USERS, PAPER_PAIRS = 1_980, 6_043
+# AOL's part, 2,500 users drawn from it, and these without pairs of a single user.
+TABLE_3 = {
+    "size": (1_864_860, 237_786, 53_067),
+    "users": (51_922, 2_500, PAPER_USERS),
+    "queries": (583_084, 83_130, 4_971),
+    "urls": (373_837, 82_076, 4_289),
+    "pairs": (1_190_491, 163_681, PAPER_PAIRS),
+}
+FREQUENT = (127, 105, 70, 34, 15)
+"""How many pairs are frequent at each support: the smallest numbers whose shares the recalls of Table 5 are."""
 
 # As printed; by e^epsilon, then by delta.
 TABLE_4 = (

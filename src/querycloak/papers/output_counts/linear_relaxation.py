@@ -1,8 +1,9 @@
-"""The linear relaxation by PDLP, and upper bounds that hold whatever a solver returned (optimal.md, step 4)."""
+"""The linear relaxation, by PDLP or the simplex method, and upper bounds that hold whatever a solver returned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,14 @@ class Relaxation:
     bound: float
 
 
-def relax(packing: Packing, objective: Objective, *, whole: bool, tolerance: float = TOLERANCE) -> Relaxation:
-    """Solve the relaxation; `whole` lets no count exceed what a whole number could be, which the paper does not do."""
+def relax(
+    packing: Packing, objective: Objective, *, whole: bool, vertex: bool = False, tolerance: float = TOLERANCE
+) -> Relaxation:
+    """Solve the relaxation.
+
+    whole: no count exceeds what a whole number could be; the paper does not do this. vertex: by the simplex method, as
+    in the paper: a vertex has few fractions, so rounding it down loses least. It is slow on large logs.
+    """
     reach = packing.most.astype(np.float64) if whole else _reach(packing, objective)
     shares = packing.weight / packing.capacity[packing.row]
     owner = np.repeat(np.arange(packing.pairs, dtype=np.int64), np.diff(packing.starts))
@@ -38,7 +45,8 @@ def relax(packing: Packing, objective: Objective, *, whole: bool, tolerance: flo
         dual = np.zeros(packing.capacity.size + 1)
         counts = np.zeros(packing.pairs)
     else:
-        pieces, dual = _pdlp(packing, objective, shares, owner, (pair, width, slope), tolerance)
+        by = _simplex if vertex else _pdlp
+        pieces, dual = by(packing, objective, shares, owner, (pair, width, slope), tolerance)
         counts = np.bincount(pair, pieces, minlength=packing.pairs).astype(np.float64)
         counts = _within(packing, objective, shares, owner, np.minimum(counts, reach))
     price: FloatArray = np.bincount(owner, shares * dual[packing.row], minlength=packing.pairs).astype(np.float64)
@@ -70,6 +78,51 @@ def _pieces(objective: Objective, reach: FloatArray) -> tuple[IntArray, FloatArr
     return pair[kept], width[kept], slope[kept]
 
 
+def _matrix(packing: Packing, objective: Objective, shares: FloatArray, owner: IntArray, pair: IntArray) -> Any:
+    """The share of each row that each piece takes; the last row is the total, if there is one."""
+    from scipy import sparse
+
+    rows = packing.capacity.size
+    matrix = sparse.csc_matrix((shares, (packing.row, owner)), shape=(rows, packing.pairs))[:, pair]
+    if objective.total:
+        matrix = sparse.vstack([matrix, sparse.csc_matrix(np.full((1, pair.size), 1 / objective.total))])
+    return sparse.csc_matrix(matrix)
+
+
+def _simplex(
+    packing: Packing,
+    objective: Objective,
+    shares: FloatArray,
+    owner: IntArray,
+    pieces: tuple[IntArray, FloatArray, FloatArray],
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """A vertex by HiGHS, and for every row a dual that is not negative; PDLP's answer if HiGHS takes too long."""
+    from scipy.optimize import linprog
+
+    pair, width, slope = pieces
+    matrix = _matrix(packing, objective, shares, owner, pair)
+    exact = objective.total is not None and objective.total_exact
+    below, equal = (matrix[:-1], matrix[-1:]) if exact else (matrix, None)
+    solved = linprog(
+        -slope,
+        A_ub=below,
+        b_ub=np.ones(below.shape[0]),
+        A_eq=equal,
+        b_eq=None if equal is None else np.ones(1),
+        bounds=np.stack([np.zeros(pair.size), width], axis=1),
+        method="highs-ds",
+        options={"time_limit": SECONDS},
+    )
+    if solved.status != 0:
+        return _pdlp(packing, objective, shares, owner, pieces, tolerance)
+    dual = np.zeros(packing.capacity.size + 1)
+    dual[: below.shape[0]] = np.maximum(-solved.ineqlin.marginals, 0.0)
+    if exact:
+        dual[-1] = -solved.eqlin.marginals[0]
+    return np.clip(solved.x, 0.0, width), dual
+
+
 def _pdlp(
     packing: Packing,
     objective: Objective,
@@ -82,17 +135,13 @@ def _pdlp(
     # Imported here: they take a second, and whoever only asks for a guarantee must not wait for them.
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp
-    from scipy import sparse
 
     pair, width, slope = pieces
-    rows = packing.capacity.size
-    matrix = sparse.csc_matrix((shares, (packing.row, owner)), shape=(rows, packing.pairs))[:, pair]
-    if objective.total:
-        matrix = sparse.vstack([matrix, sparse.csc_matrix(np.full((1, pair.size), 1 / objective.total))])
-        rows += 1
+    matrix = _matrix(packing, objective, shares, owner, pair)
+    rows = matrix.shape[0]
     program = pdlp.QuadraticProgram()
     program.objective_vector = -slope
-    program.constraint_matrix = sparse.csc_matrix(matrix)
+    program.constraint_matrix = matrix
     lower = np.full(rows, -np.inf)
     if objective.total and objective.total_exact:
         lower[-1] = 1.0

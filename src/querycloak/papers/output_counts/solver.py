@@ -16,6 +16,8 @@ from querycloak.papers.output_counts.whole_counts import eliminate, exchange, fi
 from querycloak.privacy.sampling.randomness import IntArray
 
 _NEARLY_WHOLE = 1e-4
+_FEW_ENTRIES = 200_000
+"""Counts of users and pairs up to which the simplex method takes seconds."""
 _ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 200_000, 3_000_000
 
 
@@ -23,7 +25,7 @@ _ROUNDS_PER_UNIT, _ROUNDS_PER_ENTRY, _ENOUGH_ROUNDS, _MOST_ROUNDS = 200, 100, 20
 class Solution:
     """Whole counts and what is known about better ones; all of it is private output.
 
-    relaxed: the optimum of the paper's linear program, as far as it was solved. floored: what flooring it leaves.
+    relaxed: the optimum of the paper's linear program, a vertex. floored: what flooring it leaves.
     bound: no whole counts within the constraints are worth more.
     """
 
@@ -50,8 +52,11 @@ class Solution:
 
 
 def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> Solution:
-    """The best counts that we find: never worth less than the floored relaxation, nor than SPE where it applies."""
-    relaxed = relax(rows, goal, whole=False)
+    """The best counts that we find: never worth less than the floored relaxation, nor than SPE where it applies.
+
+    On large logs the relaxation is PDLP's, which is no vertex, and rounded down it keeps less than a vertex.
+    """
+    relaxed = relax(rows, goal, whole=False, vertex=rows.row.size <= _FEW_ENTRIES)
     tight = relax(rows, goal, whole=True)
     floored = _floored(rows, relaxed)
     found = [counts for counts in _candidates(rows, goal, relaxed, tight, floored, begun) if rows.holds(counts)]
@@ -68,7 +73,7 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
 
 def solve_by_floor(rows: Packing, goal: Objective) -> Solution:
     """As published for O-UMP and F-UMP: the linear program, rounded down; a total that was asked for is missed."""
-    relaxed = relax(rows, goal, whole=False)
+    relaxed = relax(rows, goal, whole=False, vertex=True)
     floored = _floored(rows, relaxed)
     return Solution(floored, goal.value(floored), relaxed, floored, max(relaxed.bound, goal.value(floored)))
 
@@ -85,7 +90,22 @@ def solve_by_spe(rows: Packing, goal: Objective) -> Solution:
 def _floored(rows: Packing, relaxed: Relaxation) -> IntArray:
     """The counts of a relaxation rounded down; what is a whole number but for the solver's error counts as one."""
     nearly: IntArray = np.floor(relaxed.counts + _NEARLY_WHOLE).astype(np.int64)
-    return nearly if rows.holds(nearly) else np.floor(relaxed.counts).astype(np.int64)
+    return within_rows(rows, np.minimum(nearly, rows.most))
+
+
+def within_rows(rows: Packing, counts: IntArray) -> IntArray:
+    """The counts without the units that overload a row by a solver's tolerance: the heaviest unit of each goes."""
+    counts = counts.copy()
+    owner = np.repeat(np.arange(rows.pairs), np.diff(rows.starts))
+    loads = rows.loads(counts)
+    while (loads > rows.capacity).any():
+        worst = int(np.argmax(loads - rows.capacity))
+        entries = np.flatnonzero((rows.row == worst) & (counts[owner] > 0))
+        pair = int(owner[entries[np.argmax(rows.weight[entries])]])
+        counts[pair] -= 1
+        own = slice(rows.starts[pair], rows.starts[pair + 1])
+        loads[rows.row[own]] -= rows.weight[own]
+    return counts
 
 
 def _rounds(rows: Packing, begun: IntArray) -> int:
@@ -104,9 +124,7 @@ def _candidates(
         yield _completed(rows, goal, lightest, eliminate(rows) if goal.most == 1 and goal.total is None else nothing)
         yield _completed(rows, goal, cheapest, nothing)
     for relaxation in (relaxed, tight):
-        whole = np.floor(relaxation.counts + _NEARLY_WHOLE).astype(np.int64)
-        if relaxation is relaxed:
-            whole = floored
+        whole = floored if relaxation is relaxed else np.floor(relaxation.counts + _NEARLY_WHOLE).astype(np.int64)
         whole = whole if rows.holds(whole) else np.floor(relaxation.counts).astype(np.int64)
         largest = np.lexsort((tight.price, _fractions(relaxation.counts)))
         yield _completed(rows, goal, np.concatenate([largest, cheapest]), whole)
