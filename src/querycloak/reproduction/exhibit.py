@@ -8,7 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Cell = str | int | float | None
-Verdict = Literal["agrees", "agrees in part", "differs", "cannot hold", "not comparable", "not reproduced"]
+Verdict = Literal[
+    "agrees", "agrees in part", "differs", "cannot tell", "cannot hold", "not comparable", "not reproduced"
+]
+LEAST_HITS = 50
+"""Fewer hits decide nothing: their number alone varies by a third or so."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,39 @@ class Reproduced:
         return asdict(self)
 
 
-def verdict_of(held: Sequence[bool]) -> Verdict:
-    """What to call it when these findings of a paper hold or do not."""
-    if all(held):
-        return "agrees"
-    return "agrees in part" if any(held) else "differs"
+@dataclass(frozen=True)
+class Measured:
+    """A mean with its interval, and the number of hits that it rests on."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    hits: float
+
+    def below(self, other: Measured) -> bool | None:
+        """Whether it is below the other; None if either has too few hits, or an interval contains the other value."""
+        if self.value is None or other.value is None or min(self.hits, other.hits) < LEAST_HITS:
+            return None
+        if self._contains(other.value) or other._contains(self.value):
+            return None
+        return self.value < other.value
+
+    def _contains(self, value: float) -> bool:
+        return self.low is None or self.high is None or self.low <= value <= self.high
+
+
+def all_of(findings: Sequence[bool | None]) -> bool | None:
+    """Whether all hold: False if one does not, None if none is known not to hold and one cannot be told."""
+    if False in findings:
+        return False
+    return None if None in findings else True
+
+
+def verdict_of(findings: Sequence[bool | None]) -> Verdict:
+    """The verdict on findings of a paper that hold, do not hold, or cannot be told (None)."""
+    if False in findings:
+        return "agrees in part" if True in findings else "differs"
+    return "cannot tell" if None in findings else "agrees"
 
 
 def order_words(values: Mapping[str, float | None]) -> str:

@@ -13,8 +13,8 @@ import pytest
 from querycloak.files.resumable_folder import KeptSteps
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017
-from querycloak.reproduction.exhibit import Grid, Series, number, order_words, rises, verdict_of
+from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017, zhang2017_figures
+from querycloak.reproduction.exhibit import Grid, Measured, Series, all_of, number, order_words, rises, verdict_of
 from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
 from querycloak.reproduction.papers import PAPERS
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
@@ -116,7 +116,9 @@ def test_every_table_and_figure_is_there(
     if key == "carpineto2015":
         told = {exhibit["name"]: exhibit for exhibit in first["exhibits"]}  # type: ignore[attr-defined]
         assert "is not the authors' algorithm" in told["Figure 7"]["statement"]
-        assert told["Figure 4"]["verdict"] == "agrees"
+        assert told["Figure 4"]["verdict"] == told["Table 4"]["verdict"] == "not comparable"
+        names = [row[0].strip() for row in told["Table 5"]["ours"]["rows"] if row[1] is not None]
+        assert len(names) == len(set(names)), "a printed number stands twice"
     done = len(steps)
     assert made() == first  # from what was kept: nothing is computed again
     assert len(steps) == done > 0
@@ -145,6 +147,7 @@ def test_what_is_said_of_hbdp_follows_from_the_losses(log: SearchLog, tmp_path: 
             {
                 "criterion": criterion, "variant": "default" if criterion == "hbdp" else "paper", "reading": reading,
                 "epsilon": epsilon, "loss": 0.0 if setting.name == "D(q)=P" and criterion != "hbdp" else loss / epsilon,
+                "loss_on_topics": loss / epsilon,
             }
             for reading, hbdp in (("user", 0.9), ("query", 0.01))
             for criterion, loss in {**order, "hbdp": hbdp}.items()
@@ -155,9 +158,70 @@ def test_what_is_said_of_hbdp_follows_from_the_losses(log: SearchLog, tmp_path: 
     bench.close()
     assert "last in 10 of 10 comparisons" in found["Order of HBDP"].statement
     assert "it is last in 4 of 10" in found["Order of HBDP"].statement  # where all others lose nothing
-    assert found["Figure 2"].verdict == "agrees in part"
+    # The third reading, criteria per query and HBDP per user, has the paper's full order.
+    assert found["Figure 2"].verdict == "agrees"
+    assert (
+        "for each query where concepts are drawn, and for a user where HBDP adds noise" in found["Figure 2"].statement
+    )
+    assert found["Figure 2"].ours is not None
+    assert "named topics alone" in found["Figure 2"].ours.columns
+    assert "each one's repeated in turn until there are 100" in found["Figure 2"].ours.source
+    assert "the 200 users" in found["Figure 2"].ours.source
+    assert "SQC1 and SQC2 lose less than in Setting A" in found["Figure 4"].statement
     assert "SQC2 < SQC1 < NSQC < HBDP at the largest epsilon" in found["Figure 2"].statement
     assert "HBDP < SQC2 < SQC1 < NSQC at the largest epsilon" in found["Figure 2"].statement
+
+
+def test_no_verdict_without_power() -> None:
+    """Fewer than 50 hits, or an interval that contains the other value, tell nothing."""
+    low, high = Measured(0.1, 0.09, 0.11, 400), Measured(0.2, 0.18, 0.22, 400)
+    assert [low.below(high), high.below(low)] == [True, False]
+    assert low.below(Measured(0.2, 0.18, 0.22, 49)) is None
+    assert low.below(Measured(0.2, 0.05, 0.3, 400)) is None
+    assert Measured(None, None, None, 0).below(high) is None
+    assert [all_of([True, None]), all_of([None, False]), all_of([True])] == [None, False, True]
+    assert [verdict_of([True, None]), verdict_of([None, False]), verdict_of([None, False, True])] == [
+        "cannot tell",
+        "differs",
+        "agrees in part",
+    ]
+
+
+def test_figure_2_tests_the_crossing_and_says_where_dp_s_is_dp_c() -> None:
+    """The same eight hits in every run decide nothing; with hits enough, the crossing holds or does not."""
+
+    def run(sessions: int, precision: float, hits: int) -> dict[str, object]:
+        mean = {"answered": precision, "low": precision - 0.001, "high": precision + 0.001}
+        return {"P@5": mean, "R@5": mean, "sessions": sessions, "of": 1000, "hits": hits, "prefixes": 5000}
+
+    def judged(hits: int, beyond: float) -> tuple[str, str]:
+        points = {
+            5: {"rows": {"KA": 9, "DP_C": 9, "DP_S": 9},
+                "runs": {"KA": run(600, 0.1, hits), "DP_C": run(500, 0.1, hits), "DP_S": run(500, beyond, hits)}},
+            20: {"rows": {"KA": 9, "DP_C": 9, "DP_S": 0},
+                 "runs": {"KA": run(210, 0.1, hits), "DP_C": run(200, 0.2, hits), "DP_S": run(200, 0.2, hits)}},
+        }  # fmt: skip
+        made = zhang2017_figures._figure_2(Workbench(None, None, True, 9), points)  # type: ignore[arg-type]
+        return made.verdict, made.statement
+
+    assert judged(8, 0.05)[0] == "cannot tell"
+    assert judged(400, 0.05)[0] == "agrees"
+    assert judged(400, 0.15)[0] == "agrees in part"  # no crossing: DP_S is ahead beyond it, too
+    assert "At K = 20 DP_S releases no session, so its rows are those of DP_C." in judged(8, 0.05)[1]
+    assert "Runs have 8 to 8 hits" in judged(8, 0.05)[1]
+
+
+def test_doubled_records_and_equivalence() -> None:
+    """Zhang and Yang, Section 5.4, against their Table 4; Zhang et al., Section 6: two one-sided tests."""
+    assert "delta grows 109 times" in zhang2017.doubled().statement
+    assert zhang2017.doubled().verdict == "cannot hold"
+    inside, outside = {"low": -0.01, "high": 0.015, "answers": 900}, {"low": 0.03, "high": 0.05, "answers": 900}
+    assert zhang2016.equivalent(inside) is True
+    assert zhang2016.equivalent(outside) is False
+    assert zhang2016.equivalent({"low": -0.01, "high": 0.03, "answers": 900}) is None
+    assert zhang2016.equivalent({**inside, "answers": 8}) is None
+    scaled = zhang2016.scaled_run(20_000)
+    assert (scaled.threshold, scaled.noise) == (15, 0.304)
 
 
 def test_steps_count_only_with_the_same_settings(tmp_path: Path) -> None:
