@@ -23,8 +23,7 @@ from bench.selection.our_plans import fixed_plan, our_plan
 from querycloak.engines import connect
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read
-from querycloak.methods.keys.auto_bound import Choice
-from querycloak.methods.keys.plans import Selection
+from querycloak.methods.keys.selection_plan import Choice, Selection
 
 BUDGETS = ((1.0, 1e-6), (8.0, 2.25e-7))
 TABLES = {"clicks": clicks_of, "queries": queries_of, "sessions": sessions_of}

@@ -14,13 +14,12 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
+from querycloak.audits.guarantees.runs import in_memory
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import KEY as CLICK
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import AutoBound
-from querycloak.methods.keys.key_tables import TablesAtAnyBound
-from querycloak.methods.keys.partition_selection import count, count_records
-from querycloak.methods.runs import in_memory
+from querycloak.methods.keys.key_tables import UnboundedTables
+from querycloak.methods.keys.partition_selection import count_keys, count_records
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.sampling.randomness import Randomness
@@ -147,12 +146,12 @@ class _Measured:
         )
 
     def _drawn(self, method: Clicks | Sessions) -> pa.Table:
-        if isinstance(method.planned, AutoBound):
+        if method.plan.candidates:
             counted_at_any = method.count(self._log)
-            if not isinstance(counted_at_any, TablesAtAnyBound):
+            if not isinstance(counted_at_any, UnboundedTables):
                 raise TypeError("auto counts tables at any bound")
             return in_memory(replace(counted_at_any, published=_rows).draw(self._randomness).tables[self._table])
-        counting = count_records if method.variant == "paper" else count
+        counting = count_records if method.variant == "paper" else count_keys
         counted = counting(self._log.engine, self._contributions(method), self._key, _plan(method))
         return counted.release(self._randomness).table
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.selection.holdings import Holdings
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import AutoBound, Choice
+from querycloak.methods.keys.selection_plan import Choice, SelectionPlan
 from querycloak.methods.queries.method import Queries
 from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import BOUNDS
@@ -21,8 +21,8 @@ def our_plan(
 ) -> tuple[TablePlan, Holdings]:
     """The plan of a selection, and what of the holdings it bounds: sessions under Laplace noise are of two queries."""
     method = _method(name, table, budget, counts=counts)
-    if isinstance(method.planned, AutoBound):
-        method = _chosen(method.planned, table, held, draw)
+    if method.plan.candidates:
+        method = _chosen(method.plan, table, held, draw)
     return _bounded(method, table, held)
 
 
@@ -60,16 +60,16 @@ def _method(name: str, table: str, budget: tuple[float, float], *, counts: bool)
 _SESSION_BOUNDS = ("sessions_per_user", "queries_per_session")
 
 
-def _chosen(chooser: AutoBound, table: str, held: Holdings, draw: np.random.Generator) -> Clicks | Queries | Sessions:
+def _chosen(plan: SelectionPlan, table: str, held: Holdings, draw: np.random.Generator) -> Clicks | Queries | Sessions:
     """What `auto` chooses, its price taken off first."""
     name = _released(table)
-    candidates = chooser.candidates()
+    candidates = [each.method for each in plan.candidates]
     plans = [{name: each.plans[name]} for each in candidates]
     most = max(each[name].per_user for each in plans)
     sizes = np.bincount(np.minimum(held.of_users(), most))
     by_keys = {number: int(users) for number, users in enumerate(sizes) if number and users}
     randomness = Randomness(seed=int(draw.integers(1 << 31)))
-    chosen = candidates[choose_plan(plans, {name: by_keys}, chooser.budget[0], randomness)]
+    chosen = candidates[choose_plan(plans, {name: by_keys}, plan.budget.choosing if plan.budget else 0.0, randomness)]
     if not isinstance(chosen, Clicks | Queries | Sessions):
         raise TypeError(f"no selection is known for a {type(chosen).__name__}")
     return chosen

@@ -9,7 +9,9 @@ if TYPE_CHECKING:  # what type checkers see
     from querycloak.audits.attack import Attack, Finding, Share
     from querycloak.audits.guarantees.exact_test import ExactTester
     from querycloak.audits.guarantees.mechanism import Outcomes, Pair
+    from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
     from querycloak.audits.guarantees.sampling_test import SamplingTester
+    from querycloak.audits.guarantees.steps import Past, Step, steps_of
     from querycloak.audits.knowledge import AuditData
     from querycloak.evaluation.target import Target
     from querycloak.evaluation.task import CaseScores, Figure, Logs, Measure, Subject, Task
@@ -18,7 +20,6 @@ if TYPE_CHECKING:  # what type checkers see
     from querycloak.methods.keys.public_lists import PublicList, queries_of
     from querycloak.methods.method import Drawn, Method
     from querycloak.methods.option import option
-    from querycloak.methods.runs import RepeatedDraw
     from querycloak.methods.unprotected import ALWAYS
     from querycloak.privacy.accounting.draws import PublicCounts
     from querycloak.privacy.guarantee import Guarantee, user_guarantee
@@ -37,6 +38,7 @@ _HOMES = {
     "COUNTS": "querycloak.releases.release",
     "CaseScores": "querycloak.evaluation.task",
     "Drawn": "querycloak.methods.method",
+    "DrawnRuns": "querycloak.audits.guarantees.runs",
     "ExactTester": "querycloak.audits.guarantees.exact_test",
     "Figure": "querycloak.evaluation.task",
     "Finding": "querycloak.audits.attack",
@@ -50,18 +52,20 @@ _HOMES = {
     "Outcomes": "querycloak.audits.guarantees.mechanism",
     "Output": "querycloak.exports.export",
     "Pair": "querycloak.audits.guarantees.mechanism",
+    "Past": "querycloak.audits.guarantees.steps",
     "PublicCounts": "querycloak.privacy.accounting.draws",
     "PublicList": "querycloak.methods.keys.public_lists",
     "Randomness": "querycloak.privacy.sampling.randomness",
     "Release": "querycloak.releases.release",
-    "RepeatedDraw": "querycloak.methods.runs",
     "RowKind": "querycloak.releases.row_kinds",
     "SamplingTester": "querycloak.audits.guarantees.sampling_test",
     "Share": "querycloak.audits.attack",
+    "Step": "querycloak.audits.guarantees.steps",
     "Stream": "querycloak.releases.tables",
     "Subject": "querycloak.evaluation.task",
     "Target": "querycloak.evaluation.target",
     "Task": "querycloak.evaluation.task",
+    "draw_runs": "querycloak.audits.guarantees.runs",
     "float_up": "querycloak.privacy.sampling.exact",
     "number_above_zero": "querycloak.privacy.parameters",
     "once_per_key": "querycloak.methods.keys.contribution_bounding",
@@ -69,6 +73,7 @@ _HOMES = {
     "queries_of": "querycloak.methods.keys.public_lists",
     "refuse": "querycloak.privacy.parameters",
     "stated": "querycloak.privacy.sampling.exact",
+    "steps_of": "querycloak.audits.guarantees.steps",
     "user_guarantee": "querycloak.privacy.guarantee",
     "whole": "querycloak.privacy.parameters",
 }
@@ -81,6 +86,7 @@ __all__ = [
     "AuditData",
     "CaseScores",
     "Drawn",
+    "DrawnRuns",
     "ExactTester",
     "Figure",
     "Finding",
@@ -93,18 +99,20 @@ __all__ = [
     "Outcomes",
     "Output",
     "Pair",
+    "Past",
     "PublicCounts",
     "PublicList",
     "Randomness",
     "Release",
-    "RepeatedDraw",
     "RowKind",
     "SamplingTester",
     "Share",
+    "Step",
     "Stream",
     "Subject",
     "Target",
     "Task",
+    "draw_runs",
     "float_up",
     "number_above_zero",
     "once_per_key",
@@ -112,6 +120,7 @@ __all__ = [
     "queries_of",
     "refuse",
     "stated",
+    "steps_of",
     "user_guarantee",
     "whole",
 ]

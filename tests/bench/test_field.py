@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from querycloak.audits.guarantees.runs import in_memory
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import read
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.plans import Selection
-from querycloak.methods.runs import in_memory
+from querycloak.methods.keys.selection_plan import Selection
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import aol, write
 

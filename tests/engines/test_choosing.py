@@ -14,8 +14,8 @@ from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.methods.keys.auto_bound import BOUNDS, CHOICES
 from querycloak.methods.keys.key_tables import users_by_keys
+from querycloak.methods.keys.selection_plan import BOUNDS, CHOICES
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
@@ -109,7 +109,7 @@ def test_what_has_no_bound_to_tune() -> None:
     for method, message in (
         (KAnonymity(min_users=5), "k-anonymity, default variant, has no bound to tune"),
         (Clicks(noise=1, threshold=9, variant="paper"), "clicks, paper variant, has no bound to tune"),
-        (Clicks(**BUDGET, max_keys_per_user=4), "tune tries every bound: leave per_user out"),
+        (Clicks(**BUDGET, max_keys_per_user=4), "tune tries every bound: leave max_keys_per_user out"),
     ):
         with pytest.raises(ParameterError, match=message):
             tunable(method)

@@ -1,4 +1,4 @@
-"""Many draws at once have the law of single ones: the axis of runs that tests of guarantees use (methods/runs.py)."""
+"""Many draws at once have the law of single ones (audits/guarantees/method_runs.py)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 import pytest
 from scipy.stats import chi2_contingency
 
+from querycloak.audits.guarantees import method_runs  # noqa: F401 (it registers methods)
+from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, in_memory, numbered, runs_alike
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
-from querycloak.methods.runs import RUN, DrawnRuns, draw_runs, in_memory, numbered, runs_alike
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.sampling.randomness import Randomness
@@ -35,6 +36,8 @@ METHODS: dict[str, Method] = {
     "gaussian": Clicks(epsilon=1, delta=0.1, selection="gaussian", max_keys_per_user=2),
     "weighted": Clicks(epsilon=3, delta=0.1, selection="weighted", max_keys_per_user=4),
     "rounds": Clicks(epsilon=3, delta=0.1, selection="multi-round", max_keys_per_user=4),
+    "without counts": Clicks(epsilon=1, delta=0.1, counts="none", selection="laplace", max_keys_per_user=3),
+    "clicks counted": Clicks(epsilon=3, delta=0.1, count_of="clicks", selection="laplace", max_keys_per_user=3),
     "auto": Clicks(epsilon=2, delta=0.1, max_keys_per_user="auto", auto_share=0.2, selection="laplace"),
     "paper": Clicks(noise=2, threshold=8, max_keys_per_user=2, variant="paper"),
     "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, max_keys_per_user=2),
@@ -77,7 +80,7 @@ def outputs(drawn: DrawnRuns) -> list[str]:
         counts = table["count"].to_pylist() if "count" in table.column_names else [1] * table.num_rows
         texts = table.select(keys).to_pylist()
         for run, text, count in zip(table[RUN].to_pylist(), texts, counts, strict=True):
-            found[run].append(f"{kind} {list(text.values())} {count > 8}")
+            found[run].append(f"{kind} {list(text.values())} {(count or 1) > 8}")
     chosen = [drawn.parameters[answer].get("per_user") for answer in drawn.answer] if drawn.answer.size else []
     for run, bound in enumerate(chosen):
         found[run].append(f"bound {bound}")

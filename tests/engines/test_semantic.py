@@ -273,7 +273,7 @@ def test_with_one_domain_what_has_a_concept_goes_first_and_with_times_the_earlie
 def test_shares_of_the_budget_add_up_to_no_more_than_it(
     method: Semantic, lengths: list[int], losses: list[float]
 ) -> None:
-    found = Replacement.of(method, wordnet())._losses(np.array(lengths))
+    found = Replacement.of(method, wordnet()).losses(np.array(lengths))
     assert found.tolist() == pytest.approx(losses)
     if method.budget_per == "user":
         from fractions import Fraction

@@ -14,9 +14,8 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
-from querycloak.methods.keys.partition_selection import count
+from querycloak.methods.keys.partition_selection import count_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection, _once_per_bucket, _weighed
-from querycloak.methods.runs import RUN
 from querycloak.privacy.calibration.selection import plan_tables
 from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
@@ -69,8 +68,9 @@ def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine:
     weighed = _weighed(table(engine, held, known=interests, bucket=[f"{key:06}" for key in range(300)]))
     assert min(engine.fetch(weighed)["weight"].to_pylist()) == 0
     everything = replace(plan.scouts[0], floor=-(10**9))
-    known, draws = weighing._scouted(weighed, everything, Randomness(seed=1))
-    assert (draws, known.num_rows) == (300, 300)
+    loads = weighing.loads(weighed)
+    known = weighing._preselected(loads, everything, Randomness(seed=1))
+    assert (loads.num_rows, known.num_rows) == (300, 300)
 
 
 def test_a_user_alone_has_the_whole_weight(engine: Engine) -> None:
@@ -104,30 +104,6 @@ def test_of_a_users_keys_in_one_bucket_the_first_counts(engine: Engine, monkeypa
     for row in sorted(kept, key=lambda row: row["earliest"]):
         buckets.setdefault(row["bucket"], row["query"])
         assert buckets[row["bucket"]] == row["query"]
-
-
-def test_each_run_has_its_own_first_keys(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run 1 lacks what run 0 has first in its buckets, so what is later there may be the first here."""
-    monkeypatch.setattr(weighted_selection, "BUCKET_DIGITS", 1)
-    runs = [
-        [(user, f"key {key:02}") for key in keys for user in users]
-        for keys, users in ((range(40), ("a", "b")), (range(20, 60), ("a", "c")))
-    ]
-    run = [number for number, rows in enumerate(runs) for _ in rows]
-
-    def kept(held: Held, **more: list[int]) -> list[dict[str, Any]]:
-        earliest = [int(key.removeprefix("key ")) for _, key in held]
-        rows = table(duckdb_engine, held, earliest=earliest, **more)
-        found = duckdb_engine.fetch(_once_per_bucket(duckdb_engine, rows, KEY, "secret"))
-        return sorted(found.to_pylist(), key=lambda row: (row["user"], row["bucket"], row["query"]))
-
-    alone = [kept(held) for held in runs]
-    found = kept([row for held in runs for row in held], run=run)
-    for number, rows in enumerate(alone):
-        assert [{**row, RUN: number} for row in rows] == [row for row in found if row[RUN] == number]
-    first, second = ({row["bucket"]: row["query"] for row in rows if row["user"] == "a"} for rows in alone)
-    # The second run's first key of some bucket is there in the first run, too, behind another one.
-    assert any(first[bucket] < key < "key 40" for bucket, key in second.items() if bucket in first)
 
 
 def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +141,7 @@ def test_buckets_are_keyed_anew_for_each_release(duckdb_engine: Engine, monkeypa
 
 
 def released(engine: Engine, held: Held, plan: WeightedPlan, seed: int | None = None) -> dict[str, int]:
-    found = count(engine, table(engine, held), KEY, plan).release(Randomness(seed=seed)).table
+    found = count_keys(engine, table(engine, held), KEY, plan).release(Randomness(seed=seed)).table
     assert found.column_names == ["query", "url", "count"]
     return {row["query"]: row["count"] for row in found.to_pylist()}
 
@@ -242,7 +218,9 @@ def test_a_sequence_is_given_up_with_any_of_its_queries(engine: Engine) -> None:
     plan = WeightedPlan((PreselectionRound(Gaussian(2.0), 300, "queries"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
     for floor, expected in ((300, {"a b", "a c", "a b c"}), (-(10**6), set(SEQUENCES)), (10**6, set())):
         scouts = (replace(plan.scouts[0], floor=floor),)
-        found = count(engine, sequences(engine, held), ("queries",), replace(plan, scouts=scouts)).release(Randomness())
+        found = count_keys(engine, sequences(engine, held), ("queries",), replace(plan, scouts=scouts)).release(
+            Randomness()
+        )
         assert {text[1:].replace("\x1f", " ") for text in found.table["queries"].to_pylist()} == expected
 
 
@@ -263,7 +241,10 @@ def test_a_pair_is_given_up_with_its_query(duckdb_engine: Engine) -> None:
     held = [(f"u{user}", "many") for user in range(9)] + [("one", "one")]
     plan = WeightedPlan((PreselectionRound(Gaussian(2.0), 300, "query"),), Gaussian(2.0), 100, 4, None, 4, 1.0, 0.1)
     assert set(
-        count(duckdb_engine, table(duckdb_engine, held), KEY, plan).release(Randomness()).table["query"].to_pylist()
+        count_keys(duckdb_engine, table(duckdb_engine, held), KEY, plan)
+        .release(Randomness())
+        .table["query"]
+        .to_pylist()
     ) == {"many"}
 
 
@@ -286,6 +267,6 @@ def test_spark_weighs_as_duckdb_does(spark_engine: Engine, duckdb_engine: Engine
 def test_the_bound_comes_first(engine: Engine) -> None:
     held = [("u", f"key {key}") for key in range(9)]
     plan = plan_tables(4, 1e-4, {"clicks": 3}, selection="multi-round").plans["clicks"]
-    weighing = count(engine, table(engine, held), KEY, plan)
+    weighing = count_keys(engine, table(engine, held), KEY, plan)
     assert isinstance(weighing, WeightedSelection)
-    assert {row["query"] for row in engine.fetch(weighing.held).to_pylist()} == {"key 0", "key 1", "key 2"}
+    assert {row["query"] for row in engine.fetch(weighing.keys).to_pylist()} == {"key 0", "key 1", "key 2"}

@@ -8,8 +8,8 @@ from typing import Any
 
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.keys.auto_bound import AUTO, BOUNDS
 from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.selection_plan import AUTO, BOUNDS
 from querycloak.methods.method import Method
 from querycloak.releases.release import Release
 from querycloak.sentence import Sentence

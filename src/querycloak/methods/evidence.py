@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from querycloak.errors import CheckFailed, InputError, QuerycloakError, ResourceError
-from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
@@ -114,8 +113,8 @@ def _made_by_this_version(card: Mapping[str, Any]) -> bool:
 def _possible_parameters(method: Method) -> list[dict[str, Any]]:
     """What a card may say: of what is chosen on a log, every choice."""
     promised = method.parameters()
-    if isinstance(method, KeysMethod) and isinstance(method.planned, AutoBound):
-        return [{**promised, **each.parameters()} for each in method.planned.candidates()]
+    if isinstance(method, KeysMethod) and method.plan.candidates:
+        return [{**promised, **each.method.parameters()} for each in method.plan.candidates]
     return [promised]
 
 

@@ -30,6 +30,7 @@ BUILT_IN = {
 VARIANTS = {
     ("clicks", "paper"): "querycloak.papers.zhang2017:PaperClicks",
     ("sessions", "paper"): "querycloak.papers.zhang2017:PaperSessions",
+    ("query-pool", "paper"): "querycloak.papers.zhang2016:PaperQueryPool",
     ("optimal", "paper"): "querycloak.papers.hong2012:PaperOptimal",
     ("semantic", "paper"): "querycloak.papers.sanchez2018:PaperSemantic",
     ("affinity", "paper"): "querycloak.papers.carpineto2015:PaperAffinity",

@@ -12,7 +12,6 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.noiseless import Limit
 from querycloak.methods.semantic.replacement import Replacement, Weights, coarse, rows_of
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
@@ -37,10 +36,6 @@ class RebuiltQueries(Replacement):
     def table(self, searches: Searches, randomness: Randomness) -> Stream:
         """The rows of the release, drawn once."""
         return rebuilt_queries(self, searches, randomness)
-
-    def limits(self, searches: Searches) -> list[Limit]:  # noqa: ARG002
-        """Nothing: the paper's exponent is bounded by a formula (semantic.md, claim 4)."""
-        return []
 
     def exponents(self, weights: Weights, losses: Sequence[float]) -> list[float]:
         """The paper's exponent."""

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks, refuse_clicks
-from querycloak.methods.keys.auto_bound import AUTO, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import FixedPlans, refuse_keys_alone
+from querycloak.methods.keys.selection_plan import AUTO, SelectionPlan, check_given_bound, refuse_keys_alone
 from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import SessionBounds
 from querycloak.methods.unprotected import ALWAYS, several_accounts
@@ -132,7 +131,7 @@ class RecordsBounded(KeysMethod):
             table: count_records(log.engine, rows, self.keys[table], self.plans[table])
             for table, rows in self.contributions(log).items()
         }
-        return KeyTables(counted, self.plans, self.published)
+        return KeyTables(counted, list(self.plans.values())[-1].counts, self.published)
 
     def refuse_auto(self) -> None:
         """Refuse what goes with a bound that is chosen on the log."""
@@ -155,7 +154,7 @@ class PaperClicks(RecordsBounded, Clicks):
         if self.count_of == "clicks":
             refuse_clicks()
 
-    def planned_for(self, given: Given) -> FixedPlans:
+    def plan_for(self, given: Given) -> SelectionPlan:
         """The paper's noise and threshold."""
         if self.counts == "none":
             refuse_keys_alone()
@@ -169,7 +168,7 @@ class PaperClicks(RecordsBounded, Clicks):
             )
         bound = RECORDS_PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
         plans, claims, proofs = paper_plans(given, {self.table: checked_bound(bound)})
-        return FixedPlans(plans, replace(proofs[0], unprotected=unprotected_by(plans)), claims[0])
+        return SelectionPlan(replace(proofs[0], unprotected=unprotected_by(plans)), plans, claims[0])
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Each user's first clicks: a row for each 1 that is counted."""
@@ -186,7 +185,7 @@ class PaperSessions(RecordsBounded, Sessions):
         """The bounds that are given, and the paper's."""
         return self.checked_bounds(SessionBounds(sessions=1, queries=3))
 
-    def planned_for(self, given: Given) -> FixedPlans:
+    def plan_for(self, given: Given) -> SelectionPlan:
         """The paper's noise and threshold for each table; what is proven adds up, whatever the paper claims."""
         if self.counts == "none":
             refuse_keys_alone()
@@ -202,7 +201,7 @@ class PaperSessions(RecordsBounded, Sessions):
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.
         epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
         claimed = replace(claims[0], epsilon=max(epsilons), delta=max(deltas))
-        return FixedPlans(plans, replace(compose(proofs), unprotected=unprotected_by(plans)), claimed)
+        return SelectionPlan(replace(compose(proofs), unprotected=unprotected_by(plans)), plans, claimed)
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """The records of each user's first sessions, and the first clicks: a row for each 1 that is counted."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.mechanism import Pair
 from querycloak.audits.guarantees.method_mechanism import MethodMechanism
+from querycloak.audits.guarantees.steps import Past, Step
 from querycloak.audits.guarantees.user_rows import ClickRows, log_text
 from querycloak.engines import Engine
 from querycloak.errors import InputError
@@ -24,10 +25,8 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import KEY, TABLE, Clicks
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.contribution_bounding import once_per_key
-from querycloak.methods.keys.plans import FixedPlans
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Counted, Drawn
-from querycloak.methods.noiseless import Past, Step
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound
@@ -38,19 +37,15 @@ MOST_ROWS = 8
 
 def with_another_plan(method: Clicks, **changes: Any) -> Clicks:
     """The method, which draws by another plan than the one it was proven for."""
-    planned = method.planned
-    assert isinstance(planned, FixedPlans)
-    plan = planned.plans[TABLE]
+    plan = method.plans[TABLE]
     assert isinstance(plan, HistogramPlan | KeysOnlyPlan)
-    object.__setattr__(method, "planned", replace(planned, plans={TABLE: replace(plan, **changes)}))
+    object.__setattr__(method, "plan", replace(method.plan, tables={TABLE: replace(plan, **changes)}))
     return method
 
 
 def with_another_delta(method: Clicks, delta: float) -> Clicks:
     """The method, which says that its delta is another one."""
-    planned = method.planned
-    assert isinstance(planned, FixedPlans)
-    object.__setattr__(method, "planned", replace(planned, proven=replace(planned.proven, delta=delta)))
+    object.__setattr__(method, "plan", replace(method.plan, proven=replace(method.plan.proven, delta=delta)))
     return method
 
 

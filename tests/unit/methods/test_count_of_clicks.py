@@ -14,8 +14,7 @@ import querycloak as qc
 from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
-from querycloak.methods.keys.counted_clicks import counted_clicks
+from querycloak.methods.keys.contribution_bounding import bounded_clicks, first_keys, once_per_key
 from querycloak.privacy.calibration.gaussian import squared_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.table_plan import Times
@@ -60,7 +59,7 @@ def test_clicks_within_their_bounds(most: Times, duckdb_engine: Engine, tmp_path
     held = duckdb_engine.stage(once_per_key(log.clicks, ("query", "url"), with_times=True))
     all_keys = duckdb_engine.fetch(first_keys(held, ("query", "url"), 100).select("query", "url").distinct())
     chosen = all_keys.sort_by([("query", "ascending"), ("url", "ascending")]).slice(1, 5)
-    found = counted_clicks(duckdb_engine, held, chosen, ("query", "url"), most).to_pylist()
+    found = bounded_clicks(duckdb_engine, held, chosen, ("query", "url"), most).to_pylist()
     wanted = by_hand(rows, {(row["query"], row["url"]) for row in chosen.to_pylist()}, most)
     assert {(row["query"], row["url"]): row["n"] for row in found} == dict(wanted)
     # One user alone: L1 and the squares stay within what the proof states.

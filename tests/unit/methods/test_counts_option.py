@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import querycloak as qc
+from querycloak.audits.guarantees import method_runs  # noqa: F401 (it registers methods)
 from querycloak.audits.guarantees.method_audit import audit_method
+from querycloak.audits.guarantees.runs import draw_runs
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.sampling.randomness import Randomness
@@ -47,14 +48,14 @@ def test_keys_alone_come_out_in_order(selection: Any, duckdb_engine: Engine, tmp
 
 
 def test_chances_are_those_of_the_plan(duckdb_engine: Engine, tmp_path: Path) -> None:
-    """Keys of 1 to 6 users, 4,000 runs of each: by engine and by rank alike."""
+    """Keys of 1 to 6 users, 4,000 runs of each."""
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", shared([1, 1, 2, 3, 4, 5, 6, 6]))
     method = qc.Queries(epsilon=1.5, delta=0.02, counts="none", selection="laplace")
     plan = method.plans["queries"]
     assert isinstance(plan, KeysOnlyPlan)
     runs = 4_000
     counted = method.count(log)
-    drawn = counted.draw_runs(Randomness(seed=2), runs).tables["queries"]  # type: ignore[attr-defined]
+    drawn = draw_runs(counted, Randomness(seed=2), runs).tables["queries"]
     assert drawn.column_names == ["run", "query"]
     names = drawn["query"].to_pylist()
     for key, users in enumerate([1, 1, 2, 3, 4, 5, 6, 6]):
@@ -86,9 +87,8 @@ def test_more_come_out_than_with_counts() -> None:
 
 
 def test_auto_and_sessions_have_it_too(duckdb_engine: Engine, tmp_path: Path) -> None:
-    chooser = qc.Clicks(epsilon=8, delta=1e-6, counts="none").planned
-    assert isinstance(chooser, AutoBound)
-    assert [plan.counts for each in chooser.candidates() for plan in each.plans.values()] == ["none"] * 3
+    alternatives = qc.Clicks(epsilon=8, delta=1e-6, counts="none").plan.alternatives
+    assert [plan.counts for plans in alternatives for plan in plans.values()] == ["none"] * 3
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", some_rows(3, 60))
     laws: list[Any] = ["laplace", "multi-round"]
     for selection in laws:

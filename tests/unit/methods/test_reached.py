@@ -15,7 +15,6 @@ from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.accuracy_target import AccuracyTarget, _epsilon
-from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.method import Method
 from querycloak.privacy.calibration.accuracy import LIKELY, Range, TableAccuracy
 from querycloak.privacy.sampling.randomness import Randomness
@@ -103,8 +102,7 @@ def test_golden_numbers_of_sessions(epsilon: float, delta: float, wanted: dict[s
 
 def test_an_automatic_bound_runs_over_all_its_plans() -> None:
     method = qc.Clicks(epsilon=8, delta=1e-6, max_keys_per_user="auto")
-    assert isinstance(method.planned, AutoBound)
-    candidates = [each.reach()["clicks"] for each in method.planned.candidates()]
+    candidates = [each.method.reach()["clicks"] for each in method.plan.candidates]
     found = method.reach()["clicks"]
     assert len(candidates) == 3
     assert found.users95 == Range.over([each.users95 for each in candidates if each.users95])
@@ -259,9 +257,8 @@ def test_wishes_on_the_command_line(tmp_path: Path) -> None:
 def test_auto_counts_what_its_plans_count(options: dict[str, Any], first_words: str) -> None:
     """What a count counts is known before the plan is chosen, and is the same in all of them."""
     method = qc.Clicks(epsilon=8, delta=1e-6, **options)
-    assert isinstance(method.planned, AutoBound)
     said = method.reach()["clicks"]
-    plans = [each.reach()["clicks"] for each in method.planned.candidates()]
+    plans = [each.method.reach()["clicks"] for each in method.plan.candidates]
     assert all(each.counts.startswith(first_words) for each in (said, *plans))
     assert (said.margin95 is None) == all(each.margin95 is None for each in plans) == ("plus noise" not in said.counts)
 
@@ -273,8 +270,7 @@ def test_auto_says_of_every_table_without_counts_that_it_has_none() -> None:
 
 def test_the_fewest_accounts_that_any_plan_of_auto_asks_for() -> None:
     method = qc.Clicks(epsilon=8, delta=1e-6)
-    assert isinstance(method.planned, AutoBound)
-    plans = [each.plans["clicks"] for each in method.planned.candidates()]
+    plans = [plans["clicks"] for plans in method.plan.alternatives]
     fewest = min(plan.accounts_for(256) for plan in plans)
     assert f"{fewest:,} bring out 256 at once" in method.proven().unprotected[-1]
     assert f": {min(plan.accounts_for(1) for plan in plans):,} bring out one text" in method.proven().unprotected[-1]

@@ -1,8 +1,8 @@
 """One more user moves no round by more than is stated, whatever the scouts found: all outcomes for a few parts.
 
 The rounds are those of a release (`WeightedSelection`); the outcomes of preselection are made up
-here, the same for both logs (privacy/calibration/selection.md, claims 2, 4 and 5). Many small logs go through the
-engine at once: their texts begin with their numbers, and so do buckets.
+here, the same for both logs (privacy/calibration/selection.md, claims 2, 4 and 5). Many small logs, and copies of each
+for several outcomes, go through the engine at once: texts begin with numbers of copy and log, and so do buckets.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from unittest import mock
 
 import ibis
@@ -26,7 +27,6 @@ from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys
 from querycloak.methods.keys.weighted_selection import WeightedSelection, _long, _weighed
-from querycloak.methods.runs import RUN
 from querycloak.privacy.calibration.selection import plan_tables
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
@@ -36,8 +36,11 @@ KEYS = {"clicks": ("query", "url"), "sessions": ("queries",)}
 BOUND = 5
 ENUMERATED, RUNS = 4, 32
 """Of how many parts all outcomes are gone through, twice; what later scouts found differs from run to run."""
+SECRET = "the same for all logs"
+"""Which keys share a bucket follows from it: those of SOME_PAIRS and SOME_SEQUENCES do by this one."""
 INTERESTS = (LEAST_INTEREST, 100, 777, FULL_INTEREST)
-DIGITS = 4
+RUN_DIGITS, LOG_DIGITS = 2, 4
+DIGITS = RUN_DIGITS + LOG_DIGITS
 Users = Sequence[Sequence[str]]
 """What users hold, one after another: "a1" is the pair of query a and url 1, "aba" the sequence a, b, a."""
 Logs = Sequence[tuple[Users, Sequence[str]]]
@@ -57,33 +60,39 @@ class Outcomes:
     given: set[Given] = field(default_factory=set)
 
     def seen(self, what: str, table: pa.Table, names: Sequence[str]) -> None:
-        """Keep what a round weighed; what has no run is the same in all."""
-        runs = table[RUN].to_pylist() if RUN in table.column_names else None
+        """Keep what a round weighed."""
         cells = ["\t".join(cell) for cell in zip(*(table[name].to_pylist() for name in names), strict=True)]
         self.weighed[len(self.weighed), what] = {
-            (run, cell): number or 0
-            for place, (cell, number) in enumerate(zip(cells, table["n"].to_pylist(), strict=True))
-            for run in ([runs[place]] if runs else range(RUNS))
+            (run_of(cell), without_run(cell)): number or 0
+            for cell, number in zip(cells, table["n"].to_pylist(), strict=True)
         }
 
     def known(self, loads: pa.Table, scout: PreselectionRound) -> pa.Table:
         """What the scout leaves of each bucket in each run."""
-        buckets = loads["bucket"].to_pylist()
-        runs = loads[RUN].to_pylist() if RUN in loads.column_names else None
-        cells = list(zip(runs, buckets, strict=True)) if runs else [(r, b) for r in range(RUNS) for b in buckets]
-        left = [(run, bucket) for run, bucket in cells if self._passed(run, bucket, scout)]
-        interests = [INTERESTS[int(4 * chance("interest", len(self.weighed), *cell))] for cell in left]
-        found = {RUN: [run for run, _ in left], "bucket": [bucket for _, bucket in left], "known": interests}
-        return pa.table(found, pa.schema({RUN: pa.int64(), "bucket": pa.string(), "known": pa.int64()}))
+        left = [each for each in loads["bucket"].to_pylist() if self._passed(run_of(each), without_run(each), scout)]
+        cells = [(run_of(each), without_run(each)) for each in left]
+        interests = [INTERESTS[int(4 * chance("interest", len(self.weighed), *cell))] for cell in cells]
+        return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(interests, pa.int64())})
 
     def _passed(self, run: int, bucket: str, scout: PreselectionRound) -> bool:
         """Of each log's first parts every subset passes in some run."""
         if scout.parts is not None:
-            before = sum(each.startswith(bucket[:DIGITS]) for each in self.places)
+            before = sum(each.startswith(bucket[:LOG_DIGITS]) for each in self.places)
             place = self.places.setdefault(bucket, before)
             if place < ENUMERATED:
                 return bool(run >> place & 1)
         return chance("passed", len(self.weighed), run, bucket) < 0.75
+
+
+def run_of(text: str) -> int:
+    """The run of a bucket, or of a key: the first digits, or those behind the first #."""
+    return int((text.partition("#")[2] or text)[:RUN_DIGITS])
+
+
+def without_run(text: str) -> str:
+    """The same bucket or key without its run."""
+    run = f"{run_of(text):0{RUN_DIGITS}}"
+    return text.replace(f"#{run}", "#") if "#" in text else text.removeprefix(run)
 
 
 def chance(*what: object) -> float:
@@ -94,27 +103,25 @@ def supposed(outcomes: Outcomes, kind: type[WeightedSelection]) -> type[Weighted
     """WeightedSelection of this kind, but that scouts find, and that comes out, what is supposed."""
 
     class Supposed(kind):  # type: ignore[valid-type, misc]
-        def _scouted(
-            self, weighed: ir.Table, scout: PreselectionRound, randomness: Randomness, runs: int | None = None
-        ) -> tuple[pa.Table, int]:
-            loads = self.loads(weighed)
+        def _preselected(self, loads: pa.Table, scout: PreselectionRound, randomness: Randomness) -> pa.Table:
             known = outcomes.known(loads, scout)
             outcomes.seen("buckets", loads, ["bucket"])
-            return known, loads.num_rows
+            return known
 
         def votes(self, weighed: ir.Table) -> KeyCounts:
             counts: KeyCounts = super().votes(weighed)
             outcomes.seen("keys", self.engine.fetch(counts.table), self.key)
-            rows = self.engine.fetch(weighed.select(RUN, "user", *self.key, "weight")).to_pylist()
+            rows = self.engine.fetch(weighed.select("user", *self.key, "weight")).to_pylist()
+            named = [("\t".join(row[name] for name in self.key), row) for row in rows]
             outcomes.given = {
-                (row[RUN], row["user"], "\t".join(row[name] for name in self.key), row["weight"]) for row in rows
+                (run_of(key), row["user"].partition(" ")[2], without_run(key), row["weight"]) for key, row in named
             }
             return counts
 
         def _counted(self, chosen: ReleasedKeys, counting: Gaussian, randomness: Randomness) -> pa.Table:
-            keys = self.engine.fetch(self.held.select(*self.key).distinct()).to_pylist()
-            rows = [{RUN: run, **key} for run in range(RUNS) for key in keys if chance(run, *key.values()) < 0.9]
-            schema = pa.schema([(RUN, pa.int64()), *((name, pa.string()) for name in self.key)])
+            keys = self.engine.fetch(self.keys.select(*self.key).distinct()).to_pylist()
+            rows = [key for key in keys if chance(*key.values()) < 0.9]
+            schema = pa.schema([(name, pa.string()) for name in self.key])
             counts: pa.Table = self.counted(pa.Table.from_pylist(rows, schema))
             outcomes.seen("counts", counts, self.key)
             return counts
@@ -125,12 +132,13 @@ def supposed(outcomes: Outcomes, kind: type[WeightedSelection]) -> type[Weighted
 def contributions(table: str, logs: Logs, *, added: bool) -> pa.Table:
     """The users of all logs; a key that is there twice is held once, as the first time."""
     rows = []
-    for number, (others, new) in enumerate(logs):
+    for run, (number, (others, new)) in product(range(RUNS), enumerate(logs)):
         for user, keys in enumerate([*others, new] if added else others):
             for place, key in enumerate(dict.fromkeys(keys)):
-                parts = [f"#{number:0{DIGITS}}{query}" for query in (key[0] if table == "clicks" else key)]
+                tag = f"#{run:0{RUN_DIGITS}}{number:0{LOG_DIGITS}}"
+                parts = [f"{tag}{query}" for query in (key[0] if table == "clicks" else key)]
                 texts = (*parts, key[1:]) if table == "clicks" else (f"{len(key)}" + "\x1f".join(parts),)
-                rows.append((f"{number} {user}", *texts, place))
+                rows.append((f"{run} {number} {user}", *texts, place))
     names = ("user", *KEYS[table], "earliest")
     types = [pa.string()] * (len(names) - 1) + [pa.int64()]
     columns = list(zip(*rows, strict=True))
@@ -138,10 +146,11 @@ def contributions(table: str, logs: Logs, *, added: bool) -> pa.Table:
 
 
 def bucket_of_log(text: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:
-    """The number of a log and one or two digits: where it is odd, keys and parts often share a bucket."""
-    number = text.re_extract(f"#([0-9]{{{DIGITS}}})", 1)
-    second = ibis.ifelse(number.cast("int64") % 2 == 1, "0", keyed_digest(text, secret).substr(1, 1))
-    return number + keyed_digest(text, secret, 1) + second
+    """The numbers of run and log and one or two digits: if the log's is odd, keys and parts often share a bucket."""
+    numbers = text.re_extract(f"#([0-9]{{{DIGITS}}})", 1)
+    plain = text.re_replace(f"#[0-9]{{{RUN_DIGITS}}}", "#")
+    odd = numbers.substr(RUN_DIGITS).cast("int64") % 2 == 1
+    return numbers + keyed_digest(plain, secret, 1) + ibis.ifelse(odd, "0", keyed_digest(plain, secret).substr(1, 1))
 
 
 @contextmanager
@@ -166,7 +175,8 @@ def with_and_without(
     for outcomes in (having, without):
         rows = engine.upload(contributions(table, logs, added=outcomes is having))
         with buckets_of_logs():
-            supposed(outcomes, kind).of(engine, rows, KEYS[table], plan_of(table)).release(Randomness(seed=1), RUNS)
+            selection = supposed(outcomes, kind).of(engine, rows, KEYS[table], plan_of(table))
+            selection.bucketed(SECRET)._drawn(Randomness(seed=1))
     return having, without
 
 
@@ -177,7 +187,7 @@ def lengths(having: Outcomes, without: Outcomes) -> dict[tuple[int, str], Counte
         others = without.weighed[each]
         moved = found[each] = Counter[tuple[str, int]]()
         for cell in {*numbers, *others}:
-            log = cell[1].partition("#")[2][:DIGITS] or cell[1][:DIGITS]
+            log = (cell[1].partition("#")[2] or cell[1])[:LOG_DIGITS]
             moved[log, cell[0]] += (numbers.get(cell, 0) - others.get(cell, 0)) ** 2
     return found
 
@@ -272,8 +282,8 @@ def all_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: 
 def most_held_of_a_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
     """In place of `_once_per_bucket`: of keys that share a bucket the one stays that most users hold."""
     rows = all_of_a_bucket(engine, held, key, secret)
-    rows = rows.mutate(users=rows.count().over(ibis.window(group_by=[RUN, *key])))
-    bucket = ibis.window(group_by=[RUN, "user", "bucket"], order_by=[rows.users.desc(), *(rows[name] for name in key)])
+    rows = rows.mutate(users=rows.count().over(ibis.window(group_by=list(key))))
+    bucket = ibis.window(group_by=["user", "bucket"], order_by=[rows.users.desc(), *(rows[name] for name in key)])
     rows = rows.mutate(place=ibis.row_number().over(bucket))
     return engine.stage(rows.filter(rows.place == 0).drop("users", "place"))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from querycloak.audits.guarantees.mechanism import Data, ExactMechanism, Finding, Pair
-from querycloak.methods.noiseless import Number, Past, Step
+from querycloak.audits.guarantees.steps import Number, Past, Step
 from querycloak.privacy.explanation import group_delta
 from querycloak.privacy.guarantee import Guarantee
 

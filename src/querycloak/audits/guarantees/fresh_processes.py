@@ -119,7 +119,7 @@ def _digest(given: str) -> str:
 def digest_of_a_release(given: str) -> str:
     """The digest of what the method given releases of the log given."""
     from querycloak.audits.guarantees.method_mechanism import MethodMechanism
-    from querycloak.methods.runs import in_memory
+    from querycloak.audits.guarantees.runs import in_memory
 
     spelled = json.loads(given)
     kind = vars(import_module(spelled["method"]["module"]))[spelled["method"]["name"]]

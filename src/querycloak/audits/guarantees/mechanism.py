@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from querycloak.methods.noiseless import Past, Step
+from querycloak.audits.guarantees.steps import Past, Step
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 

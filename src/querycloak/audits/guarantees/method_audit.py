@@ -14,7 +14,6 @@ from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
 from querycloak.audits.guarantees.power import power_if_noise_is_halved, power_if_threshold_is_off_by_one
 from querycloak.audits.guarantees.sampling_test import ERROR, SamplingFinding, SamplingTester
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.auto_bound import AutoBound
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
@@ -175,7 +174,7 @@ def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Se
 
 
 def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers:
-    if not isinstance(method, KeysMethod) or isinstance(method.planned, AutoBound):
+    if not isinstance(method, KeysMethod) or method.plan.candidates:
         return ()
     plan = next(iter(method.plans.values()))
     if isinstance(plan, KeysOnlyPlan):

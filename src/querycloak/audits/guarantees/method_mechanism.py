@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from querycloak.audits.guarantees import method_runs, method_steps  # noqa: F401 (they register methods)
 from querycloak.audits.guarantees.mechanism import Outcomes
+from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
+from querycloak.audits.guarantees.steps import Past, Step, steps_of
 from querycloak.engines import Engine, connect
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.method import Counted, Method
-from querycloak.methods.noiseless import Noiseless, Past, Step
-from querycloak.methods.runs import DrawnRuns, draw_runs
 from querycloak.privacy import order
 from querycloak.privacy.sampling.randomness import Randomness
 
@@ -77,8 +78,7 @@ class MethodMechanism:
 
     def steps(self, data: str, past: Past) -> Sequence[Step]:
         """What the method adds noise to; none if it cannot say."""
-        counted = self.counted(data)
-        return counted.steps(past) if isinstance(counted, Noiseless) else []
+        return steps_of(self.counted(data), past)
 
     def counted(self, data: str) -> Counted:
         """The log, read and counted as for a release; the last few are kept."""

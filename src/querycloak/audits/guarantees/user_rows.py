@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from querycloak.logs.choices import Choices
-from querycloak.methods.keys.auto_bound import AutoBound, Planned
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.method import Method
@@ -137,9 +136,7 @@ def user_rows(method: Method) -> ClickRows:
 
 def plans_of(method: KeysMethod) -> list[TablePlan]:
     """The plans of all tables; where one of several is chosen on the log, of all that may be chosen."""
-    planned = method.planned
-    candidates: Sequence[Planned] = planned.candidates() if isinstance(planned, AutoBound) else [method]
-    return [plan for each in candidates for plan in each.plans.values()]
+    return [plan for plans in method.plan.alternatives for plan in plans.values()]
 
 
 def _row(user: str, query: str, second: int, url: str) -> str:

@@ -1,4 +1,4 @@
-"""What one user may contribute: the rule that makes every sensitivity finite.
+"""Contribution bounding: how much of one user counts, which makes every sensitivity finite.
 
 Ties break by (time, rank, query, url), never by the order of the input.
 """
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.reading.schema import microseconds_of
-from querycloak.methods.runs import run_of
+from querycloak.privacy.calibration.table_plan import Times
 
 TIES = ("time", "rank", "query", "url")
 # Time and rank in one number, so that one aggregate finds the earliest: ranks from 1,023 on count as equal.
@@ -43,8 +44,8 @@ def first_keys(keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
 def first_of_kept(engine: Engine, keys: ir.Table, key: Sequence[str], most: int) -> ir.Table:
     """The same as `first_keys` of a table that the engine keeps: only users of more keys are put in order, once."""
     _check(key, keys, most)
-    held = keys.group_by("user").agg(held=keys.count())
-    beyond = engine.stage(held.filter(held.held > most).select("user"))
+    users = keys.group_by("user").agg(number=keys.count())
+    beyond = engine.stage(users.filter(users.number > most).select("user"))
     first = engine.stage(first_keys(keys.semi_join(beyond, "user"), key, most))
     return keys.anti_join(beyond, "user").union(first)
 
@@ -55,10 +56,27 @@ def first_records(table: ir.Table, most: int) -> ir.Table:
     return _first(table, [name for name in TIES if name in table.columns], most)
 
 
+def bounded_clicks(engine: Engine, clicks: ir.Table, chosen: pa.Table, key: Sequence[str], most: Times) -> pa.Table:
+    """The chosen keys, sorted, with their clicks `n`, bounded for each user (calibration/histogram.md, claim 9).
+
+    clicks: a row for each user and key, with `times`, the number of this user's clicks.
+    """
+    keys = chosen.select(key).sort_by([(name, "ascending") for name in key])
+    mine = clicks.semi_join(engine.upload(keys), list(key))
+    mine = mine.mutate(wanted=ibis.least(mine.times, most.per_key).cast("int64"))
+    prior = ["prior"] if "prior" in mine.columns else []
+    order = [mine[name] for name in (*prior, "earliest", *key)]
+    window = ibis.window(group_by=mine.user, order_by=order, preceding=None, following=0)
+    mine = mine.mutate(so_far=mine.wanted.sum().over(window).cast("int64"))
+    # What is left of a user's bound when this key's turn comes, and no more than the key may have.
+    left = ibis.greatest(most.per_user - (mine.so_far - mine.wanted), 0)
+    mine = mine.mutate(given=ibis.least(mine.wanted, left).cast("int64"))
+    counts = engine.fetch(mine.group_by(list(key)).agg(n=mine.given.sum().cast("int64")))
+    return keys.join(counts, list(key), join_type="left outer").sort_by([(name, "ascending") for name in key])
+
+
 def _first(table: ir.Table, order: Sequence[str], most: int) -> ir.Table:
-    window = ibis.window(
-        group_by=[table[name] for name in (*run_of(table), "user")], order_by=[table[name] for name in order]
-    )
+    window = ibis.window(group_by=table.user, order_by=[table[name] for name in order])
     numbered = table.mutate(place=ibis.row_number().over(window))
     return numbered.filter(numbered.place < most).drop("place")
 

@@ -1,149 +1,114 @@
-"""Tables of keys, counted, before the draw; the draw may choose the bound (proof: calibration/bound_choice.md)."""
+"""Tables of keys between count and draw; the draw may choose the bound (proof: calibration/bound_choice.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ibis.expr.types as ir
-import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
-from querycloak.methods.keys.auto_bound import AutoBound, Planned
-from querycloak.methods.keys.partition_selection import CountedKeys, count, counts_of
-from querycloak.methods.keys.plans import FixedPlans
+from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
+from querycloak.methods.keys.selection_plan import SplitBudget
 from querycloak.methods.method import Drawn
-from querycloak.methods.noiseless import Noiseless, Past, Step
-from querycloak.methods.runs import DrawnRuns, RepeatedDraw, renumbered
-from querycloak.privacy.calibration.bound_choice import choose_plan, choose_plans, largest_score, qualities
-from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.bound_choice import choose_plan
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import Table
 
-Keys = Mapping[str, Sequence[str]]
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.method import KeysMethod
+
 Publish = Callable[[str, pa.Table], Table]
 
 
 @dataclass(frozen=True)
-class KeyTables(RepeatedDraw, Noiseless):
-    """Tables whose plans are known."""
+class KeyTables:
+    """Tables whose plans are known, counted by key."""
 
     counted: Mapping[str, CountedKeys]
-    plans: Mapping[str, TablePlan]
+    counts: str
+    """The kind of counts that come out, in a word of `releases.release.COUNTS`."""
     published: Publish
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw table after table."""
-        tables = {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
-        return Drawn(tables, counts=counts_of(list(self.plans.values())[-1]))
+        return Drawn(self.released(randomness), self.counts)
 
-    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
-        """Draw table after table, each in all runs."""
-        return DrawnRuns(runs, {table: each.release(randomness, runs).table for table, each in self.counted.items()})
-
-    def steps(self, past: Past) -> Sequence[Step]:
-        """Those of every table."""
-        return [
-            replace(step, name=f"{table}: {step.name}")
-            for table, each in self.counted.items()
-            for step in each.steps(past)
-        ]
+    def released(self, randomness: Randomness) -> dict[str, Table]:
+        """Each table with the keys that came out, as it is published."""
+        return {table: self.published(table, each.release(randomness).table) for table, each in self.counted.items()}
 
 
-def count_tables(
-    engine: Engine, planned: FixedPlans, contributions: Mapping[str, ir.Table], keys: Keys, published: Publish
-) -> KeyTables:
-    """Read the contributions to each table, once."""
-    counted = {table: count(engine, rows, keys[table], planned.plans[table]) for table, rows in contributions.items()}
-    return KeyTables(counted, planned.plans, published)
+def count_tables(log: SearchLog, method: KeysMethod) -> KeyTables:
+    """Read the contributions to each table, once, and count them by the method's plan."""
+    counted = {
+        table: count_keys(log.engine, rows, method.keys[table], method.plans[table])
+        for table, rows in method.contributions(log).items()
+    }
+    return KeyTables(counted, list(method.plans.values())[-1].counts, method.published)
 
 
 @dataclass(frozen=True)
-class TablesAtAnyBound(RepeatedDraw, Noiseless):
-    """Tables that are counted anew once their bound is chosen."""
+class UnboundedTables:
+    """Contributions to tables, kept in the engine until the draw has chosen a candidate and its bound."""
 
     engine: Engine
-    chooser: AutoBound
-    candidates: Sequence[Planned]
+    candidates: Mapping[str, KeysMethod]
+    """By choice, in words."""
+    budget: SplitBudget
     kept: Mapping[object, Mapping[str, ir.Table]]
-    """What users may add to each table, by what a candidate reads."""
-    held: Mapping[str, Mapping[int, int]]
-    keys: Keys
+    """Contributions to each table, by the candidates' cache key (`KeysMethod.reads`)."""
+    users_by_keys: Mapping[str, Mapping[int, int]]
+    """For each table the number of users who hold 1, 2, ... keys (private)."""
     published: Publish
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose by the exponential mechanism, count at that bound, draw."""
-        at = choose_plan([each.plans for each in self.candidates], self.held, self.chooser.budget[0], randomness)
-        chosen = self.candidates[at]
-        counted = self.counted(chosen)
-        tables = {table: self.published(table, each.release(randomness).table) for table, each in counted.items()}
-        counts = counts_of(next(iter(chosen.plans.values())))
-        return Drawn(tables, counts, parameters=chosen.parameters(), reach=chosen.reach())
+        methods = list(self.candidates.values())
+        at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
+        tables = self.counted_at(methods[at])
+        parameters, reach = methods[at].parameters(), methods[at].reach()
+        return Drawn(tables.released(randomness), tables.counts, parameters=parameters, reach=reach)
 
-    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
-        """Choose for every run, then count at each bound that was chosen and draw for all of its runs."""
-        plans = [each.plans for each in self.candidates]
-        at = choose_plans(plans, self.held, self.chooser.budget[0], randomness, runs)
-        parts: dict[str, list[pa.Table]] = {table: [] for table in self.held}
-        for number in np.unique(at).tolist():
-            mine = np.flatnonzero(at == number)
-            for table, each in self.counted(self.candidates[number]).items():
-                parts[table].append(renumbered(each.release(randomness, mine.size).table, mine))
-        tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
-        return DrawnRuns(runs, tables, [each.parameters() for each in self.candidates], at)
-
-    def steps(self, past: Past) -> Sequence[Step]:
-        """The scores by which it chooses, and the steps of every plan that may be chosen."""
-        plans = [each.plans for each in self.candidates]
-        names = [str(choice) for choice, _ in self.chooser.payable]
-        quality = dict(zip(names, qualities(plans, self.held), strict=True))
-        steps = [Step("choice", quality, most=largest_score(plans))]
-        for name, candidate in zip(names, self.candidates, strict=True):
-            tables = KeyTables(self.counted(candidate), candidate.plans, self.published)
-            steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in tables.steps(past)]
-        return steps
-
-    def counted(self, chosen: Planned) -> dict[str, CountedKeys]:
-        """Every table, counted at the bound that was chosen."""
+    def counted_at(self, chosen: KeysMethod) -> KeyTables:
+        """Every table, counted by the plan of this candidate."""
         kept = self.kept[chosen.reads()]
-        return {
-            table: count(self.engine, kept[table], self.keys[table], plan, kept=True)
+        counted = {
+            table: count_keys(self.engine, kept[table], chosen.keys[table], plan, kept=True)
             for table, plan in chosen.plans.items()
         }
+        return KeyTables(counted, next(iter(chosen.plans.values())).counts, self.published)
 
 
-def count_at_chosen_bound(
-    engine: Engine,
-    chooser: AutoBound,
-    reads: object,
-    contributions: Mapping[object, Mapping[str, ir.Table]],
-    keys: Keys,
-    published: Publish,
-) -> TablesAtAnyBound:
-    """Count how many keys users hold, of the contributions that the method itself reads.
+def keep_contributions(log: SearchLog, method: KeysMethod) -> UnboundedTables:
+    """Read the contributions of all candidates: they are read to choose, and again to release.
 
-    All contributions are kept: they are read to choose, and again to release.
+    The choice looks at the contributions that the method itself reads.
     """
-    candidates = chooser.candidates()
+    candidates = {str(each.choice): each.method for each in method.plan.candidates}
+    contributions = {method.reads(): method.contributions(log)}
+    for each in candidates.values():
+        if each.reads() not in contributions:
+            contributions[each.reads()] = each.contributions(log)
     staged: dict[object, ir.Table] = {}
     kept: dict[object, dict[str, ir.Table]] = {}
     for kind, tables in contributions.items():
-        # What reads the log in the same way, as clicks do whatever counts of sessions, is read once.
+        # Tables that are read in the same way, such as clicks beside any bound of sessions, are staged once.
         for rows in tables.values():
             if rows.op() not in staged:
-                staged[rows.op()] = engine.stage(rows)
+                staged[rows.op()] = log.engine.stage(rows)
         kept[kind] = {table: staged[rows.op()] for table, rows in tables.items()}
-    held = {table: users_by_keys(engine, rows, _most(table, candidates)) for table, rows in kept[reads].items()}
-    return TablesAtAnyBound(engine, chooser, candidates, kept, held, keys, published)
-
-
-def _most(table: str, candidates: Sequence[Planned]) -> int:
-    return max(each.plans[table].per_user for each in candidates)
+    most = {table: max(each.plans[table].per_user for each in candidates.values()) for table in kept[method.reads()]}
+    users = {table: users_by_keys(log.engine, rows, most[table]) for table, rows in kept[method.reads()].items()}
+    budget = method.plan.budget or SplitBudget(0.0, 0.0)
+    return UnboundedTables(log.engine, candidates, budget, kept, users, method.published)
 
 
 def users_by_keys(engine: Engine, keys: ir.Table, most: int) -> dict[int, int]:
-    """How many users hold 1, 2, ... keys; users of more than `most` keys count as users of `most` (private)."""
+    """The number of users who hold 1, 2, ... keys (private); those of more than `most` count as users of `most`."""
     per_user = keys.group_by("user").agg(keys=keys.count())
     clipped = per_user.mutate(keys=per_user["keys"].clip(upper=most))
     counted = engine.fetch(clipped.group_by("keys").agg(users=clipped.count()))

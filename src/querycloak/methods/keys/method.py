@@ -1,18 +1,37 @@
-"""What methods share that count keys and release those that enough users hold."""
+"""Methods that count keys and release those that enough users hold: options, plan, contributions, counts.
+
+`KeysMethod` is the base; `OneTable` is the base of those with a single table, `clicks` and `queries`.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from querycloak.methods.keys.auto_bound import AutoBound
-from querycloak.methods.keys.plans import Counts, FixedPlans
+from querycloak.methods.keys.selection_plan import (
+    AUTO,
+    Choice,
+    Counts,
+    Priors,
+    Selection,
+    SelectionPlan,
+    check_counts,
+    check_given_bound,
+    chosen_on_log,
+    noise_of,
+    one_table,
+)
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
-from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.budget import Budget, Given, budget_or_knobs
+from querycloak.privacy.calibration.histogram_plan import price
+from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
+from querycloak.privacy.calibration.table_plan import TablePlan, Times
+from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.parameters import checked_bound
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -37,15 +56,15 @@ class KeysMethod(Method):
         "1 with Laplace noise, 4 in the paper variant.",
     )
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
-    planned: FixedPlans | AutoBound = field(init=False, repr=False)
-    """Settled at construction: plans, or how they are chosen on the log."""
+    plan: SelectionPlan = field(init=False, repr=False)
+    """Settled at construction."""
 
     @abstractmethod
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method with this number of keys per user, perhaps with another epsilon."""
 
     def reads(self) -> object:
-        """What else, beside the log and the options, decides what users may add before a bound."""
+        """Cache key: candidates with equal keys share contributions."""
         return None
 
     @abstractmethod
@@ -59,28 +78,149 @@ class KeysMethod(Method):
     @property
     def plans(self) -> Mapping[str, TablePlan]:
         """Noise, threshold and bound of each table, if they are known before the data."""
-        return self.planned.plans
+        return self.plan.fixed_tables()
 
     def claimed(self) -> Guarantee | None:
         """What the paper says, in its variant."""
-        return self.planned.claimed
+        return self.plan.claimed
 
     def proven(self) -> Guarantee:
         """What the method's note proves."""
-        return self.planned.proven
+        return self.plan.proven
 
     def draws(self) -> Sequence[Draw]:
         """What is drawn, so that several releases can be added up."""
-        return self.planned.draws()
+        return self.plan.draws()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Those of the plans; if the bound is chosen on the log, of all plans."""
-        return self.planned.routes()
+        return self.plan.routes()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
-        return self.planned.reach()
+        return self.plan.reach()
 
     def count(self, log: SearchLog) -> Counted:
-        """Bound every user's contributions and count them by key."""
-        return self.planned.count(log, self)
+        """Bound every user's contributions and count them by key; keep them if the draw chooses the bound."""
+        from querycloak.methods.keys.key_tables import count_tables, keep_contributions
+
+        return keep_contributions(log, self) if self.plan.candidates else count_tables(log, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneTable(KeysMethod):
+    """One table of keys, by a budget or by knobs."""
+
+    epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
+    delta: float | None = option(
+        help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
+    )
+    noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
+    threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
+    selection: Selection | None = option(
+        former_values=FORMER_SELECTIONS,
+        help="How keys are selected (docs/selection.md). If not given, auto chooses. If only the number of keys per "
+        "user is given, a formula chooses: multi-round, or for small numbers the noise with the smaller threshold.",
+    )
+    priors: Priors | None = option(
+        help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
+        "It costs no budget."
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
+    )
+
+    def __post_init__(self) -> None:
+        self.check_choices()
+        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        object.__setattr__(self, "plan", self.plan_for(given))
+
+    @property
+    def table(self) -> str:
+        """The only table."""
+        return next(iter(self.keys))
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The columns of its key."""
+        return self.keys[self.table]
+
+    @property
+    def times(self) -> Times | None:
+        """What one user may add if clicks are counted; None if users are counted."""
+        return None
+
+    @abstractmethod
+    def rows(self, log: SearchLog) -> ir.Table:
+        """The rows of the log whose keys count."""
+
+    def plan_for(self, given: Given) -> SelectionPlan:
+        """The plan that these options give."""
+        check_counts(self.counts, given, two_draws=self.two_draws)
+        if self.chooses(given):
+            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+        check_given_bound(self.max_keys_per_user, self.auto_share)
+        return one_table(self.table, self._plan(given))
+
+    def chooses(self, given: Given) -> bool:
+        """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
+        if self.max_keys_per_user is not None:
+            return self.max_keys_per_user == AUTO
+        return isinstance(given, Budget) and self._any_selection
+
+    @property
+    def _any_selection(self) -> bool:
+        return self.selection is None and not self.two_draws
+
+    def at_choice(self, choice: Choice, epsilon: float) -> Self:
+        """The same method at this bound and with its selection."""
+        selection = choice.selection or self.selection
+        return replace(self, max_keys_per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
+        """The same method at this bound, perhaps with another epsilon."""
+        return replace(
+            self, max_keys_per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon
+        )
+
+    def _bound(self, default: int) -> int:
+        return checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
+
+    def _plan(self, given: Given) -> TablePlan:
+        if isinstance(given, Budget):
+            known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
+            law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
+            bound = {self.table: self._bound(PER_USER[law or "gaussian"])}
+            return plan_tables(
+                given.epsilon,
+                given.delta,
+                bound,
+                selection=law,
+                two_draws=self.two_draws,
+                priors=self.priors is not None,
+                counted=self.counts == "noisy",
+                times=self.times,
+            ).plans[self.table]
+        law = self.selection or "laplace"
+        noise = noise_of(law, given.noise)
+        return price(
+            noise, given.threshold, self._bound(PER_USER[law]), published_noise=noise if self.two_draws else None
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given, and what was computed from it."""
+        solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
+        return {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
+
+    def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
+        """What each user may add: a row for each 1 that is counted."""
+        from querycloak.methods.keys.contribution_bounding import once_per_key
+
+        rows = self.rows(log)
+        held = once_per_key(rows, self.key, with_times=self.times is not None)
+        if self.priors is None:
+            return {self.table: held}
+        from querycloak.methods.keys.public_priors import with_prior
+
+        return {self.table: with_prior(log.engine, held, "query")}

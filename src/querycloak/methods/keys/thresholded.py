@@ -19,8 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.engines import Engine
-from querycloak.methods.noiseless import named
-from querycloak.methods.runs import RUN, numbered, run_of
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.histogram import GroupRelease, release, release_groups
 from querycloak.privacy.calibration.key_chances import KeyChances
@@ -48,9 +46,10 @@ class KeyCounts:
         return cls(engine, engine.stage(counts), tuple(key))
 
     def numbers(self) -> dict[str, int]:
-        """Every key with its count (private)."""
-        found = self.engine.fetch(self.table)
-        return named(zip(*(found[name].to_pylist() for name in self.key), strict=True), found["n"].to_pylist())
+        """Every key, its columns joined by tabs, with its count (private)."""
+        counts = self.engine.fetch(self.table)
+        names = zip(*(counts[name].to_pylist() for name in self.key), strict=True)
+        return dict(zip(map("\t".join, names), counts["n"].to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,12 @@ def release_keys(
     *,
     published_noise: Noise | None = None,
     tie_probability: float = 0.0,
-    runs: int | None = None,
 ) -> ReleasedKeys:
-    """The keys whose noisy count exceeds the threshold, or equals it if the coin says so; by count and key.
+    """The keys whose noisy count exceeds the threshold, or equals it and passes by chance; by count and key.
 
-    runs: the number of independent runs; a first column tells them apart. Counts that differ by run have it already.
+    published_noise: of a second draw that is published instead. tie_probability: the chance of a key at the threshold.
     """
-    likely, number = least_likely_count(noise, threshold - 1 if tie_probability else threshold), runs or 1
+    likely = least_likely_count(noise, threshold - 1 if tie_probability else threshold)
     candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
     candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
     high = release(
@@ -84,12 +82,10 @@ def release_keys(
         threshold,
         randomness,
         published_noise=published_noise,
-        runs=number,
         tie_probability=tie_probability,
     )
     keys = candidates.select(counts.key).take(pa.array(high.key)).append_column("count", pa.array(high.count))
-    tables = [keys if runs is None else numbered(keys, high.run)]
-    draws = high.draws
+    tables, draws = [keys], high.draws
     sizes = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
     if sizes.num_rows:
         sizes = sizes.sort_by("n")
@@ -101,67 +97,59 @@ def release_keys(
             threshold,
             randomness,
             published_noise=published_noise,
-            runs=number,
             tie_probability=tie_probability,
         )
-        tables += _fetch_by_rank(counts, values, low, several=runs is not None)
+        tables += _fetch_by_rank(counts, values, low)
         draws += low.draws
     return ReleasedKeys(by_count(pa.concat_tables(tables), counts.key), draws)
 
 
-def release_by_chance(
-    counts: KeyCounts, chances: KeyChances, randomness: Randomness, *, runs: int | None = None
-) -> ReleasedKeys:
+def release_by_chance(counts: KeyCounts, chances: KeyChances, randomness: Randomness) -> ReleasedKeys:
     """The keys that come out without counts, each with the chance of its number of users; sorted by key."""
-    number, likely = runs or 1, max(1, chances.first(Fraction(_LIKELY)))
+    likely = max(1, chances.first(Fraction(_LIKELY)))
     candidates = counts.engine.fetch(counts.table.filter(counts.table.n >= likely))
     candidates = candidates.sort_by([(name, "ascending") for name in counts.key])
     users = candidates["n"].to_numpy()
     values, sizes = np.unique(users, return_counts=True)
-    high = _by_chance(values, sizes, chances, randomness, number)
+    high = by_chance(values, sizes, chances, randomness)
     # Equal counts side by side: a rank within a group is then a place in this order.
     order, first = np.argsort(users, kind="stable"), np.cumsum(sizes) - sizes
     keys = candidates.select(counts.key).take(pa.array(order[first[high.group] + high.rank]))
-    tables = [keys if runs is None else numbered(keys, high.run)]
-    found = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
-    if found.num_rows:
-        found = found.sort_by("n")
-        values = found["n"].to_numpy()
-        low = _by_chance(values, found["keys"].to_numpy(), chances, randomness, number)
-        fetched = _fetch_by_rank(counts, values, low, several=runs is not None)
+    tables = [keys]
+    unlikely = counts.engine.fetch(_sizes(counts.table.filter(counts.table.n < likely)))
+    if unlikely.num_rows:
+        unlikely = unlikely.sort_by("n")
+        values = unlikely["n"].to_numpy()
+        low = by_chance(values, unlikely["keys"].to_numpy(), chances, randomness)
+        fetched = _fetch_by_rank(counts, values, low)
         tables += [each.drop_columns(["count"]) for each in fetched]
     together = pa.concat_tables(tables)
     return ReleasedKeys(by_key(together, counts.key), together.num_rows)
 
 
-def _by_chance(
-    values: NDArray[np.int64], sizes: NDArray[np.int64], chances: KeyChances, randomness: Randomness, runs: int
+def by_chance(
+    values: NDArray[np.int64], sizes: NDArray[np.int64], chances: KeyChances, randomness: Randomness
 ) -> GroupRelease:
-    """Of each number of users, how many of its keys come out is one binomial draw, and which ones a uniform choice."""
-    cells: list[NDArray[np.int64]] = []
+    """For each number of users: one binomial draw says how many of its keys come out, a uniform choice which ones.
+
+    values: numbers of users. sizes: how many keys have each of them.
+    """
+    ranks: list[NDArray[np.int64]] = []
     for users, size in zip(values.tolist(), sizes.tolist(), strict=True):
-        passing = randomness.binomial(size * runs, chances.of(users))
-        cells.append(randomness.choose(size * runs, passing))
-    group = np.repeat(np.arange(len(cells)), [each.size for each in cells])
-    cell = np.concatenate([np.empty(0, np.int64), *cells])
-    width = sizes[group] if group.size else np.ones(0, np.int64)
-    return GroupRelease(cell // width, group, cell % width, values[group] if group.size else cell, cell.size)
+        ranks.append(randomness.choose(size, randomness.binomial(size, chances.of(users))))
+    group = np.repeat(np.arange(len(ranks)), [each.size for each in ranks])
+    rank = np.concatenate([np.empty(0, np.int64), *ranks])
+    return GroupRelease(np.zeros_like(rank), group, rank, values[group] if group.size else rank, rank.size)
 
 
 def by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """In order of the key alone."""
-    return table.sort_by([(name, "ascending") for name in (*run_of(table), *(name for name in key if name != RUN))])
+    return table.sort_by([(name, "ascending") for name in key])
 
 
 def by_count(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """Largest count first, then by key: the order says nothing about the input."""
-    return table.sort_by(
-        [
-            *((name, "ascending") for name in run_of(table)),
-            ("count", "descending"),
-            *((name, "ascending") for name in key if name != RUN),
-        ]
-    )
+    return table.sort_by([("count", "descending"), *((name, "ascending") for name in key)])
 
 
 def by_noisy_count(keys: pa.Table, noisy: IntArray, key: Sequence[str]) -> pa.Table:
@@ -188,13 +176,12 @@ def _sizes(table: ir.Table) -> ir.Table:
     return table.group_by("n").agg(keys=table.count())
 
 
-def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease, *, several: bool) -> list[pa.Table]:
+def _fetch_by_rank(counts: KeyCounts, values: NDArray[np.int64], low: GroupRelease) -> list[pa.Table]:
     """The keys that stand at the ranks drawn, among those of their count in order of bucket and key."""
     fetched = []
     for group in np.unique(low.group):
         inside = low.group == group
-        keys = _keys_at(counts, int(values[group]), low.rank[inside], low.count[inside])
-        fetched.append(numbered(keys, low.run[inside]) if several else keys)
+        fetched.append(_keys_at(counts, int(values[group]), low.rank[inside], low.count[inside]))
     return fetched
 
 
@@ -206,9 +193,7 @@ def _keys_at(
 ) -> pa.Table:
     equal = counts.table.filter(counts.table.n == value)
     # A digest spreads keys alike on every engine, so a seeded test sees one order on all of them.
-    joined = ibis.literal("\t").join(
-        [equal[name].cast("string") if name == RUN else equal[name] for name in counts.key]
-    )
+    joined = ibis.literal("\t").join([equal[name] for name in counts.key])
     equal = equal.mutate(bucket=joined.hexdigest("md5").substr(0, _BUCKET_DIGITS))
     buckets = counts.engine.fetch(equal.group_by("bucket").agg(keys=equal.count())).sort_by("bucket")
     sizes = buckets["keys"].to_numpy()
@@ -220,5 +205,5 @@ def _keys_at(
     members = members.sort_by([("bucket", "ascending"), *((name, "ascending") for name in counts.key)])
     # Where each wanted bucket begins among the members fetched, and how far the rank lies within its bucket.
     begins = np.cumsum(sizes[wanted]) - sizes[wanted]
-    found = begins[np.searchsorted(wanted, places)] + ranks - (ends - sizes)[places]
-    return members.take(pa.array(found)).select(counts.key).append_column("count", pa.array(noisy))
+    at = begins[np.searchsorted(wanted, places)] + ranks - (ends - sizes)[places]
+    return members.take(pa.array(at)).select(counts.key).append_column("count", pa.array(noisy))

@@ -1,13 +1,13 @@
 """Weighted selection on an engine: users divide a weight among their keys, noise decides, what came out is counted.
 
-Every round is one grouping in the engine. Scouting rounds work on buckets of keys or of their parts (the first digits
-of a digest), so that no more than 2^24 of them come to this process, for any size of the log
+Every round is one grouping in the engine. Preselection rounds work on buckets of keys or of their parts (the first
+digits of a digest), so that no more than 2^24 of them come to this process, for any size of the log
 (privacy/calibration/selection.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import ibis
@@ -17,14 +17,11 @@ import pyarrow as pa
 
 from querycloak.engines import Engine
 from querycloak.errors import EngineError
+from querycloak.logs.sequences import queries_of
 from querycloak.methods.keyed_digest import keyed_digest
-from querycloak.methods.keys.contribution_bounding import first_keys, first_of_kept
-from querycloak.methods.keys.counted_clicks import counted_clicks
-from querycloak.methods.keys.parts_of_keys import pieces_of, whole_keys
+from querycloak.methods.keys.contribution_bounding import bounded_clicks, first_keys, first_of_kept
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.thresholded import KeyCounts, ReleasedKeys, by_key, by_noisy_count, release_keys
-from querycloak.methods.noiseless import Past, Step, each_is_drawn, named
-from querycloak.methods.runs import numbered, run_of
 from querycloak.privacy.calibration.weighted import (
     FULL_INTEREST,
     GRID,
@@ -38,20 +35,18 @@ from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.spans import Spans
 
 BUCKET_DIGITS = 6
-_TEST_SECRET = "the same for all logs"
-"""Keys buckets where a guarantee is tested, and in no release."""
 
 
 @dataclass(frozen=True)
 class WeightedSelection:
-    """What users hold, in the engine: user, key, its place in time and, where a scout looks at keys, its bucket.
+    """Users' keys in the engine: user, key, its place in time and, if a preselection round looks at keys, its bucket.
 
-    pieces: each part of what they hold with its bucket, where a scout looks at parts; what that leaves gets buckets of
-    its own, by the same secret.
+    pieces: each part of these keys with its bucket, if the first round looks at parts; the keys that pass it get
+    buckets of their own, by the same secret.
     """
 
     engine: Engine
-    held: ir.Table
+    keys: ir.Table
     key: tuple[str, ...]
     plan: WeightedPlan
     pieces: ir.Table | None = None
@@ -62,65 +57,56 @@ class WeightedSelection:
         cls, engine: Engine, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan, *, kept: bool = False
     ) -> WeightedSelection:
         """Read the contributions, once; kept: the engine keeps them already."""
-        held = first_of_kept(engine, contributions if kept else engine.stage(contributions), key, plan.per_user)
-        return cls(engine, held, tuple(key), plan)
+        keys = first_of_kept(engine, contributions if kept else engine.stage(contributions), key, plan.per_user)
+        return cls(engine, keys, tuple(key), plan)
 
     def bucketed(self, secret: str) -> WeightedSelection:
-        """The same with buckets for the first scout, by a digest that this secret keys: nobody can aim texts at one."""
+        """The same with buckets for the first round, by a digest that this secret keys: nobody can aim texts at one."""
         if not self.plan.scouts:
             return self
         parts = self.plan.scouts[0].parts
         if parts is None:
-            return replace(self, held=_once_per_bucket(self.engine, self.held, self.key, secret))
-        pieces = pieces_of(self.engine, self.held, self.key, parts, lambda text: _bucket(text, secret))
+            return replace(self, keys=_once_per_bucket(self.engine, self.keys, self.key, secret))
+        pieces = _pieces_of(self.engine, self.keys, self.key, parts, lambda text: _bucket(text, secret))
         return replace(self, pieces=pieces, secret=secret)
 
-    def release(self, randomness: Randomness, runs: int | None = None) -> ReleasedKeys:
-        """PreselectionRound, decide, count.
+    def release(self, randomness: Randomness) -> ReleasedKeys:
+        """Preselect round by round, decide, count; buckets are keyed by a fresh secret."""
+        return (self.bucketed(randomness.secret()) if self.plan.scouts else self)._drawn(randomness)
 
-        A release draws a secret of its own. Many runs share one, for both of two neighbours: what is proven holds for
-        every secret, and runs that shared a drawn one would not be independent.
-        """
-        if not self.plan.scouts:
-            return self._drawn(randomness, runs)
-        return self.bucketed(randomness.secret() if runs is None else _TEST_SECRET)._drawn(randomness, runs)
-
-    def _drawn(self, randomness: Randomness, runs: int | None) -> ReleasedKeys:
-        left, draws = self, 0
-        weighed = self.weighed(None)
+    def _drawn(self, randomness: Randomness) -> ReleasedKeys:
+        left, weighed, draws = self, self.weighed(None), 0
         for scout in self.plan.scouts:
-            known, drawn = self._scouted(left.looked_at(scout, weighed), scout, randomness, runs)
-            # What is known by run gives every later row its run.
-            left, weighed = left.after(scout, known)
-            draws += drawn
-        counts = self.votes(weighed)
-        first_of_runs = None if run_of(weighed) else runs
-        chosen = release_keys(counts, self.plan.noise, self.plan.threshold, randomness, runs=first_of_runs)
+            loads = left.loads(left.looked_at(scout, weighed))
+            left, weighed = left.after(scout, self._preselected(loads, scout, randomness))
+            draws += loads.num_rows
+        chosen = release_keys(self.votes(weighed), self.plan.noise, self.plan.threshold, randomness)
+        draws += chosen.draws
         if self.plan.counting is None:
-            return ReleasedKeys(by_key(chosen.table.drop_columns(["count"]), self.key), draws + chosen.draws)
+            return ReleasedKeys(by_key(chosen.table.drop_columns(["count"]), self.key), draws)
         table = self._counted(chosen, self.plan.counting, randomness)
-        return ReleasedKeys(table, draws + chosen.draws + chosen.table.num_rows)
+        return ReleasedKeys(table, draws + chosen.table.num_rows)
 
     def weighed(self, known: pa.Table | None) -> ir.Table:
-        """What users hold, with its weight, given what is known of each bucket; nothing yet: all alike."""
+        """The keys with their weights, by the interest in each bucket (column `known`); None: all keys alike."""
         if known is None:
-            return _weighed(self.held.mutate(known=_long(FULL_INTEREST)))
-        return _weighed(self.held.inner_join(self.engine.upload(known), [*run_of(self.held), "bucket"]))
+            return _weighed(self.keys.mutate(known=_long(FULL_INTEREST)))
+        return _weighed(self.keys.inner_join(self.engine.upload(known), "bucket"))
 
     def looked_at(self, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
-        """What a scout weighs: keys, as they are weighed by now, or their parts, all alike (selection.md, claim 5)."""
+        """The rows of a round: keys with their weights by now, or their parts, all alike (selection.md, claim 5)."""
         if scout.parts is None:
             return weighed
         parts = self._pieces.select("user", "bucket").distinct()
         return _weighed(parts.mutate(known=_long(FULL_INTEREST)))
 
     def after(self, scout: PreselectionRound, known: pa.Table) -> tuple[WeightedSelection, ir.Table]:
-        """What is left after a scout, and how it is weighed then."""
+        """The keys that are left after a round, and their weights then."""
         if scout.parts is None:
             return self, self.weighed(known)
         passed = self.engine.upload(known.drop_columns(["known"]))
-        whole = whole_keys(self.held, self._pieces, self.key, scout.parts, passed)
-        left = replace(self, held=_once_per_bucket(self.engine, whole, self.key, self.secret))
+        whole = _whole_keys(self.keys, self._pieces, self.key, scout.parts, passed)
+        left = replace(self, keys=_once_per_bucket(self.engine, whole, self.key, self.secret))
         return left, left.weighed(None)
 
     @property
@@ -130,45 +116,34 @@ class WeightedSelection:
         return self.pieces
 
     def votes(self, weighed: ir.Table) -> KeyCounts:
-        """The weight that each key has, of those that have any."""
-        key = (*run_of(weighed), *self.key)
+        """The total weight of each key, of those that have any."""
         voted = weighed.filter(weighed.weight > 0)
-        weights = voted.group_by(list(key)).agg(n=voted.weight.sum().cast("int64"))
-        return KeyCounts(self.engine, self.engine.stage(weights), key)
+        weights = voted.group_by(list(self.key)).agg(n=voted.weight.sum().cast("int64"))
+        return KeyCounts(self.engine, self.engine.stage(weights), self.key)
 
     def loads(self, weighed: ir.Table) -> pa.Table:
-        """The weight that each bucket has that anybody holds, be it 0, and what was known of it."""
-        by = [*run_of(weighed), "bucket"]
-        # What is known of a bucket is the same for all of its rows.
-        sums = weighed.group_by(by).agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
+        """The total weight `n` of each bucket that somebody holds, 0 included, and the interest in it so far."""
+        # The interest in a bucket is the same for all of its rows.
+        sums = weighed.group_by("bucket").agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
         return _by_bucket(self.engine.fetch(sums))
 
-    def _scouted(
-        self, weighed: ir.Table, scout: PreselectionRound, randomness: Randomness, runs: int | None = None
-    ) -> tuple[pa.Table, int]:
-        """How much interest each bucket deserves that looks heavy enough, and how many draws told."""
-        loads = self.loads(weighed)
-        if runs is not None and not run_of(loads):
-            places = pa.array(np.tile(np.arange(loads.num_rows), runs))
-            loads = numbered(loads.take(places), np.repeat(np.arange(runs), loads.num_rows))
+    def _preselected(self, loads: pa.Table, scout: PreselectionRound, randomness: Randomness) -> pa.Table:
+        """The buckets whose noisy weight exceeds the round's floor, with the interest that users have in them now."""
         noisy = loads["n"].to_numpy() + randomness.many(scout.noise, loads.num_rows)
         passed = noisy > scout.floor
         known = interest_of(loads["known"].to_numpy()[passed], noisy[passed], self.plan)
-        buckets = loads.select([*run_of(loads), "bucket"]).filter(pa.array(passed))
-        return buckets.append_column("known", pa.array(known)), loads.num_rows
+        return loads.select(["bucket"]).filter(pa.array(passed)).append_column("known", pa.array(known))
 
     def counted(self, chosen: pa.Table) -> pa.Table:
-        """The chosen keys, sorted, with the number of users who hold them, of each user the first keys; or clicks."""
+        """The chosen keys, sorted, with `n`: users who hold them, of each user the first keys; or clicks."""
         if self.plan.times is not None:
-            return counted_clicks(self.engine, self.held, chosen, self.key, self.plan.times)
-        key = [*run_of(chosen), *self.key]
-        keys = chosen.select(key).sort_by([(name, "ascending") for name in key])
-        asked = self.engine.upload(keys)
-        join = self.held.inner_join if run_of(chosen) else self.held.semi_join
-        held = first_keys(join(asked, list(self.key)), self.key, self.plan.counted_per_user)
-        found = self.engine.fetch(held.group_by(key).agg(n=held.count()))
-        counts = keys.join(found, key, join_type="left outer")
-        return counts.sort_by([(name, "ascending") for name in key])
+            return bounded_clicks(self.engine, self.keys, chosen, self.key, self.plan.times)
+        order = [(name, "ascending") for name in self.key]
+        names = chosen.select(self.key).sort_by(order)
+        mine = self.keys.semi_join(self.engine.upload(names), list(self.key))
+        first = first_keys(mine, self.key, self.plan.counted_per_user)
+        counts = self.engine.fetch(first.group_by(list(self.key)).agg(n=first.count()))
+        return names.join(counts, list(self.key), join_type="left outer").sort_by(order)
 
     def _counted(self, chosen: ReleasedKeys, counting: Gaussian, randomness: Randomness) -> pa.Table:
         """The chosen keys with fresh noisy counts."""
@@ -176,70 +151,47 @@ class WeightedSelection:
         keys, true = counts.drop_columns(["n"]), counts["n"].fill_null(0).to_numpy()
         return by_noisy_count(keys, true + randomness.noise(counting, true.size), self.key)
 
-    def steps(self, past: Past) -> Sequence[Step]:
-        """Loads of buckets for each scout, weights of keys, users of the keys that came out (selection.md).
 
-        What is proven holds for every secret, so one that is fixed serves to compare neighbours.
-        """
-        return self.bucketed(_TEST_SECRET)._steps(past)
+def _pieces_of(
+    engine: Engine, keys: ir.Table, key: Sequence[str], parts: str, bucket: Callable[[ir.StringValue], ir.StringValue]
+) -> ir.Table:
+    """A row for every part of users' keys, with its `bucket`.
 
-    def _steps(self, past: Past) -> Sequence[Step]:
-        left, weighed = self, self.weighed(None)
-        steps, first = [], True
-        for number, scout in enumerate(self.plan.scouts, start=1):
-            loads = self.loads(left.looked_at(scout, weighed))
-            centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
-            buckets = left._buckets(scout)
-            drawn = (each_is_drawn([each for each in buckets if first or past.came_out(each)], centres),)
-            steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
-            left, weighed = left.after(scout, self._known(buckets, past))
-            first = scout.parts is not None  # of what a scout of parts leaves, all keys are looked at
-        votes = self.votes(weighed).numbers()
-        steps.append(Step("decision", votes, l2_squared=GRID**2, noise=self.plan.noise, threshold=self.plan.threshold))
-        if self.plan.counting is None:
-            return steps
-        counts, times, most = self._users(past), self.plan.times, self.plan.counted_per_user
-        if times is not None:
-            bounds = (times.per_user, times.squared, times.per_key)
-            return [*steps, Step("clicks", counts, *bounds, self.plan.counting)]
-        return [*steps, Step("counts", counts, l1=most, l2_squared=most, most=1, noise=self.plan.counting)]
-
-    def _buckets(self, scout: PreselectionRound) -> list[str]:
-        """Every bucket that somebody holds, of keys or of parts."""
-        rows = self.held if scout.parts is None else self._pieces
-        buckets: list[str] = self.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()
-        return buckets
-
-    def _known(self, buckets: Sequence[str], past: Past) -> pa.Table:
-        """What the scouts are supposed to have found out."""
-        left = [bucket for bucket in buckets if past.came_out(bucket)]
-        known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
-        return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
-
-    def _users(self, past: Past) -> dict[str, int]:
-        """How many users are counted for each key that is supposed to have come out."""
-        keys = self.engine.fetch(self.held.select(*self.key).distinct())
-        names = ["\t".join(key.values()) for key in keys.to_pylist()]
-        counts = self.counted(keys.filter(pa.array([past.came_out(name) for name in names], pa.bool_())))
-        return named(
-            zip(*(counts[name].to_pylist() for name in self.key), strict=True), counts["n"].fill_null(0).to_pylist()
-        )
+    Whether a part is shared is easier to see than whether the key is: as many users have it, or more, and each user
+    has fewer parts than keys (selection.md, claim 5). parts: "query", a column of the key, whose rows are computed when
+    they are read, so that texts are not kept twice; or "queries", which the key's only column joins: these are kept.
+    """
+    if parts == "query":
+        return keys.mutate(bucket=bucket(keys["query"]))
+    queries = queries_of(keys[key[0]])
+    rows = keys.select("user", *key, parts=queries.length(), part=queries.unnest())
+    return engine.stage(rows.select("user", *key, "parts", bucket=bucket(rows.part)))
 
 
-def _once_per_bucket(engine: Engine, held: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
-    """Of a user's keys that share a bucket the first: else their weights would add up beyond the bound."""
-    user = [*run_of(held), "user"]
-    joined = ibis.literal("\t").join([held[name] for name in key])
-    bucketed = engine.stage(held.mutate(bucket=_bucket(joined, secret)))
-    # Hardly any do, so what is put in order, and then left out, are those few alone.
-    keys = bucketed.group_by([*user, "bucket"]).agg(keys=bucketed.count())
-    sharing = bucketed.semi_join(keys.filter(keys["keys"] > 1), [*user, "bucket"])
+def _whole_keys(keys: ir.Table, pieces: ir.Table, key: Sequence[str], parts: str, passed: ir.Table) -> ir.Table:
+    """The users' keys all of whose parts passed."""
+    left = pieces.inner_join(passed, "bucket")
+    if parts == "query":
+        return left.drop("bucket")
+    each = ["user", *key]
+    counted = left.group_by(each).agg(left=left.count(), parts=left.parts.max())
+    whole = counted.filter(counted.left == counted.parts).select(*each)
+    return keys.inner_join(whole, each)
+
+
+def _once_per_bucket(engine: Engine, keys: ir.Table, key: Sequence[str], secret: str) -> ir.Table:
+    """The first of a user's keys that share a bucket: else their weights would add up beyond the bound."""
+    joined = ibis.literal("\t").join([keys[name] for name in key])
+    bucketed = engine.stage(keys.mutate(bucket=_bucket(joined, secret)))
+    # Hardly any do, so only those few are put in order, and the later ones left out.
+    numbers = bucketed.group_by(["user", "bucket"]).agg(number=bucketed.count())
+    sharing = bucketed.semi_join(numbers.filter(numbers.number > 1), ["user", "bucket"])
     window = ibis.window(
-        group_by=[sharing[name] for name in (*user, "bucket")], order_by=[sharing[name] for name in ("earliest", *key)]
+        group_by=[sharing.user, sharing.bucket], order_by=[sharing[name] for name in ("earliest", *key)]
     )
     placed = sharing.mutate(place=ibis.row_number().over(window))
-    later = engine.stage(placed.filter(placed.place > 0).select(*user, *key))
-    return bucketed.anti_join(later, [*user, *key])
+    later = engine.stage(placed.filter(placed.place > 0).select("user", *key))
+    return bucketed.anti_join(later, ["user", *key])
 
 
 def _bucket(text: ir.StringValue, secret: str) -> ir.StringValue:
@@ -247,13 +199,12 @@ def _bucket(text: ir.StringValue, secret: str) -> ir.StringValue:
 
 
 def _by_bucket(loads: pa.Table) -> pa.Table:
-    """In order of run and bucket: digits are sorted as a number, which is many times faster than as texts."""
+    """In order of bucket: digits are sorted as a number, which is many times faster than as texts."""
     digits = Spans.of(loads["bucket"].combine_chunks())
     number = np.zeros(len(digits), np.int64)
     for place in range(BUCKET_DIGITS):
         number = number * 256 + digits.data[digits.starts + place]
-    runs = (loads[name].to_numpy() for name in run_of(loads))
-    return loads.take(pa.array(np.lexsort((number, *runs))))
+    return loads.take(pa.array(np.argsort(number, kind="stable")))
 
 
 def _weighed(rows: ir.Table) -> ir.Table:
@@ -262,8 +213,7 @@ def _weighed(rows: ir.Table) -> ir.Table:
     Rows of weight 0 stay: a bucket that somebody holds draws noise, or one more user would decide whether it does.
     """
     rows = rows.mutate(interest=_interest(rows))
-    users = ibis.window(group_by=[rows[name] for name in (*run_of(rows), "user")])
-    squares = (rows.interest * rows.interest).sum().over(users).cast("int64")
+    squares = (rows.interest * rows.interest).sum().over(ibis.window(group_by=rows.user)).cast("int64")
     rows = rows.mutate(length=squares)
     near = (rows.interest * GRID / rows.length.cast("float64").sqrt()).floor().cast("int64")
     rows = rows.mutate(near=near)
@@ -274,7 +224,7 @@ def _weighed(rows: ir.Table) -> ir.Table:
 
 
 def _interest(rows: ir.Table) -> ir.Value:
-    """What the scouts found, or half as much for every two points of a key's prior."""
+    """The interest that the rounds left, or half as much for every two points of a key's prior."""
     if "prior" not in rows.columns:
         return rows.known
     levels = [int(FULL_INTEREST / 2 ** (points / 2)) for points in range(MOST_POINTS + 1)]

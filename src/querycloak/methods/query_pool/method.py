@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.keys.public_lists import PublicList
@@ -28,14 +28,8 @@ if TYPE_CHECKING:
 
 ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
-PER_USER = {"default": 4, "paper": 100}  # the paper does not say: 100 comes nearest to its epsilon, 29.99 at b = 10
 GAP_MINUTES = 30
 POOL_IS_PUBLIC = "the pool and the urls given: they must not come from private records"
-NOT_PRIVATE = (
-    "which of all other users' queries count: one more user can bring rare queries over the filter, and this changes "
-    "every other user's first queries (query_pool.md: a change of 8M+1 from one user)",
-    "that a query outside the pool, a url or a transition occurs at all: one user alone can make it appear",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +42,8 @@ class QueryPool(Method):
 
     name = "query-pool"
     summary = "What people asked of a public list of queries."
+    usual_bound: ClassVar[int] = 4
+    """How many queries, and clicks, of one user count if the options do not say."""
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(
@@ -83,7 +79,7 @@ class QueryPool(Method):
     bounds: Mapping[str, int] = field(init=False, repr=False)
     noises: Mapping[str, Laplace] = field(init=False, repr=False)
     thresholds: Mapping[str, int] = field(init=False, repr=False)
-    _guarantees: tuple[Guarantee | None, Guarantee] = field(init=False, repr=False)
+    _guarantee: Guarantee = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
@@ -95,21 +91,12 @@ class QueryPool(Method):
             self._set_knobs(ExplicitNoise(self.noise, self.threshold))
         else:
             self._solve(number_above_zero("epsilon", self.epsilon, "give a number such as 1"))
-        paper = self.variant == "paper"
-        guarantees = (self._paper_claim(), self._paper_proven()) if paper else (None, self._proven())
-        object.__setattr__(self, "_guarantees", guarantees)
+        object.__setattr__(self, "_guarantee", self.guarantee())
 
     def _settle_clicks(self) -> None:
+        self.check_lists()
         lists = {"pool": PublicList.of("pool", self.pool)}
-        if self.variant == "paper":
-            if self.clicks or self.urls or self.off_pool or self.split or self.delta is not None:
-                raise ParameterError(
-                    Sentence(
-                        "the paper variant releases all queries, clicks and transitions its own way: leave {clicks}, "
-                        "{urls}, {off_pool}, {split} and {delta} out"
-                    )
-                )
-        elif self.urls is not None:
+        if self.urls is not None:
             if self.clicks not in (None, "public"):
                 raise ParameterError(
                     Sentence("{urls} goes with {clicks:public}, got {kind!r}; leave one out", kind=self.clicks)
@@ -124,8 +111,11 @@ class QueryPool(Method):
         object.__setattr__(self, "click_kind", kind)
         object.__setattr__(self, "lists", lists)
 
+    def check_lists(self) -> None:
+        """Refuse options that do not go together, before a list is read."""
+
     def _settle_bounds(self) -> None:
-        default = PER_USER[self.variant]
+        default = self.usual_bound
         way_out = "say how many queries, or clicks, of one user may count"
         queries, clicks = (
             checked_bound(whole(name, default if value is None else value, way_out, least=1))
@@ -135,11 +125,16 @@ class QueryPool(Method):
             )
         )
         bounds = {"queries": queries}
-        if self.click_kind != "none" or self.variant == "paper":
+        if self.counts_clicks:
             bounds["clicks"] = clicks
         if queries > 1:
             bounds["transitions"] = queries - 1
         object.__setattr__(self, "bounds", bounds)
+
+    @property
+    def counts_clicks(self) -> bool:
+        """Whether there is a table of clicks."""
+        return self.click_kind != "none"
 
     def _set_knobs(self, knobs: ExplicitNoise) -> None:
         if self.delta is not None or self.split is not None:
@@ -150,21 +145,22 @@ class QueryPool(Method):
         object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
 
     def _solve(self, epsilon: float) -> None:
-        split: Mapping[str, int] = (
-            parse_split(self.split) if self.split else {name: SPLIT[name] for name in self.bounds}
-        )
-        if set(split) != set(self.bounds):
-            refuse("split", f"a part for each of {', '.join(self.bounds)}", self.split, "name each once")
-        if self.variant == "paper":
-            split = self.bounds  # in parts as large as the bounds, the three scales are one
+        split = self.parts()
         whole_of = {name: stated(epsilon) * Fraction(split[name], sum(split.values())) for name in self.bounds}
         noises = {name: Laplace(float_up(bound / whole_of[name])) for name, bound in self.bounds.items()}
         object.__setattr__(self, "noises", noises)
         thresholds = {"queries": quiet_threshold(noises["queries"], self.lists["pool"].size)}
         for name in self._thresholded():
-            found = calibrate_threshold(noises[name], self._delta_of_each(), self.bounds[name])
-            thresholds[name] = max(found, thresholds.get(name, 0))
+            enough = calibrate_threshold(noises[name], self._delta_of_each(), self.bounds[name])
+            thresholds[name] = max(enough, thresholds.get(name, 0))
         object.__setattr__(self, "thresholds", thresholds)
+
+    def parts(self) -> Mapping[str, int]:
+        """The parts of epsilon, by table."""
+        parts = parse_split(self.split) if self.split else {name: SPLIT[name] for name in self.bounds}
+        if set(parts) != set(self.bounds):
+            refuse("split", f"a part for each of {', '.join(self.bounds)}", self.split, "name each once")
+        return parts
 
     def _thresholded(self) -> list[str]:
         """The tables in which keys may come out that are in no public list."""
@@ -174,7 +170,8 @@ class QueryPool(Method):
         delta = share("delta", self.delta, Sentence("{off_pool} and {clicks:threshold} need one, such as 1e-7"))
         return delta / len(self._thresholded()) * (1 - 2**-40)
 
-    def _proven(self) -> Guarantee:
+    def guarantee(self) -> Guarantee:
+        """The guarantee that query_pool.md proves for these bounds, noises and thresholds."""
         if self.delta is not None and not self._thresholded():
             raise ParameterError(
                 Sentence("{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out")
@@ -199,43 +196,25 @@ class QueryPool(Method):
 
     def _because(self) -> str:
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())
-        said = f"each user counts for at most {counted}, once each; every key of a public list is drawn, zeros included"
+        because = (
+            f"each user counts for at most {counted}, once each; every key of a public list is drawn, zeros included"
+        )
         if self._thresholded():
-            said += f"; other {' and '.join(self._thresholded())} come out above a threshold"
-        return f"{said} (query_pool.md)"
-
-    def _paper_claim(self) -> Guarantee:
-        parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
-        return user_guarantee(
-            rounded_up(sum(parts, Fraction(0))),
-            None,
-            "Zhang, Yang and Singh, SIGIR 2016, state epsilon with delta = 0, and no formula: this is the sum "
-            "over their three tables",
-        )
-
-    def _paper_proven(self) -> Guarantee:
-        return Guarantee(
-            kind="syntactic",
-            unit="user",
-            neighbours=None,
-            unprotected=(*NOT_PRIVATE, *ALWAYS, POOL_IS_PUBLIC),
-            because="not differentially private for any epsilon: rare queries are filtered by all users' rows before "
-            "each user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
-        )
+            because += f"; other {' and '.join(self._thresholded())} come out above a threshold"
+        return f"{because} (query_pool.md)"
 
     def parameters(self) -> dict[str, Any]:
         """What was given, and what was computed from it."""
-        paper = self.variant == "paper"
         return {
             **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
             **{f"{name}_noise": noise.scale for name, noise in self.noises.items()},
             "threshold": self.thresholds["queries"],
-            "clicks": None if paper else self.click_kind,
+            "clicks": self.click_kind,
             "clicks_threshold": self.thresholds["clicks"] if self.click_kind == "threshold" else None,
-            "pairs_threshold": None if paper else "so high that one pair of count zero is expected to pass",
+            "pairs_threshold": "so high that one pair of count zero is expected to pass",
             "off_pool": self.off_pool,
-            "transitions": None if paper or "transitions" not in self.bounds else self._between(),
-            "gap_minutes": None if paper else self.gap_minutes,
+            "transitions": self._between() if "transitions" in self.bounds else None,
+            "gap_minutes": self.gap_minutes,
             **self.lists["pool"].describe("pool"),
             **(self.lists["urls"].describe("urls") if "urls" in self.lists else {}),
             "split": self.split,
@@ -244,36 +223,28 @@ class QueryPool(Method):
     def _between(self) -> str:
         return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
 
-    def claimed(self) -> Guarantee | None:
-        """What Zhang, Yang and Singh say, in the paper variant."""
-        return self._guarantees[0]
-
     def proven(self) -> Guarantee:
         """What query_pool.md proves."""
-        return self._guarantees[1]
+        return self._guarantee
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Queries, and clicks by a threshold; thresholds of other pairs depend on how many queries come out."""
         from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 
-        most = self.bounds["queries"] if self.variant == "paper" else 1
         tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]
-        return {
-            table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),), most=most)]
-            for table in tables
-        }
+        return {table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),))] for table in tables}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """What noise and thresholds give; for pairs of public keys, from the fewest to the most queries possible."""
-        from querycloak.methods.query_pool.reached import of_paper_pool, of_pool
+        from querycloak.methods.query_pool.reached import of_pool
 
-        return of_paper_pool(self) if self.variant == "paper" else of_pool(self)
+        return of_pool(self)
 
     def count(self, log: SearchLog) -> Counted:
         """Bound and count; what is counted after the first draw reads what that released, and nothing else new."""
-        from querycloak.methods.query_pool.count import PaperPooling, Pooling
+        from querycloak.methods.query_pool.count import Pooling
 
-        return PaperPooling(self, log) if self.variant == "paper" else Pooling(self, log)
+        return Pooling(self, log)
 
 
 def quiet_threshold(noise: Laplace, keys: int) -> int:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from querycloak.methods.counted_users import alone, counted, counted_records, cut_off
+from querycloak.methods.counted_users import alone, counted, cut_off
 from querycloak.methods.query_pool.method import quiet_threshold
 from querycloak.privacy.calibration.accuracy import (
-    Range,
     ReleaseProbability,
     Stage,
     TableAccuracy,
-    margin,
     rows_of_nobody,
     rows_of_one_user,
 )
-from querycloak.privacy.sampling.noise import Laplace
 
 if TYPE_CHECKING:
     from querycloak.methods.query_pool.method import QueryPool
@@ -27,14 +23,14 @@ _LATER = "The threshold of a row depends on how many queries come out; the range
 def of_pool(method: QueryPool) -> dict[str, TableAccuracy]:
     """Queries, clicks by threshold, and pairs of public keys for as few and as many released queries as can be."""
     pool = method.lists["pool"].size
-    found = {"queries": _drawn(method, "queries", keys=pool, public=not method.off_pool)}
+    reached = {"queries": _drawn(method, "queries", keys=pool, public=not method.off_pool)}
     if method.click_kind == "threshold":
-        found["clicks"] = _drawn(method, "clicks", keys=0, public=False)
+        reached["clicks"] = _drawn(method, "clicks", keys=0, public=False)
     few, many = of_pairs(method, 2), of_pairs(method, pool)
     for table in few:
         notes = [_LATER, *few[table].notes]
-        found[table] = TableAccuracy.over((few[table], many[table]), few[table].counts, notes=notes)
-    return found
+        reached[table] = TableAccuracy.over((few[table], many[table]), few[table].counts, notes=notes)
+    return reached
 
 
 def of_pairs(method: QueryPool, queries: int) -> dict[str, TableAccuracy]:
@@ -67,24 +63,3 @@ def _drawn(method: QueryPool, table: str, *, keys: int, public: bool) -> TableAc
         spurious=rows_of_nobody(noise, threshold, keys),
         notes=notes,
     )
-
-
-def of_paper_pool(method: QueryPool) -> Mapping[str, TableAccuracy]:
-    """Queries above a threshold; every click and transition of theirs that occurs, with noise."""
-    noise, threshold = method.noises["queries"], method.thresholds["queries"]
-    bound = method.bounds["queries"]
-    route = ReleaseProbability((Stage(noise, threshold),), most=bound)
-    told = counted_records("queries", bound, noise.words)
-    spurious = rows_of_nobody(noise, threshold, method.lists["pool"].size)
-    found = {"queries": TableAccuracy.of_route(route, told, spurious=spurious)}
-    for table in ("clicks", "transitions"):
-        if table in method.bounds:
-            found[table] = _of_all_that_occurs(method.noises[table], table, method.bounds[table])
-    return found
-
-
-def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableAccuracy:
-    one, off = Range(1, 1), margin(noise)
-    told = counted_records(table, bound, noise.words)
-    note = "What a single user did with a released query comes out; therefore this variant is not private."
-    return TableAccuracy(told, Range(off, off), one, one, 0.0, (note,))

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.methods.noiseless import Limit
 from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
@@ -105,7 +104,7 @@ class Replacement:
         """A concept of its own domain for each, at its user's share of the budget."""
         if self.method.repeats == "reuse":
             return self._drawn_once(owners, domains, places, randomness)
-        return self._drawn(self._losses(lengths)[owners], domains, places, randomness)
+        return self._drawn(self.losses(lengths)[owners], domains, places, randomness)
 
     def _drawn_once(self, owners: NDArray[np.int64], domains: Ints, places: Ints, randomness: Randomness) -> Ints:
         """One draw for each distinct concept of a user."""
@@ -114,36 +113,11 @@ class Replacement:
         own = distinct[:, 0]
         lengths = np.bincount(own, minlength=int(own.max(initial=-1)) + 1)
         drawn = self._drawn(
-            self._losses(lengths)[own], distinct[:, 1].astype(np.int32), distinct[:, 2].astype(np.int32), randomness
+            self.losses(lengths)[own], distinct[:, 1].astype(np.int32), distinct[:, 2].astype(np.int32), randomness
         )
         return drawn[where.reshape(-1)]
 
-    def limits(self, searches: Searches) -> list[Limit]:
-        """What all draws of one user lose together, exactly (claim 2): at most epsilon (private)."""
-        method = self.method
-        if method.criterion == "hbdp":
-            return []
-        domains, places = self.domains.placed(searches.concepts)
-        owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
-        numbers = np.minimum(searches.lengths, searches.allowed)
-        if method.repeats == "reuse":
-            distinct = np.unique(np.stack([owners, domains, places], axis=1), axis=0)
-            numbers = np.bincount(distinct[:, 0], minlength=len(searches.users))
-        shares = self._losses(numbers if method.repeats == "reuse" else searches.lengths)
-        draws = np.ones(len(numbers)) if method.budget_per == "query" else numbers
-        used = [self.weights(number) for number in np.unique(domains).tolist()]
-        lost = {
-            share: max(each.exact_loss(each.exponents([share])[0]) for each in used)
-            for share in np.unique(shares).tolist()
-        }
-        if method.delta is not None:  # draws may lose more than epsilon together, each no more than its share
-            return [Limit("loss of one draw", max(lost.values(), default=0.0), float(shares.max(initial=0.0)))]
-        most = max(
-            (lost[share] * number for share, number in zip(shares.tolist(), draws.tolist(), strict=True)), default=0.0
-        )
-        return [Limit("loss of one user's draws", most, method.budget)]
-
-    def _losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    def losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
         """What one draw may cost each user: epsilon, or an equal share of it, rounded down so that shares add up."""
         epsilon = self.method.budget
         if self.method.budget_per == "query":

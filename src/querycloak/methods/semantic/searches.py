@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +18,6 @@ from querycloak.errors import InputError
 from querycloak.logs.reading.schema import microseconds_of
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
-from querycloak.methods.noiseless import Noiseless, Past, Step
-from querycloak.methods.runs import DrawnRuns, RepeatedDraw, in_memory, numbered
 from querycloak.privacy.ledger.payment import CountedByUser
 from querycloak.sentence import Sentence
 
@@ -55,7 +53,6 @@ def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa
 
 
 Ints = NDArray[np.int32]
-_COPY = ":"
 
 
 @dataclass(frozen=True)
@@ -74,21 +71,6 @@ class Searches:
         """How many searches each user has."""
         return np.diff(self.starts)
 
-    def copied(self, runs: int) -> Searches:
-        """This number of copies of every user, named after the copy and the user."""
-        number = len(self.users)
-        copies = pa.array(np.repeat(np.arange(runs), number)).cast(pa.string())
-        users = self.users.take(pa.array(np.tile(np.arange(number), runs)))
-        texts = self.queries
-        return Searches(
-            pc.binary_join_element_wise(copies, users, _COPY),
-            np.concatenate([np.zeros(1, np.int64), np.cumsum(np.tile(self.lengths, runs))]),
-            np.tile(self.allowed, runs),
-            np.tile(self.concepts, runs),
-            np.tile(self.times, runs),
-            None if texts is None else pa.chunked_array(texts.chunks * runs, texts.type),
-        )
-
 
 class Allowed(NamedTuple):
     """How many searches of each user may be drawn, by the user's name under a campaign's key."""
@@ -103,7 +85,7 @@ def staged_searches(log: SearchLog) -> ir.Table:
 
 
 @dataclass(frozen=True)
-class Histories(CountedByUser, RepeatedDraw, Noiseless):
+class Histories(CountedByUser):
     """Searches in an engine that wait to be pulled under new names."""
 
     engine: Engine
@@ -131,23 +113,6 @@ class Histories(CountedByUser, RepeatedDraw, Noiseless):
         remarks = [] if pulled.queries is not None else [found_words(pulled.concepts)]
         table = self.replacement.table(pulled, randomness)
         return Drawn({"log": table}, counts=counts, rows=method.rows, remarks=remarks)
-
-    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
-        """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
-        secret = randomness.secret()
-        pulled = self.pulled(secret, self.replacement.concepts_of)
-        table = in_memory(self.replacement.table(pulled.copied(runs), randomness))
-        names = pc.split_pattern(table["user"].combine_chunks(), _COPY)
-        run = pc.list_element(names, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-        users = pc.list_element(names, 1)
-        return DrawnRuns(runs, {"log": numbered(table.set_column(0, "user", users), run)})
-
-    def steps(self, past: Past) -> Sequence[Step]:  # noqa: ARG002 (nothing is released before)
-        """How many searches of each user are drawn, which neighbours share, and what their draws lose (claim 5)."""
-        pulled = self.pulled("", self.replacement.concepts_of)
-        drawn = np.minimum(pulled.lengths, pulled.allowed)
-        numbers = dict(zip(pulled.users.to_pylist(), drawn.tolist(), strict=True))
-        return [Step("searches of each user", numbers, most=0, limits=self.replacement.limits(pulled))]
 
     def pulled(self, secret: str, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
         """All searches; with a function the concepts of their queries, without one the queries themselves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from querycloak.methods.keys.plans import FixedPlans, Selection, noise_of
+from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, noise_of
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise
 from querycloak.privacy.calibration.calibration import LAWS, calibrate
@@ -17,7 +17,7 @@ Room = Mapping[str, int]
 """How many keys one user may add to, by table."""
 
 
-def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> FixedPlans:
+def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:
     """The same noise and threshold for all tables."""
     noise = noise_of(law, given.noise)
     return _one_histogram(
@@ -27,7 +27,7 @@ def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draw
 
 def plans_of_budget(
     given: Budget, room: Room, law: str | None, *, split: str | None, two_draws: bool, priors: bool, counted: bool
-) -> FixedPlans:
+) -> SelectionPlan:
     """What the budget buys: one histogram where neither the law nor the owner divides it."""
     parts = None if split is None else parse_split(split)
     if law in (None, *LAWS) and (parts is None or len(room) == 1):
@@ -45,13 +45,13 @@ def plans_of_budget(
         priors=priors,
         counted=counted,
     )
-    return FixedPlans(planned.plans, planned.guarantee(with_thresholds(*planned.plans.values())))
+    return SelectionPlan(planned.guarantee(with_thresholds(*planned.plans.values())), planned.plans)
 
 
-def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> FixedPlans:
+def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> SelectionPlan:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
     proven = plan.guarantee(with_thresholds(plan))
     if len(room) > 1:
         shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
         proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")
-    return FixedPlans({table: replace(plan, per_user=bound) for table, bound in room.items()}, proven)
+    return SelectionPlan(proven, {table: replace(plan, per_user=bound) for table, bound in room.items()})

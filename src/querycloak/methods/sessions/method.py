@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
-from querycloak.methods.keys.auto_bound import AUTO, AutoBound, Choice, auto_bound, check_given_bound
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.plans import FixedPlans, Priors, Selection, check_counts
+from querycloak.methods.keys.selection_plan import (
+    AUTO,
+    Choice,
+    Priors,
+    Selection,
+    SelectionPlan,
+    check_counts,
+    check_given_bound,
+    chosen_on_log,
+)
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
@@ -103,7 +111,7 @@ class Sessions(KeysMethod):
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         self._check_one_table()
         object.__setattr__(self, "bounds", self.bounds_for(given))
-        object.__setattr__(self, "planned", self.planned_for(given))
+        object.__setattr__(self, "plan", self.plan_for(given))
 
     def _checked_tables(self) -> tuple[str, ...]:
         """The tables that were asked for, in the order in which a release has them."""
@@ -159,13 +167,13 @@ class Sessions(KeysMethod):
         queries = default.queries if self.queries_per_session is None else self.queries_per_session
         return checked_bounds(sessions, queries, force=self.force)
 
-    def planned_for(self, given: Given) -> FixedPlans | AutoBound:
-        """The plans that these options give, or the way to choose them on the log."""
+    def plan_for(self, given: Given) -> SelectionPlan:
+        """The plan that these options give."""
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
             if self.sessions_per_user is not None:
                 raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
-            return auto_bound(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
         room = self.room(PER_USER[law or "gaussian"], self.bounds)
@@ -232,13 +240,14 @@ class Sessions(KeysMethod):
 
     def parameters(self) -> dict[str, Any]:
         """What was given and what was solved for; how sessions are cut, as the card must say it."""
-        if isinstance(self.planned, AutoBound):
-            return {**self.planned.parameters(), **self._cutting()}
-        said = {table: plan.parameters() for table, plan in self.plans.items()}
-        bounds = {table: parameters.pop("per_user") for table, parameters in said.items()}
-        first = said[TABLE]
-        shared = {name: value for name, value in first.items() if all(s[name] == value for s in said.values())}
-        apart = {table: {name: s[name] for name in s if name not in shared} for table, s in said.items()}
+        if self.plan.candidates:
+            return {**self.plan.choice_parameters(), **self._cutting()}
+        solved = {table: plan.parameters() for table, plan in self.plans.items()}
+        bounds = {table: parameters.pop("per_user") for table, parameters in solved.items()}
+        shared = {
+            name: value for name, value in solved[TABLE].items() if all(each[name] == value for each in solved.values())
+        }
+        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
         return {
             **shared,
             **{table: parameters for table, parameters in apart.items() if parameters},
@@ -248,14 +257,9 @@ class Sessions(KeysMethod):
             **self._cutting(),
         }
 
-    @property
-    def _open(self) -> bool:
-        """Whether bounds are not known before the log is released."""
-        return isinstance(self.planned, AutoBound)
-
     def _cutting(self) -> dict[str, Any]:
         return {
-            "queries_per_session": self.queries_per_session if self._open else self.bounds.queries,
+            "queries_per_session": self.queries_per_session if self.plan.candidates else self.bounds.queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "characters_per_user": CHARACTERS_PER_USER,

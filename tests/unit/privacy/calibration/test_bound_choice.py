@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.keys.auto_bound import BOUNDS, CHOICES, AutoBound
+from querycloak.methods.keys.selection_plan import BOUNDS, CHOICES, SplitBudget
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bound_choice import choose_plan, largest_score, qualities
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.selection import plan_tables
@@ -144,7 +143,7 @@ def test_nobody_adds_more_than_a_user_of_one_key_may(keys: int) -> None:
 
 @given(st.floats(1e-3, 50), st.floats(1e-4, 0.9))
 def test_the_parts_of_epsilon_never_exceed_it(epsilon: float, part: float) -> None:
-    choosing, left = AutoBound(Budget(epsilon, 1e-6), part, Clicks(noise=1, threshold=9).at_choice).budget
+    choosing, left = SplitBudget.of(epsilon, part)
     assert stated(choosing) + stated(left) <= stated(epsilon)
     assert choosing == pytest.approx(part * epsilon, rel=1e-6)
 
@@ -159,11 +158,10 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
     method = Clicks(epsilon=3, delta=1e-6)
     proven = method.proven()
     assert (proven.epsilon, proven.delta) == (3.0, 1e-6)
-    chooser = method.planned
-    assert isinstance(chooser, AutoBound)
-    choosing, left = chooser.budget
+    assert method.plan.budget is not None
+    choosing, left = method.plan.budget
     assert (choosing, left) == (0.03, 2.97)
-    plans = [candidate.plans["clicks"] for candidate in chooser.candidates()]
+    plans = [plans["clicks"] for plans in method.plan.alternatives]
     assert [(plan.per_user, plan.selection) for plan in plans] == list(CHOICES)
     assert all(plan.epsilon <= left and plan.delta <= 1e-6 for plan in plans)
     assert method.parameters() == {
@@ -174,12 +172,10 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
         "priors": None,
         "counts": None,
     }
-    given_law = Clicks(epsilon=3, delta=1e-6, max_keys_per_user="auto", selection="gaussian").planned
-    assert isinstance(given_law, AutoBound)
-    assert [each.plans["clicks"].per_user for each in given_law.candidates()] == list(BOUNDS)
+    given_law = Clicks(epsilon=3, delta=1e-6, max_keys_per_user="auto", selection="gaussian").plan
+    assert [plans["clicks"].per_user for plans in given_law.alternatives] == list(BOUNDS)
     dearer = Clicks(epsilon=3, delta=1e-6, max_keys_per_user="auto", auto_share=0.1)
-    assert isinstance(dearer.planned, AutoBound)
-    assert dearer.planned.budget == (0.3, 2.7)
+    assert dearer.plan.budget == (0.3, 2.7)
     assert dearer.proven().epsilon == 3.0
     assert [each.to_json()["epsilon"] for each in method.draws()] == [0.03, 2.97]
 
@@ -224,18 +220,16 @@ def test_what_is_given_is_not_chosen() -> None:
         {"variant": "paper"},
     ]
     for each in options:
-        assert not isinstance(Clicks(**budget, **each).planned, AutoBound), each
-    assert not isinstance(Clicks(noise=1, threshold=9).planned, AutoBound)
+        assert not Clicks(**budget, **each).plan.candidates, each
+    assert not Clicks(noise=1, threshold=9).plan.candidates
     assert Clicks(**budget, selection="multi-round").plans["clicks"].per_user == 256
-    small = Clicks(epsilon=0.1, delta=1e-8).planned
-    assert isinstance(small, AutoBound)
-    assert [str(choice) for choice, _ in small.payable] == ["laplace 1", "gaussian 8", "gaussian 32", "weighted 256"]
+    small = Clicks(epsilon=0.1, delta=1e-8).plan.candidates
+    assert [str(each.choice) for each in small] == ["laplace 1", "gaussian 8", "gaussian 32", "weighted 256"]
 
 
 def test_sessions_choose_their_own_bounds() -> None:
-    chooser = Sessions(epsilon=8, delta=1e-6, no_clicks=True).planned
-    assert isinstance(chooser, AutoBound)
-    candidates = [each.parameters() for each in chooser.candidates()]
+    plan = Sessions(epsilon=8, delta=1e-6, no_clicks=True).plan
+    candidates = [each.method.parameters() for each in plan.candidates]
     assert [(each["sessions_per_user"], each["queries_per_session"]) for each in candidates] == [
         (1, 2),
         (4, 3),
@@ -244,7 +238,7 @@ def test_sessions_choose_their_own_bounds() -> None:
     assert [each["sequences_per_user"] for each in candidates] == [1, 16, 248]
     options: list[dict[str, Any]] = [{"sessions_per_user": 4}, {"queries_per_session": 3}, {"selection": "laplace"}]
     for each in [*options, {"max_keys_per_user": 4}]:
-        assert not isinstance(Sessions(epsilon=8, delta=1e-6, **each).planned, AutoBound), each
+        assert not Sessions(epsilon=8, delta=1e-6, **each).plan.candidates, each
 
 
 def test_there_is_no_plan_before_the_choice() -> None:

@@ -1,17 +1,17 @@
 """The values to which a release adds noise, and how far one user may change them: private, for tests of a guarantee.
 
-A step may look at what earlier ones released. A proof must hold for every such result, so the caller says what it was
-(`Past`): the same for two neighbouring logs.
+A step may look at the results of earlier ones. A proof must hold for every such result, so the caller supposes one
+(`Past`), the same for two neighbouring logs. `steps_of` dispatches on the class of what was counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import singledispatch
 
 from querycloak.privacy.sampling.noise import Noise
 
@@ -20,7 +20,7 @@ Number = int | float | Fraction
 
 @dataclass(frozen=True)
 class Past:
-    """What earlier steps are supposed to have released: a public function of a cell's name.
+    """Assumed outcome of earlier steps, equal for both neighbours: a public function of a cell's name.
 
     share: which part of all cells came out, by a digest of their names. lightened: cells that looked so heavy that
     users give them the least weight.
@@ -67,12 +67,14 @@ class Step:
     """Steps of one group are drawn together: the chances of their own cells add up."""
 
 
-class Noiseless(ABC):
-    """A log, read and counted, that shows what it would add noise to."""
+@singledispatch
+def steps_of(counted: object, past: Past) -> Sequence[Step]:
+    """The steps of what a method counted, given the outcome of earlier ones; empty if its class is not registered.
 
-    @abstractmethod
-    def steps(self, past: Past) -> Sequence[Step]:
-        """Every step, given what earlier ones released."""
+    `@steps_of.register` adds the class of another method's counts (docs/audits.md).
+    """
+    _ = counted, past
+    return []
 
 
 def each_is_drawn(held: Iterable[str], drawn: Mapping[str, Number]) -> Limit:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.methods.runs import RUN
+from querycloak.audits.guarantees.runs import RUN
 from querycloak.privacy.sampling.randomness import IntArray
 
 _MARK = "\x1f"  # in no query of a log or of a pool

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
-from querycloak.methods.runs import numbered
 from querycloak.privacy.calibration.histogram import release_groups
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
@@ -62,34 +61,19 @@ class PublicKeys:
 
 
 def release_public(
-    counts: KeyCounts,
-    public: PublicKeys,
-    noise: Laplace,
-    threshold: int,
-    randomness: Randomness,
-    *,
-    runs: int | None = None,
+    counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
 ) -> pa.Table:
     """The public keys whose noisy count exceeds the threshold, sorted by count and key; counts may hold no others."""
-    occurring = release_keys(counts, noise, threshold, randomness, runs=runs).table
+    occurring = release_keys(counts, noise, threshold, randomness).table
     used = counts.engine.fetch(counts.table.agg(keys=counts.table.count()))["keys"][0].as_py()
     free = public.size - used
     if free == 0:
         return occurring
-    passed = release_groups([0], [free], noise, threshold, randomness, runs=runs or 1)
-    if runs is None:
-        chosen = public.at(_free_keys(counts, public, used, passed.count.size, randomness))
-    else:
-        chosen = numbered(public.at(_at_ranks(counts, public, passed.rank)), passed.run)
+    passed = release_groups([0], [free], noise, threshold, randomness)
+    chosen = public.at(_free_keys(counts, public, used, passed.count.size, randomness))
     return by_count(
         pa.concat_tables([occurring, chosen.append_column("count", pa.array(passed.count))]), list(public.columns)
     )
-
-
-def _at_ranks(counts: KeyCounts, public: PublicKeys, ranks: IntArray) -> IntArray:
-    """The keys that stand at these ranks among those that do not occur: a uniform choice, if ranks are one."""
-    taken = np.sort(public.codes(counts.engine.fetch(counts.table.select(*counts.key))))
-    return ranks + np.searchsorted(taken - np.arange(taken.size), ranks, side="right")
 
 
 def _free_keys(counts: KeyCounts, public: PublicKeys, used: int, wanted: int, randomness: Randomness) -> IntArray:
@@ -109,5 +93,5 @@ def _free_keys(counts: KeyCounts, public: PublicKeys, used: int, wanted: int, ra
 def _not_occurring(counts: KeyCounts, public: PublicKeys, codes: IntArray) -> IntArray:
     keys = public.at(codes)
     asked = counts.engine.upload(keys)
-    found = counts.engine.fetch(asked.semi_join(counts.table, list(counts.key)))
-    return np.setdiff1d(codes, public.codes(found))
+    occurring = counts.engine.fetch(asked.semi_join(counts.table, list(counts.key)))
+    return np.setdiff1d(codes, public.codes(occurring))

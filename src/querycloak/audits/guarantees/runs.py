@@ -1,13 +1,13 @@
 """Many independent runs of one draw, for tests of a guarantee: what was counted once is drawn again and again.
 
-A run is one more axis of the same functions that draw a release: their tables get a first column `run`.
+`draw_runs` dispatches on the class of what was counted. Its tables have a first column `run`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -22,28 +22,22 @@ RUN = "run"
 
 @dataclass(frozen=True)
 class DrawnRuns:
-    """What came out of several runs, numbered from 0; tables are not yet as published (lists, order of rows)."""
+    """The tables of several runs, numbered from 0; not yet as published (lists, order of rows)."""
 
     number: int
     tables: Mapping[str, pa.Table]
     parameters: Sequence[Mapping[str, Any]] = ({},)
-    """What only the draws could tell, each different answer once."""
+    """Parameters that the draws chose, each different choice once."""
     answer: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    """For each run, which of these it told; empty if all told the same."""
+    """Index into `parameters` for each run; empty if all runs are equal."""
 
 
-class RepeatedDraw(ABC):
-    """A log, read and counted, that can be drawn from many times at once."""
-
-    @abstractmethod
-    def draw_runs(self, randomness: Randomness, runs: int) -> DrawnRuns:
-        """Draw this number of times, independently."""
-
-
+@singledispatch
 def draw_runs(counted: Counted, randomness: Randomness, runs: int) -> DrawnRuns:
-    """Draw this number of times, independently; one by one if the method knows no faster way."""
-    if isinstance(counted, RepeatedDraw):
-        return counted.draw_runs(randomness, runs)
+    """Draw this number of times, independently; one by one if the class of what was counted is not registered.
+
+    `@draw_runs.register` adds a faster way for the counts of another method (docs/audits.md).
+    """
     drawn = [counted.draw(randomness) for _ in range(runs)]
     tables = {
         kind: pa.concat_tables([numbered(in_memory(each.tables[kind]), run) for run, each in enumerate(drawn)])
@@ -68,23 +62,17 @@ def renumbered(table: pa.Table, runs: IntArray) -> pa.Table:
     return table.set_column(0, RUN, pa.array(runs[table[RUN].to_numpy()]))
 
 
-def run_of(table: Any) -> tuple[str, ...]:
-    """The column of runs if the table has one: what everything is then grouped by as well."""
-    names = table.column_names if isinstance(table, pa.Table) else table.columns
-    return (RUN,) if RUN in names else ()
-
-
 def runs_alike(table: pa.Table, key: Sequence[str], runs: int) -> Iterator[tuple[pa.Table, IntArray]]:
-    """What came out of runs, each different list of keys once, with the runs that it came out of."""
+    """Each different list of keys that came out, once, with its runs."""
     run = table[RUN].to_numpy()
     order = np.argsort(run, kind="stable")
     columns = [table[name].combine_chunks().dictionary_encode().indices for name in key]
     codes = np.stack([each.to_numpy(zero_copy_only=False).astype(np.int64) for each in columns], axis=1)[order]
     bounds = np.searchsorted(run[order], np.arange(runs + 1))
-    found: dict[bytes, list[int]] = {}
+    groups: dict[bytes, list[int]] = {}
     for number in range(runs):
-        found.setdefault(codes[bounds[number] : bounds[number + 1]].tobytes(), []).append(number)
-    for alike in found.values():
+        groups.setdefault(codes[bounds[number] : bounds[number + 1]].tobytes(), []).append(number)
+    for alike in groups.values():
         rows = order[bounds[alike[0]] : bounds[alike[0] + 1]]
         yield table.select(key).take(pa.array(rows)), np.array(alike, dtype=np.int64)
 

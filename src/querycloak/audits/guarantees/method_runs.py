@@ -1,0 +1,289 @@
+"""Many runs at once of querycloak's methods. Importing this module registers them with `draw_runs`.
+
+Counts are those of a release; noise is drawn by the same samplers for all runs together. Tests hold that many runs have
+the law of single draws.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.audits.guarantees.runs import (
+    RUN,
+    DrawnRuns,
+    draw_runs,
+    in_memory,
+    numbered,
+    renumbered,
+    runs_alike,
+    tables_of_runs_alike,
+)
+from querycloak.audits.guarantees.stand_ins import StandIns
+from querycloak.audits.guarantees.weighted_runs import UserKeys, weighted_runs
+from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
+from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
+from querycloak.methods.keys.thresholded import KeyCounts, by_chance
+from querycloak.methods.keys.weighted_selection import WeightedSelection
+from querycloak.methods.optimal.holdings import KEY
+from querycloak.methods.optimal.noisy_tables import (
+    LINK,
+    BoundedPairs,
+    NoisyTables,
+    held_pairs,
+    linked_pairs,
+    pairs_per_user,
+)
+from querycloak.methods.query_pool.count import QUERY, Pooling
+from querycloak.methods.query_pool.public_keys import PublicKeys
+from querycloak.methods.semantic.searches import Histories, Searches
+from querycloak.papers.zhang2016_count import PaperPooling
+from querycloak.privacy.calibration.bound_choice import choose_plans
+from querycloak.privacy.calibration.histogram import noisy_counts, release, release_groups
+from querycloak.privacy.sampling.noise import Laplace, Noise
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
+
+_COPY = ":"
+
+
+@draw_runs.register
+def _(counted: KeyTables, randomness: Randomness, runs: int) -> DrawnRuns:
+    return DrawnRuns(runs, {table: keys_of_runs(each, randomness, runs) for table, each in counted.counted.items()})
+
+
+@draw_runs.register
+def _(counted: UnboundedTables, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Choose for every run, then count at each bound that was chosen and draw for all of its runs."""
+    methods = list(counted.candidates.values())
+    plans = [each.plans for each in methods]
+    at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
+    parts: dict[str, list[pa.Table]] = {table: [] for table in counted.users_by_keys}
+    for number in np.unique(at).tolist():
+        mine = np.flatnonzero(at == number)
+        for table, each in counted.counted_at(methods[number]).counted.items():
+            parts[table].append(renumbered(keys_of_runs(each, randomness, mine.size), mine))
+    tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
+    return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
+
+
+@singledispatch
+def keys_of_runs(counted: object, randomness: Randomness, runs: int) -> pa.Table:
+    """The keys of one table that come out of each run, with their counts if these are published."""
+    _ = randomness, runs
+    raise TypeError(f"{type(counted).__name__} has no way of drawing many runs; this is a bug in querycloak")
+
+
+@keys_of_runs.register
+def _(counted: ThresholdedKeys, randomness: Randomness, runs: int) -> pa.Table:
+    plan = counted.plan
+    return _above(
+        counted.keys, plan.noise, plan.threshold, randomness, runs, plan.published_noise, plan.tie_probability
+    )
+
+
+def _above(
+    counts: KeyCounts,
+    noise: Noise,
+    threshold: int,
+    randomness: Randomness,
+    runs: int,
+    published_noise: Noise | None = None,
+    tie_probability: float = 0.0,
+) -> pa.Table:
+    """The keys whose noisy count exceeds the threshold, in each run."""
+    table = _sorted_counts(counts)
+    passed = release(
+        table["n"].to_numpy(),
+        noise,
+        threshold,
+        randomness,
+        runs=runs,
+        published_noise=published_noise,
+        tie_probability=tie_probability,
+    )
+    keys = table.select(counts.key).take(pa.array(passed.key))
+    return numbered(keys.append_column("count", pa.array(passed.count)), passed.run)
+
+
+def _sorted_counts(counts: KeyCounts) -> pa.Table:
+    return counts.engine.fetch(counts.table).sort_by([(name, "ascending") for name in counts.key])
+
+
+@keys_of_runs.register
+def _(counted: ClicksOfKeys, randomness: Randomness, runs: int) -> pa.Table:
+    """Users decide, then the clicks of the keys that came out are counted anew, run by run."""
+    plan, engine, key = counted.plan, counted.keys.engine, counted.keys.key
+    users = _sorted_counts(counted.keys)
+    law = {"runs": runs, "tie_probability": plan.tie_probability}
+    passed = release(users["n"].to_numpy(), plan.noise, plan.threshold, randomness, **law)  # type: ignore[arg-type]
+    chosen = np.zeros((runs, users.num_rows), np.bool_)
+    chosen[passed.run, passed.key] = True
+    clicks = UserKeys.of(engine, counted.clicks, key)
+    true = clicks.counts(chosen, 0, counted.times)[chosen]
+    noisy = true + randomness.noise(plan.published_noise or plan.noise, true.size)
+    run, place = np.nonzero(chosen)
+    return numbered(clicks.names.take(pa.array(place)).append_column("count", pa.array(noisy, mask=noisy < 1)), run)
+
+
+@keys_of_runs.register
+def _(counted: KeysWithoutCounts, randomness: Randomness, runs: int) -> pa.Table:
+    table = _sorted_counts(counted.keys)
+    users = table["n"].to_numpy()
+    order = np.argsort(users, kind="stable")
+    values, sizes = np.unique(users, return_counts=True)
+    passed = by_chance(values, sizes * runs, counted.plan.chances, randomness)
+    size = sizes[passed.group]
+    place = order[(np.cumsum(sizes) - sizes)[passed.group] + passed.rank % size]
+    return numbered(table.select(counted.keys.key).take(pa.array(place)), passed.rank // size)
+
+
+@keys_of_runs.register
+def _(counted: WeightedSelection, randomness: Randomness, runs: int) -> pa.Table:
+    return weighted_runs(counted, randomness, runs)
+
+
+class _PoolRuns(Pooling):
+    """The pool's own draw, in which every table is drawn for several runs at once."""
+
+    def __init__(self, counted: Pooling, runs: int) -> None:
+        vars(self).update(vars(counted))
+        self.runs = runs
+
+    def release_public(
+        self, counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+    ) -> pa.Table:
+        return _above_of_public(counts, public, noise, threshold, randomness, self.runs)
+
+    def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
+        return _above(counts, noise, threshold, randomness, self.runs)
+
+
+class _PaperPoolRuns(PaperPooling):
+    """The same of the paper's variant."""
+
+    def __init__(self, counted: PaperPooling, runs: int) -> None:
+        vars(self).update(vars(counted))
+        self.runs = runs
+
+    release_public, release_keys = _PoolRuns.release_public, _PoolRuns.release_keys
+
+    def with_noise(self, counts: pa.Table, noise: Laplace, randomness: Randomness) -> pa.Table:
+        again = counts.take(pa.array(np.tile(np.arange(counts.num_rows), self.runs)))
+        return numbered(super().with_noise(again, noise, randomness), np.repeat(np.arange(self.runs), counts.num_rows))
+
+
+def _above_of_public(
+    counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness, runs: int
+) -> pa.Table:
+    """The public keys whose noisy count exceeds the threshold, in each run; counts may hold no others."""
+    occurring = _above(counts, noise, threshold, randomness, runs)
+    taken = np.sort(public.codes(counts.engine.fetch(counts.table.select(*counts.key))))
+    free = public.size - taken.size
+    if free == 0:
+        return occurring
+    passed = release_groups([0], [free], noise, threshold, randomness, runs=runs)
+    # The keys at these ranks among those that do not occur: a uniform choice, as ranks are one.
+    codes = passed.rank + np.searchsorted(taken - np.arange(taken.size), passed.rank, side="right")
+    chosen = public.at(codes).append_column("count", pa.array(passed.count))
+    return pa.concat_tables([occurring, numbered(chosen, passed.run)])
+
+
+@draw_runs.register
+def _(counted: Pooling, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
+    queries = _PoolRuns(counted, runs).released_queries(randomness)
+    # Of queries that nobody asked, later tables know no more than their number.
+    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
+    alike = StandIns.of(queries.select([RUN, "query"]), asked)
+    others = tables_of_runs_alike(
+        alike.table, QUERY, runs, lambda same, number: _PoolRuns(counted, number).tables_given(same, randomness)
+    )
+    return DrawnRuns(runs, {"queries": queries, **{kind: alike.undone(table) for kind, table in others.items()}})
+
+
+@draw_runs.register
+def _(counted: PaperPooling, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Queries in all runs; the other tables for all runs at once of which the same queries came out."""
+    queries = _PaperPoolRuns(counted, runs).released_queries(randomness)
+    asked = counted.engine.fetch(counted.clean.select("query").distinct())["query"]
+    known = queries.filter(pc.is_in(queries["query"], value_set=asked.combine_chunks())).sort_by("query")
+    others = tables_of_runs_alike(
+        known, QUERY, runs, lambda same, number: _PaperPoolRuns(counted, number).tables_given(same, randomness)
+    )
+    return DrawnRuns(runs, {"queries": queries, **others})
+
+
+@draw_runs.register
+def _(counted: BoundedPairs, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Noisy tables of all runs, then made-up users for each."""
+    tables = _noisy_tables(counted, randomness, runs)
+    made = [numbered(counted.method.made_up(each, randomness), run) for run, each in enumerate(tables)]
+    return DrawnRuns(runs, {"log": pa.concat_tables(made)})
+
+
+def _noisy_tables(counted: BoundedPairs, randomness: Randomness, runs: int) -> list[NoisyTables]:
+    """The tables of each run; those in which the same pairs come out in one order are drawn at once."""
+    pairs = WeightedSelection.of(counted.engine, counted.contributions, KEY, counted.plan.pairs, kept=True)
+    order = [(RUN, "ascending"), ("shown", "descending"), *((name, "ascending") for name in KEY)]
+    table = weighted_runs(pairs, randomness, runs)
+    table = table.append_column("shown", table["count"].fill_null(1))  # as `by_noisy_count` has it
+    drawn = table.sort_by(order).drop_columns(["shown"]).combine_chunks()
+    bounds = np.searchsorted(drawn[RUN].to_numpy(), np.arange(runs + 1))
+    released = drawn.drop_columns([RUN])
+    made: dict[int, NoisyTables] = {}
+    for _, alike in runs_alike(drawn, KEY, runs):
+        tables = [released.slice(bounds[run], bounds[run + 1] - bounds[run]) for run in alike.tolist()]
+        made.update(zip(alike.tolist(), _with_links_and_sizes(counted, tables, randomness), strict=True))
+    return [made[run] for run in range(runs)]
+
+
+def _with_links_and_sizes(counted: BoundedPairs, pairs: list[pa.Table], randomness: Randomness) -> list[NoisyTables]:
+    """The tables of runs that differ in the counts of their pairs, and in nothing else."""
+    plan, engine = counted.plan, counted.engine
+    nothing = np.zeros(0, dtype=np.int64)
+    if pairs[0].num_rows == 0:
+        none = np.zeros(plan.counted_per_user, dtype=np.int64)
+        return [NoisyTables(each, nothing, nothing, nothing, none) for each in pairs]
+    users = held_pairs(engine, counted.contributions, pairs[0], plan.counted_per_user)
+    sizes = noisy_counts(pairs_per_user(engine, users, plan), plan.size_noise, randomness, runs=len(pairs))
+    links = [(nothing, nothing, nothing)] * len(pairs)
+    if plan.link_noise is not None and plan.link_threshold is not None:
+        counts = KeyCounts.of(engine, linked_pairs(engine, users, plan.linked_per_user), LINK)
+        released = _above(counts, plan.link_noise, plan.link_threshold, randomness, len(pairs))
+        links = _links_by_run(released.sort_by([(RUN, "ascending"), ("count", "descending")]), len(pairs))
+    return [NoisyTables(each, *links[run], sizes[run]) for run, each in enumerate(pairs)]
+
+
+def _links_by_run(links: pa.Table, runs: int) -> list[tuple[IntArray, IntArray, IntArray]]:
+    first, second = (links[name].cast(pa.int64()).to_numpy() for name in LINK)
+    count, bounds = links["count"].to_numpy(), np.searchsorted(links[RUN].to_numpy(), np.arange(runs + 1))
+    slices = [slice(*bounds[run : run + 2]) for run in range(runs)]
+    return [(first[some], second[some], count[some]) for some in slices]
+
+
+@draw_runs.register
+def _(counted: Histories, randomness: Randomness, runs: int) -> DrawnRuns:
+    """A run is one more copy of every user: what is drawn for one says nothing about another (semantic.md)."""
+    searches = counted.pulled(randomness.secret(), counted.replacement.concepts_of)
+    table = in_memory(counted.replacement.table(_copied(searches, runs), randomness))
+    names = pc.split_pattern(table["user"].combine_chunks(), _COPY)
+    run = pc.list_element(names, 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return DrawnRuns(runs, {"log": numbered(table.set_column(0, "user", pc.list_element(names, 1)), run)})
+
+
+def _copied(searches: Searches, runs: int) -> Searches:
+    """This number of copies of every user, named after the copy and the user."""
+    number, texts = len(searches.users), searches.queries
+    copies = pa.array(np.repeat(np.arange(runs), number)).cast(pa.string())
+    users = searches.users.take(pa.array(np.tile(np.arange(number), runs)))
+    return Searches(
+        pc.binary_join_element_wise(copies, users, _COPY),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(np.tile(searches.lengths, runs))]),
+        np.tile(searches.allowed, runs),
+        np.tile(searches.concepts, runs),
+        np.tile(searches.times, runs),
+        None if texts is None else pa.chunked_array(texts.chunks * runs, texts.type),
+    )

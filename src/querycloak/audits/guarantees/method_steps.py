@@ -1,0 +1,230 @@
+"""The steps of querycloak's methods: what each of them counts, and the bounds that its proof note states.
+
+Importing this module registers them with `steps_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, steps_of
+from querycloak.methods.keys.contribution_bounding import bounded_clicks
+from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
+from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
+from querycloak.methods.keys.public_lists import urls_of
+from querycloak.methods.keys.thresholded import KeyCounts
+from querycloak.methods.keys.weighted_selection import WeightedSelection
+from querycloak.methods.optimal.holdings import KEY
+from querycloak.methods.optimal.noisy_tables import LINK, BoundedPairs, held_pairs, linked_pairs, pairs_per_user
+from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling
+from querycloak.methods.semantic.replacement import Replacement
+from querycloak.methods.semantic.searches import Histories, Searches
+from querycloak.papers.zhang2016_count import PaperPooling
+from querycloak.privacy.calibration.bound_choice import largest_score, qualities
+from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound
+
+_SECRET = "the same for all logs"
+"""Keys buckets of both neighbours: what is proven holds for every secret. No release uses it."""
+
+
+@steps_of.register
+def _(counted: KeyTables, past: Past) -> list[Step]:
+    return [
+        replace(step, name=f"{table}: {step.name}")
+        for table, each in counted.counted.items()
+        for step in steps_of(each, past)
+    ]
+
+
+@steps_of.register
+def _(counted: UnboundedTables, past: Past) -> list[Step]:
+    """The scores of the choice, and the steps of every plan that may be chosen."""
+    plans = [each.plans for each in counted.candidates.values()]
+    quality = dict(zip(counted.candidates, qualities(plans, counted.users_by_keys), strict=True))
+    steps = [Step("choice", quality, most=largest_score(plans))]
+    for name, candidate in counted.candidates.items():
+        tables = counted.counted_at(candidate)
+        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in steps_of(tables, past)]
+    return steps
+
+
+@steps_of.register
+def _(counted: ThresholdedKeys, past: Past) -> list[Step]:
+    """The counts (histogram.md: each user once per key; claim 5: perhaps all on one key)."""
+    _ = past
+    plan, most = counted.plan, counted.most_per_key
+    bounds = (plan.per_user, plan.per_user * most, most)
+    law = (plan.noise, plan.threshold, plan.tie_probability)
+    return [Step("counts", counted.keys.numbers(), *bounds, *law)]
+
+
+@steps_of.register
+def _(counted: ClicksOfKeys, past: Past) -> list[Step]:
+    """The users of keys, and the clicks of those that came out (histogram.md, claim 9)."""
+    plan, key, times = counted.plan, counted.keys.key, counted.times
+    users = counted.keys.numbers()
+    law = (plan.noise, plan.threshold, plan.tie_probability)
+    decision = Step("users", users, plan.per_user, plan.per_user, 1, *law)
+    out = [tuple(name.split("\t")) for name in users if past.came_out(name)]
+    chosen = pa.table({name: pa.array([each[at] for each in out], pa.string()) for at, name in enumerate(key)})
+    clicks = _numbers(bounded_clicks(counted.keys.engine, counted.clicks, chosen, key, times), key)
+    return [decision, Step("clicks", clicks, times.per_user, times.squared, times.per_key, plan.published_noise)]
+
+
+@steps_of.register
+def _(counted: KeysWithoutCounts, past: Past) -> list[Step]:
+    """The counts (histogram.md, claim 8: each user once per key)."""
+    _ = past
+    bound, chances = counted.plan.per_user, counted.plan.chances
+    return [Step("keys", counted.keys.numbers(), bound, bound, 1, passes=lambda users: chances.of(users).up())]
+
+
+@steps_of.register
+def _(counted: WeightedSelection, past: Past) -> list[Step]:
+    """Loads of buckets for each round, weights of keys, users of the keys that came out (selection.md)."""
+    left = counted.bucketed(_SECRET)
+    whole, plan, weighed = left, counted.plan, left.weighed(None)
+    steps, first = [], True
+    for number, scout in enumerate(plan.scouts, start=1):
+        loads = whole.loads(left.looked_at(scout, weighed))
+        centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
+        buckets = _buckets(left, scout)
+        drawn = (each_is_drawn([each for each in buckets if first or past.came_out(each)], centres),)
+        steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
+        left, weighed = left.after(scout, _interests(buckets, past))
+        first = scout.parts is not None  # of what a round of parts leaves, all keys are looked at
+    votes = whole.votes(weighed).numbers()
+    steps.append(Step("decision", votes, l2_squared=GRID**2, noise=plan.noise, threshold=plan.threshold))
+    return steps if plan.counting is None else [*steps, _counts_of_weighted(whole, past)]
+
+
+def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:
+    """The users, or the clicks, of the keys that are supposed to have come out."""
+    plan = counted.plan
+    keys = counted.engine.fetch(counted.keys.select(*counted.key).distinct())
+    names = ["\t".join(key.values()) for key in keys.to_pylist()]
+    chosen = keys.filter(pa.array([past.came_out(name) for name in names], pa.bool_()))
+    counts = _numbers(counted.counted(chosen), counted.key)
+    if plan.times is not None:
+        return Step("clicks", counts, plan.times.per_user, plan.times.squared, plan.times.per_key, plan.counting)
+    most = plan.counted_per_user
+    return Step("counts", counts, l1=most, l2_squared=most, most=1, noise=plan.counting)
+
+
+def _buckets(selection: WeightedSelection, scout: PreselectionRound) -> list[str]:
+    """Every bucket that somebody holds, of keys or of parts."""
+    rows = selection.keys if scout.parts is None or selection.pieces is None else selection.pieces
+    buckets: list[str] = selection.engine.fetch(rows.select("bucket").distinct())["bucket"].to_pylist()
+    return buckets
+
+
+def _interests(buckets: Sequence[str], past: Past) -> pa.Table:
+    """The buckets that are supposed to have passed a round, with users' interest in them."""
+    left = [bucket for bucket in buckets if past.came_out(bucket)]
+    known = [LEAST_INTEREST if bucket in past.lightened else FULL_INTEREST for bucket in left]
+    return pa.table({"bucket": pa.array(left, pa.string()), "known": pa.array(known, pa.int64())})
+
+
+def _numbers(counts: pa.Table, key: Sequence[str]) -> dict[str, int]:
+    cells = zip(*(counts[name].to_pylist() for name in key), strict=True)
+    return named(cells, counts["n"].fill_null(0).to_pylist())
+
+
+@steps_of.register
+def _(counted: Pooling, past: Past) -> list[Step]:
+    """Counts of each table; the later ones for queries that are supposed to have come out."""
+    method, pool = counted.method, set(counted.pool.to_pylist())
+    queries = counted.counts.numbers()
+    steps = [_counts_of_pool(counted, "queries", {key: n for key, n in queries.items() if key in pool})]
+    if method.off_pool:
+        outside = {key: n for key, n in queries.items() if key not in pool}
+        steps.append(_counts_of_pool(counted, "queries", outside, method.thresholds["queries"]))
+    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
+    names = [query for query in asked.to_pylist() if past.came_out(query)]
+    released = counted.engine.upload(pa.table({"query": pa.array(names, pa.string())}))
+    if "clicks" in method.bounds:
+        urls = urls_of(method.lists["urls"], counted.choices) if "urls" in method.lists else None
+        listed = None if urls is None else counted.engine.upload(pa.table({"url": urls}))
+        counts = counted.count(counted.clicks(released, listed), CLICK).numbers()
+        steps.append(_counts_of_pool(counted, "clicks", counts, method.thresholds["clicks"] if urls is None else None))
+    if "transitions" in method.bounds:
+        counts = counted.count(counted.transitions(released), TRANSITION).numbers()
+        steps.append(_counts_of_pool(counted, "transitions", counts))
+    return steps
+
+
+def _counts_of_pool(counted: Pooling, table: str, counts: dict[str, int], threshold: int | None = None) -> Step:
+    bound = counted.method.bounds[table]
+    return Step(f"{table}: counts", counts, bound, bound, 1, counted.method.noises[table], threshold)
+
+
+@steps_of.register
+def _(counted: PaperPooling, past: Past) -> list[Step]:
+    """Counts of queries, against the bound that the paper's claim needs; they refute it."""
+    _ = past
+    bound, pool = counted.method.bounds["queries"], set(counted.pool.to_pylist())
+    noise, threshold = counted.method.noises["queries"], counted.method.thresholds["queries"]
+    counts = counted.counts.numbers()
+    inside, outside = ({key: n for key, n in counts.items() if (key in pool) is of_pool} for of_pool in (True, False))
+    return [
+        Step("queries: counts", inside, bound, noise=noise),
+        Step("queries: counts", outside, bound, noise=noise, threshold=threshold),
+    ]
+
+
+@steps_of.register
+def _(counted: BoundedPairs, past: Past) -> list[Step]:
+    """Counts of pairs; of pairs per user and of associations among those that are supposed to have come out."""
+    engine, contributions, plan = counted.engine, counted.contributions, counted.plan
+    pairs = WeightedSelection.of(engine, contributions, KEY, plan.pairs, kept=True)
+    steps = [replace(step, name=f"pairs: {step.name}") for step in steps_of(pairs, past)]
+    released = engine.fetch(contributions.select(*KEY).distinct()).sort_by([(name, "ascending") for name in KEY])
+    names = ["\t".join(key.values()) for key in released.to_pylist()]
+    kept = [past.came_out(name) for name in names]
+    users = held_pairs(engine, contributions, released.filter(pa.array(kept, pa.bool_())), plan.counted_per_user)
+    names = [name for name, stays in zip(names, kept, strict=True) if stays]
+    sizes = pairs_per_user(engine, users, plan).tolist()
+    steps.append(Step("pairs per user", {f"{size}": n for size, n in enumerate(sizes, 1)}, 1, 1, 1, plan.size_noise))
+    if plan.link_noise is not None:
+        links = KeyCounts.of(engine, linked_pairs(engine, users, plan.linked_per_user), LINK).numbers()
+        centres = {" with ".join(names[int(place)] for place in link.split("\t")): n for link, n in links.items()}
+        most = plan.links_per_user
+        steps.append(Step("associations", centres, most, most, 1, plan.link_noise, plan.link_threshold))
+    return steps
+
+
+@steps_of.register
+def _(counted: Histories, past: Past) -> list[Step]:
+    """The number of searches of each user, which neighbours share, and the loss of their draws (semantic.md)."""
+    _ = past
+    searches = counted.pulled("", counted.replacement.concepts_of)
+    drawn = np.minimum(searches.lengths, searches.allowed)
+    numbers = dict(zip(searches.users.to_pylist(), drawn.tolist(), strict=True))
+    return [Step("searches of each user", numbers, most=0, limits=_losses(counted.replacement, searches))]
+
+
+def _losses(replacement: Replacement, searches: Searches) -> list[Limit]:
+    """The exact loss of all draws of one user together (claim 2): at most epsilon (private)."""
+    method = replacement.method
+    if method.criterion == "hbdp" or method.variant == "paper":
+        return []
+    domains, places = replacement.domains.placed(searches.concepts)
+    owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
+    numbers = np.minimum(searches.lengths, searches.allowed)
+    if method.repeats == "reuse":
+        distinct = np.unique(np.stack([owners, domains, places], axis=1), axis=0)
+        numbers = np.bincount(distinct[:, 0], minlength=len(searches.users))
+    shares = replacement.losses(numbers if method.repeats == "reuse" else searches.lengths)
+    draws = np.ones(len(numbers)) if method.budget_per == "query" else numbers
+    used = [replacement.weights(number) for number in np.unique(domains).tolist()]
+    lost = {
+        share: max(each.exact_loss(each.exponents([share])[0]) for each in used) for share in np.unique(shares).tolist()
+    }
+    if method.delta is not None:  # draws may lose more than epsilon together, each no more than its share
+        return [Limit("loss of one draw", max(lost.values(), default=0.0), float(shares.max(initial=0.0)))]
+    of_users = (lost[share] * number for share, number in zip(shares.tolist(), draws.tolist(), strict=True))
+    return [Limit("loss of one user's draws", max(of_users, default=0.0), method.budget)]

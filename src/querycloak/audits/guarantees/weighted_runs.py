@@ -1,0 +1,211 @@
+"""Many runs of a weighted selection at once: users' keys are fetched once, and every round is drawn for all runs.
+
+The law is that of `WeightedSelection.release` without keys that share a bucket, of which a release has hardly any.
+Tests compare the two, number by number for given outcomes of rounds, and by their laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.audits.guarantees.runs import numbered
+from querycloak.engines import Engine
+from querycloak.logs.sequences import queries_of
+from querycloak.methods.keys.public_priors import MOST_POINTS
+from querycloak.methods.keys.weighted_selection import WeightedSelection
+from querycloak.privacy.calibration.histogram import release
+from querycloak.privacy.calibration.table_plan import Times
+from querycloak.privacy.calibration.weighted import (
+    FULL_INTEREST,
+    GRID,
+    LEAST_INTEREST,
+    PreselectionRound,
+    WeightedPlan,
+    interest_of,
+)
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
+
+Mask = NDArray[np.bool_]
+_CELLS_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class UserCells:
+    """Pairs of a user and a cell (a key, or a part of keys), each once, sorted by user.
+
+    Arrays by run have a row for each run and a column for each pair, or for each cell.
+    """
+
+    user: IntArray
+    cell: IntArray
+    cells: int
+
+    @cached_property
+    def _users(self) -> IntArray:
+        return np.flatnonzero(np.diff(self.user, prepend=-1))
+
+    @cached_property
+    def _by_cell(self) -> tuple[IntArray, IntArray]:
+        order = np.argsort(self.cell, kind="stable")
+        return order, np.searchsorted(self.cell[order], np.arange(self.cells))
+
+    def sums(self, values: IntArray) -> IntArray:
+        """Values of pairs, added up by cell."""
+        order, starts = self._by_cell
+        return np.add.reduceat(values[:, order], starts, axis=1)
+
+    def weights(self, interest: IntArray) -> IntArray:
+        """GRID x interest / the length of the user's interests, rounded down; 0 for pairs without interest."""
+        length = np.maximum(np.add.reduceat(interest * interest, self._users, axis=1)[:, self.user], 1)
+        near = np.floor(interest * GRID / np.sqrt(length.astype(np.float64))).astype(np.int64)
+        weights: IntArray = near - (near * near * length > interest * interest * (GRID * GRID))
+        return weights
+
+    def bounded(self, wanted: IntArray, most: int) -> IntArray:
+        """Of these numbers of pairs, in their order, so much that no user has more than `most` in all."""
+        before = np.cumsum(wanted, axis=1) - wanted
+        before -= before[:, self._users][:, self.user]
+        given: IntArray = np.minimum(wanted, np.maximum(most - before, 0))
+        return given
+
+
+@dataclass(frozen=True, eq=False)
+class UserKeys:
+    """Users' keys in the order in which they count: by prior, then by time."""
+
+    names: pa.Table
+    """Every key, once, in order."""
+    pairs: UserCells
+    levels: IntArray
+    """By pair, the interest that its prior leaves of FULL_INTEREST."""
+    times: IntArray
+    """By pair, the user's number of clicks; 1 if they are not counted."""
+
+    @classmethod
+    def of(cls, engine: Engine, rows: ir.Table, key: Sequence[str]) -> UserKeys:
+        """Fetch a table of the columns user, key, earliest and perhaps prior and times."""
+        table = engine.fetch(rows)
+        prior = [name for name in ("prior",) if name in table.column_names]
+        order = ["user", *prior, "earliest", *key]
+        table = table.sort_by([(name, "ascending") for name in order]).combine_chunks()
+        names = table.select(key).group_by(list(key)).aggregate([]).sort_by([(name, "ascending") for name in key])
+        place = names.append_column("cell", pa.array(np.arange(names.num_rows)))
+        numbers = table.append_column("row", pa.array(np.arange(table.num_rows))).join(place, list(key)).sort_by("row")
+        user = table["user"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+        levels = np.full(table.num_rows, FULL_INTEREST)
+        if prior:
+            levels = np.array([int(FULL_INTEREST / 2 ** (points / 2)) for points in range(MOST_POINTS + 1)])[
+                table["prior"].to_numpy()
+            ]
+        times = table["times"].to_numpy() if "times" in table.column_names else np.ones(table.num_rows, np.int64)
+        return cls(names, UserCells(user, numbers["cell"].to_numpy(), names.num_rows), levels, times)
+
+    def interest(self, known: IntArray) -> IntArray:
+        """The interest in each pair, by the interest `known` in each key; 0 for keys that were given up."""
+        known = known[:, self.pairs.cell]
+        return np.where(known > 0, np.maximum(known * self.levels // FULL_INTEREST, LEAST_INTEREST), 0)
+
+    def interest_without_priors(self, known: IntArray) -> IntArray:
+        """The same if keys have no prior."""
+        return known[:, self.pairs.cell]
+
+    def counts(self, chosen: Mask, most: int, times: Times | None) -> IntArray:
+        """The users of the chosen keys, each counted for their first `most`; or their clicks, bounded by `times`."""
+        wanted = chosen[:, self.pairs.cell].astype(np.int64)
+        if times is not None:
+            wanted, most = wanted * np.minimum(self.times, times.per_key), times.per_user
+        return self.pairs.sums(self.pairs.bounded(wanted, most))
+
+
+def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: int) -> pa.Table:
+    """The keys that come out of each run, with their counts if these are published."""
+    keys = UserKeys.of(selection.engine, selection.keys, selection.key)
+    if not keys.names.num_rows:
+        counts = {} if selection.plan.counting is None else {"count": pa.array([], pa.int64())}
+        empty = pa.table({**{name: keys.names[name] for name in selection.key}, **counts})
+        return numbered(empty, np.empty(0, np.int64))
+    drawing = _Drawing(selection, keys, "prior" in selection.keys.columns)
+    at_once = max(1, _CELLS_AT_ONCE // len(keys.pairs.user))
+    lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
+    parts = [drawing.drawn(randomness, lot, place * at_once) for place, lot in enumerate(lots)]
+    return pa.concat_tables(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    selection: WeightedSelection
+    keys: UserKeys
+    with_priors: bool
+
+    @property
+    def plan(self) -> WeightedPlan:
+        return self.selection.plan
+
+    def drawn(self, randomness: Randomness, runs: int, first: int) -> pa.Table:
+        """The tables of these runs, numbered from `first`."""
+        known = np.full((runs, self.keys.names.num_rows), FULL_INTEREST)
+        for scout in self.plan.scouts:
+            preselected = self._keys_after if scout.parts is None else self._parts_after
+            known = preselected(known, scout, randomness)
+        chosen = self._decided(known, randomness)
+        run, key = np.nonzero(chosen)
+        table = self.keys.names.take(pa.array(key))
+        if self.plan.counting is not None:
+            true = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times)[chosen]
+            noisy = true + randomness.noise(self.plan.counting, true.size)
+            table = table.append_column("count", pa.array(noisy, mask=noisy < 1))
+        return numbered(table, run + first)
+
+    def weights(self, known: IntArray) -> IntArray:
+        """The total weight of each key, by the interest in each."""
+        interest = self.keys.interest(known) if self.with_priors else self.keys.interest_without_priors(known)
+        return self.keys.pairs.sums(self.keys.pairs.weights(interest))
+
+    def _keys_after(self, known: IntArray, scout: PreselectionRound, randomness: Randomness) -> IntArray:
+        noisy, left = self.weights(known), known > 0
+        noisy[left] += randomness.many(scout.noise, int(left.sum()))
+        return np.where(left & (noisy > scout.floor), interest_of(known, noisy, self.plan), 0)
+
+    def _parts_after(self, known: IntArray, scout: PreselectionRound, randomness: Randomness) -> IntArray:
+        """All keys are left before a round of parts, and those that pass it are all alike again."""
+        users, of_key, part = self.parts
+        loads = users.sums(users.weights(np.full((1, len(users.user)), FULL_INTEREST)))[0]
+        noisy = loads + randomness.many(scout.noise, loads.size * len(known)).reshape(len(known), loads.size)
+        passed = noisy > scout.floor
+        starts = np.searchsorted(of_key, np.arange(known.shape[1]))
+        return np.where(np.logical_and.reduceat(passed[:, part], starts, axis=1), FULL_INTEREST, 0)
+
+    def _decided(self, known: IntArray, randomness: Randomness) -> Mask:
+        votes = self.weights(known)
+        cells = np.flatnonzero(votes)
+        passed = release(votes.reshape(-1)[cells], self.plan.noise, self.plan.threshold, randomness).key
+        chosen = np.zeros(votes.size, np.bool_)
+        chosen[cells[passed]] = True
+        return chosen.reshape(votes.shape)
+
+    @cached_property
+    def parts(self) -> tuple[UserCells, IntArray, IntArray]:
+        """Users with the parts of their keys, each once; and each key with each of its parts, sorted by key."""
+        names, pairs = self.keys.names, self.keys.pairs
+        (column,) = {scout.parts for scout in self.plan.scouts if scout.parts is not None}
+        if column == "query":
+            of_key, texts = np.arange(names.num_rows), names["query"]
+        else:
+            engine, joined = self.selection.engine, self.selection.key[0]
+            table = engine.upload(names.append_column("cell", pa.array(np.arange(names.num_rows))))
+            unnested = engine.fetch(table.select("cell", part=queries_of(table[joined]).unnest())).sort_by("cell")
+            of_key, texts = unnested["cell"].to_numpy(), unnested["part"]
+        part = texts.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+        starts = np.searchsorted(of_key, np.arange(names.num_rows + 1))
+        sizes = np.diff(starts)[pairs.cell]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        places = np.repeat(starts[pairs.cell], sizes) + within
+        both = np.unique(np.stack([np.repeat(pairs.user, sizes), part[places]], axis=1), axis=0)
+        return UserCells(both[:, 0], both[:, 1], int(part.max()) + 1), of_key, part

@@ -1,0 +1,233 @@
+"""From options to a plan, before anything is read: noise, threshold and bound of each table of keys.
+
+A plan is fixed, or one of several candidates is chosen on the log: part of epsilon then chooses selection and bound,
+the rest releases (proof: calibration/bound_choice.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+
+from querycloak.errors import ParameterError
+from querycloak.methods.unprotected import with_any_bound, with_thresholds
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import recorded_selection
+from querycloak.privacy.guarantee import Guarantee, user_guarantee
+from querycloak.privacy.parameters import refuse, share
+from querycloak.privacy.sampling.exact import rounded_down, stated
+from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
+from querycloak.sentence import Parameter, Sentence
+
+if TYPE_CHECKING:
+    from querycloak.methods.keys.method import KeysMethod
+    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+
+Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
+Priors = Literal["public"]
+Counts = Literal["noisy", "none"]
+AUTO = "auto"
+BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+DEFAULT_SHARE = 0.01
+
+
+class Choice(NamedTuple):
+    """A bound, and the selection that goes with it; None leaves that to the options or to a formula."""
+
+    bound: int
+    selection: Selection | None = None
+
+    def __str__(self) -> str:
+        return f"{self.selection} {self.bound}" if self.selection else str(self.bound)
+
+    @property
+    def recorded(self) -> str:
+        """As cards hold it."""
+        return f"{recorded_selection(self.selection)} {self.bound}" if self.selection else str(self.bound)
+
+
+CHOICES = (Choice(1, "laplace"), Choice(16, "multi-round"), Choice(256, "multi-round"))
+"""No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
+WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
+"""For budgets too small for preselection rounds."""
+ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
+"""If the selection is given."""
+AtChoice = Callable[[Choice, float], "KeysMethod"]
+"""A method with another bound, selection and epsilon."""
+
+
+class Candidate(NamedTuple):
+    """A choice, and the method with the plan that it gives."""
+
+    choice: Choice
+    method: KeysMethod
+
+
+class SplitBudget(NamedTuple):
+    """Epsilon divided between the choice of a plan and the release; the two add up to at most epsilon."""
+
+    choosing: float
+    releasing: float
+
+    @classmethod
+    def of(cls, epsilon: float, share_of_choice: float) -> SplitBudget:
+        """Give this share of epsilon to the choice."""
+        left = rounded_down(stated(epsilon) * (1 - stated(share_of_choice)))
+        return cls(rounded_down(stated(epsilon) - stated(left)), left)
+
+
+@dataclass(frozen=True)
+class SelectionPlan:
+    """Noise, threshold and bound of each table, or the candidates for them; and the guarantee, the same for each."""
+
+    proven: Guarantee
+    tables: Mapping[str, TablePlan] = field(default_factory=dict)
+    """By table; empty if a candidate is chosen on the log."""
+    claimed: Guarantee | None = None
+    candidates: tuple[Candidate, ...] = ()
+    """The plans among which to choose on the log; empty if the plan is fixed."""
+    budget: SplitBudget | None = None
+    auto_share: float | None = None
+
+    @property
+    def alternatives(self) -> Sequence[Mapping[str, TablePlan]]:
+        """The plans by table: the fixed ones, or those of each candidate."""
+        return [each.method.plans for each in self.candidates] or [self.tables]
+
+    def fixed_tables(self) -> Mapping[str, TablePlan]:
+        """The plans by table, if they are known before the log is read."""
+        if self.candidates:
+            raise ParameterError(
+                Sentence("{max_keys_per_user:auto} is chosen when the log is released: there is no plan before that")
+            )
+        return self.tables
+
+    def draws(self) -> Sequence[Draw]:
+        """The draws of each table; if a candidate is chosen, the choice and a release of which the budget is known."""
+        if self.budget is None:
+            return [plan.draw() for plan in self.tables.values()]
+        from querycloak.privacy.accounting.draws import Anything
+
+        return [Anything(self.budget.choosing), Anything(self.budget.releasing, self.proven.numbers[1])]
+
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
+        """The ways in which keys of each table come out, one for each alternative."""
+        return {table: [plans[table].route() for plans in self.alternatives] for table in self.alternatives[0]}
+
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        """The accuracy of each table's counts, over all alternatives."""
+        from querycloak.methods.counted_users import at_some_bound, of_plan
+
+        if not self.candidates:
+            return {table: of_plan(table, plan) for table, plan in self.tables.items()}
+        plans = self.alternatives
+        return {table: at_some_bound(table, [each[table] for each in plans]) for table in plans[0]}
+
+    def choice_parameters(self) -> dict[str, Any]:
+        """The parameters of the choice, as the card holds them."""
+        laws = {each.method.parameters()["selection"] for each in self.candidates}
+        return {
+            "selection": laws.pop() if len(laws) == 1 else AUTO,
+            "per_user": AUTO,
+            "auto_choices": [each.choice.recorded for each in self.candidates],
+            "auto_share": self.auto_share,
+        }
+
+
+def one_table(table: str, plan: TablePlan) -> SelectionPlan:
+    """The plan of a method's only table."""
+    return SelectionPlan(plan.guarantee(with_thresholds(plan)), {table: plan})
+
+
+def chosen_on_log(given: Given, auto_share: float | None, at_choice: AtChoice, *, any_selection: bool) -> SelectionPlan:
+    """The plan of a method whose bound is chosen on the log; any_selection: the selection is chosen, too."""
+    if not isinstance(given, Budget):
+        raise ParameterError(
+            Sentence(
+                "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
+            )
+        )
+    part = DEFAULT_SHARE if auto_share is None else auto_share
+    checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
+    budget = SplitBudget.of(given.epsilon, checked)
+    candidates = _payable(given, budget, at_choice, CHOICES if any_selection else ANY_BOUND)
+    if any_selection and not any(each.choice.selection == "multi-round" for each in candidates):
+        candidates = _payable(given, budget, at_choice, WITHOUT_ROUNDS)
+    proven = _proven_of_choice(given, budget, candidates)
+    return SelectionPlan(proven, candidates=candidates, budget=budget, auto_share=checked)
+
+
+def _payable(
+    given: Budget, budget: SplitBudget, at_choice: AtChoice, choices: Sequence[Choice]
+) -> tuple[Candidate, ...]:
+    """The choices that the budget can pay, with their methods; a budget that can pay none is refused."""
+    candidates: list[Candidate] = []
+    failures: list[ParameterError] = []
+    for choice in choices:
+        try:
+            candidates.append(Candidate(choice, _within(at_choice(choice, budget.releasing), given, budget)))
+        except ParameterError as failure:
+            failures.append(failure)
+    if not candidates:
+        raise failures[0]
+    return tuple(candidates)
+
+
+def _within(method: KeysMethod, given: Budget, budget: SplitBudget) -> KeysMethod:
+    """The method, checked: the proof needs every candidate to keep to the epsilon that is left."""
+    epsilon, delta = method.proven().numbers
+    if epsilon > budget.releasing or delta > given.delta:
+        raise ParameterError("a bound's plan exceeds what is left of the budget; this is a bug in querycloak")
+    return method
+
+
+def _proven_of_choice(given: Budget, budget: SplitBudget, candidates: Sequence[Candidate]) -> Guarantee:
+    weakest = [min(each.method.plans.values(), key=lambda plan: plan.accounts_for(1)) for each in candidates]
+    return user_guarantee(
+        given.epsilon,
+        given.delta,
+        f"epsilon {budget.choosing:g} chooses by the exponential mechanism how keys are selected and how many of a "
+        f"user count, of these: {', '.join(str(each.choice) for each in candidates)} "
+        "(privacy/calibration/bound_choice.md); whichever it is, noise and threshold are solved "
+        f"for epsilon {budget.releasing:g} and this delta, and the two add up",
+        with_any_bound(weakest),
+    )
+
+
+def noise_of(law: Selection, size: float) -> Noise:
+    """The noise of this law; its size is the scale of Laplace or the sigma of Gaussian noise."""
+    if law in ("weighted", "multi-round"):
+        chosen = Parameter("selection", law)
+        raise ParameterError(
+            Sentence("{chosen} has many knobs: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
+        )
+    return Laplace(size) if law == "laplace" else Gaussian(size)
+
+
+def check_given_bound(max_keys_per_user: object, auto_share: object) -> None:
+    """Refuse options that go with `auto` alone."""
+    if isinstance(max_keys_per_user, str):
+        refuse("max_keys_per_user", f"a whole number or {AUTO}", max_keys_per_user, "leave it out for the default")
+    if auto_share is not None:
+        raise ParameterError(
+            Sentence("{auto_share} is the price of {max_keys_per_user:auto}; leave it out where the bound is given")
+        )
+
+
+def check_counts(counts: Counts, given: Given, *, two_draws: bool) -> None:
+    """Refuse keys without counts if counts decide, or if nothing would be gained."""
+    if counts == "none" and (isinstance(given, ExplicitNoise) or two_draws):
+        refuse_keys_alone()
+
+
+def refuse_keys_alone() -> NoReturn:
+    """Refuse to release keys without counts."""
+    raise ParameterError(
+        Sentence(
+            "{counts:none} is for a budget ({epsilon}, {delta}): leave {noise}, {threshold}, {two_draws} and the "
+            "paper variant out"
+        )
+    )
