@@ -31,7 +31,8 @@ WHY = "its rows hold other texts in place of what was asked"
 
 def canned(folder: Path, *, demo: bool = False) -> Comparison:
     """The comparison; nothing of it is on the disk."""
-    evaluation = [row for name in ("original", "k-anonymity", *RELEASES, "broken") for row in _values(name)]
+    evaluation = [row for name in ("original", "k-anonymity", "no-data", *RELEASES, "broken")
+                  for row in _values(name)]  # fmt: skip
     audit = [row for name in ("original", "pseudonyms", "k-anonymity", *RELEASES, "broken") for row in _risks(name)]
     about = {
         "demo": demo,
@@ -45,7 +46,7 @@ def canned(folder: Path, *, demo: bool = False) -> Comparison:
 
 
 def _kept(name: str) -> float | None:
-    return RELEASES[name][2] if name in RELEASES else {"original": 1.0, "k-anonymity": 0.5}.get(name)
+    return RELEASES[name][2] if name in RELEASES else {"original": 1.0, "k-anonymity": 0.5, "no-data": 0.2}.get(name)
 
 
 def _values(name: str) -> list[dict[str, Any]]:

@@ -106,6 +106,14 @@ def test_pieces_say_first_if_they_are_private(made: dict[str, Any]) -> None:
     assert "&lt;b&gt;" in html_of("<b>")
 
 
+def test_an_evaluation_shows_all_cases(made: dict[str, Any]) -> None:
+    piece = made["evaluation"]._repr_html_()
+    assert "all cases" in piece
+    rows = [row for row in made["evaluation"].rows if row.slice is None and row.reading == "all"]
+    assert {row.release for row in rows} == {"original", "k-anonymity", "no-data", "twin"}
+    assert piece.count("<tr>") == len(rows) + 1
+
+
 def test_a_release_is_used_like_its_tables(made: dict[str, Any]) -> None:
     release, loaded = made["release"], made["loaded"]
     assert release["clicks"].equals(release.table("clicks"))

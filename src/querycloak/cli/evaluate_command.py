@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _NAME = 16
-_HEAD = f"{'':{_NAME}} {'answered':>25} {'all':>7} {'original':>8} {'difference':>10} {'cases':>8}"
+_HEAD = f"{'':{_NAME}} {'all cases':>25} {'answers':>7} {'no-data':>8} {'answered':>8} {'difference':>10}"
 _LABEL, _COLUMN = 38, 14
 _LEGEND = (
-    "answered: mean over the cases that a release answers, with a 95 % interval over test users; all: "
-    "the other cases count 0; original: TRAIN itself on the cases that the release answers; difference: the release "
-    "minus that, * if p < .05 over users; cases: those answered. --json and --out have more: slices, means over users, "
-    "intervals of differences. These releases were made of TRAIN; what is published is made of the whole log."
+    "all cases: mean over all cases, with a 95 % interval over test users; a case without an answer counts 0; answers: "
+    "the share of cases with an answer; no-data: what the release adds to a rule without any log; answered: mean over "
+    "the cases that the release answers, mostly the easier ones; difference: that mean minus TRAIN's on the same "
+    "cases, * if p < .05 over users. --json and --out have more: slices, means over users, intervals of differences. "
+    "These releases were made of TRAIN; what is published is made of the whole log."
 )
 
 
@@ -106,14 +107,18 @@ def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
 
 
 def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
+    from querycloak.evaluation.task import NO_DATA
+
     yield from ("", task)
     valued = [row for row in rows if row.value is not None and (row.slice is None or "," not in row.slice)]
     judged = dict.fromkeys(row.measure for row in valued if row.reading == "answered")
     for measure in judged:
         yield f"  {measure}"
         yield _HEAD
-        for release in dict.fromkeys(row.release for row in valued if row.measure == measure):
-            yield from _reading_lines([row for row in valued if row.release == release and row.measure == measure])
+        own = [row for row in valued if row.measure == measure and row.slice is None]
+        without_data = next((row.value for row in own if (row.release, row.reading) == (NO_DATA, "all")), None)
+        for release in dict.fromkeys(row.release for row in own):
+            yield from _reading_lines({row.reading: row for row in own if row.release == release}, without_data)
     yield from _figure_lines([row for row in valued if row.measure not in judged])
     # A release that answers no case has zeros under `all`, and no line above.
     shown = {row.release for row in valued if not judged or row.reading == "answered"}
@@ -122,24 +127,25 @@ def _task_lines(task: str, rows: Sequence[Row]) -> Iterator[str]:
         yield from textwrap.wrap(f"  {release}: {why}", _WIDTH, subsequent_indent="    ")
 
 
-def _reading_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """One release and measure: its three readings in one line."""
-    from querycloak.evaluation.task import ORIGINAL
+def _reading_lines(by_reading: Mapping[str, Row], without_data: float | None) -> Iterator[str]:
+    """One release and measure in one line: all cases first, then those answered beside the original."""
+    from querycloak.evaluation.task import NO_DATA, ORIGINAL
 
-    by_reading = {row.reading: row for row in rows if row.slice is None}
-    if "answered" not in by_reading:
+    answered, everything, common = (by_reading.get(reading) for reading in ("answered", "all", "common"))
+    if answered is None or everything is None or everything.value is None:
         return
-    answered, common = by_reading["answered"], by_reading.get("common")
-    interval = f"[{_number(answered.low)}, {_number(answered.high)}]"
-    everything = by_reading["all"].value if "all" in by_reading else None
-    star = "*" if common is not None and common.p_value is not None and common.p_value < 0.05 else " "
-    compared = common is not None and common.difference is not None and answered.release != ORIGINAL
-    difference = f"{common.difference:+.4f}{star}" if compared and common else "- "
+    interval = f"[{_number(everything.low)}, {_number(everything.high)}]"
+    coverage = f"{(everything.answered or 0) / everything.cases:.1%}" if everything.cases else "-"
+    name = everything.release
+    added = "-" if without_data is None or name == NO_DATA else f"{everything.value - without_data:+.4f}"
+    difference = "- "
+    if common is not None and common.difference is not None and name != ORIGINAL:
+        star = "*" if common.p_value is not None and common.p_value < 0.05 else " "
+        difference = f"{common.difference:+.4f}{star}"
     values = (
-        f" {_number(answered.value):>7} {interval:>17} {_number(everything):>7} "
-        f"{_number(common.value if common else None):>8} {difference:>10} {answered.answered or 0:>8}"
+        f" {_number(everything.value):>7} {interval:>17} {coverage:>7} {added:>8} {_number(answered.value):>8} "
+        f"{difference:>10}"
     )
-    name = answered.release
     yield f"{name:{_NAME}}{values}" if len(name) <= _NAME else f"{name}\n{'':{_NAME}}{values}"
 
 

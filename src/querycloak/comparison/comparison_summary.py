@@ -15,6 +15,7 @@ from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.comparison.comparison import Comparison
 from querycloak.comparison.comparison_plan import DMA
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, JUDGED, TASK_VIEWS
+from querycloak.evaluation.task import NO_DATA
 from querycloak.releases.row_kinds import RowKind
 
 _OLD_RULE = (
@@ -30,7 +31,11 @@ _LITTLE = 0.01
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left of a task: the value in a row of the evaluation, and the share of what the log itself gives."""
+    """What is left of a task: the value in a row of the evaluation, and the share of what the log itself gives.
+
+    `coverage`: share of cases with an answer; None where a task has no cases. `added`: the share minus that of the rule
+    without data; None where one of them has no value.
+    """
 
     row: int
     value: float | None
@@ -38,6 +43,8 @@ class Kept:
     low: float | None = None
     high: float | None = None
     why: str | None = None
+    coverage: float | None = None
+    added: float | None = None
 
     @property
     def is_finding(self) -> bool:
@@ -70,7 +77,7 @@ class ReleaseSummary:
     name: str
     label: str
     promise: str
-    """`user`, `asked`, `step`, `rule`, `none` (the log itself), `failed`."""
+    """`user`, `asked`, `step`, `rule`, `none` (the log itself), `public` (no log is read), `failed`."""
     facts: Mapping[str, Any]
     tasks: Mapping[str, Kept]
     attacks: Mapping[str, Gained]
@@ -140,6 +147,11 @@ class Summary:
         """The releases that were made."""
         return tuple(each for each in self.releases if each.promise != "failed")
 
+    @property
+    def without_data(self) -> ReleaseSummary:
+        """The rule without any log; it has no tasks in comparisons that older versions made."""
+        return self.beside[-1]
+
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
         """The budgets that were tried."""
@@ -185,6 +197,7 @@ def summary_of(comparison: Comparison) -> Summary:
         reader.release(ORIGINAL, "the log itself", "none", {}),
         reader.release(PSEUDONYMS, "the log, other names", "none", {}),
         reader.release(K_ANONYMITY, "k-anonymity, all tables", "rule", {}),
+        reader.release(NO_DATA, "no data", "public", {}),
     )
     listed = comparison.about["releases"]
     made = tuple(reader.release(each["name"], label_of(each), promise_of(each), each) for each in listed)
@@ -228,7 +241,20 @@ class _Reader:
         original = self._original(task, row["slice"]) if view.share == "of-original" else 1.0
         if not original:
             return Kept(valued[0], row["value"], why="the log itself gives nothing here")
-        return Kept(valued[0], row["value"], *_shares(view.share, row, original))
+        share, low, high = _shares(view.share, row, original)
+        without_data = self._without_data(task, row["slice"], original)
+        return Kept(
+            valued[0], row["value"], share, low, high, None, _coverage(row) if task in JUDGED else None,
+            None if without_data is None or name == NO_DATA else share - without_data,
+        )  # fmt: skip
+
+    def _without_data(self, task: str, part: str | None, original: float) -> float | None:
+        """The share that the rule without data reaches in the same slice."""
+        view = TASK_VIEWS[task]
+        place = self._values.get((NO_DATA, task, view.measure, part))
+        if place is None or self._evaluation[place]["value"] is None:
+            return None
+        return _shares(view.share, self._evaluation[place], original)[0]
 
     def _original(self, task: str, part: str | None) -> float | None:
         place = self._values.get((ORIGINAL, task, TASK_VIEWS[task].measure, part))
@@ -245,6 +271,10 @@ class _Reader:
         row = self._audit[place]
         idle = row["risk"] is not None and row["why"] is not None
         return Gained(attack, place, row["risk"], row["low"], row["high"], row["why"], idle)
+
+
+def _coverage(row: Mapping[str, Any]) -> float | None:
+    return row["answered"] / row["cases"] if row["cases"] and row["answered"] is not None else None
 
 
 def _setting(attack: str) -> str:

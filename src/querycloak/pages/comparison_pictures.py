@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
+from querycloak.comparison.comparison_summary import Kept, ReleaseSummary, Summary
 from querycloak.comparison.comparison_views import ATTACK_VIEWS, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
@@ -92,6 +92,7 @@ PROMISES = {
     "step": ("a proof for one step only", "orange", "triangle-up"),
     "rule": ("a rule about the output", "vermilion", "square"),
     "none": ("nothing", "grey", "cross"),
+    "public": ("no log is read: a rule without data", "grey", "triangle-down"),
 }
 """What is proven, with the colour and the shape that stand for it."""
 _PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.1~%')"
@@ -102,11 +103,14 @@ def tradeoff(summary: Summary) -> Picture:
     """Utility against risk: a point for each release, with intervals."""
     task = summary.main_task
     shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
-    told = "; ".join(
-        f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(each.risk)}" for each in shown
-    )
+    without_data = summary.without_data.tasks.get(task)
+    level = None if without_data is None else without_data.share
+    told = "; ".join([
+        *(f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(each.risk)}" for each in shown),
+        *([] if level is None else [f"a rule without data: {shown_share(level)}"]),
+    ])  # fmt: skip
     title = f"What is kept of {TASK_VIEWS[task].words}, against what the strongest attack gains"
-    return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, width)))
+    return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, level, width)))
 
 
 def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
@@ -119,7 +123,7 @@ def _both(release: ReleaseSummary, task: str) -> bool:
     return kept is not None and bool(kept.share) and kept.is_finding and release.worst is not None
 
 
-def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
+def _tradeoff(shown: Sequence[ReleaseSummary], task: str, level: float | None, width: int) -> Any:
     import altair as alt
 
     narrow = width <= NARROW
@@ -130,8 +134,11 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
     room = int(inner * (0.55 if narrow else 0.4) / LETTER)
     labels = [shown_text(each.name if narrow else each.label, room) for each in shown]
     pixels = [(inner * point["risk"] / right, height * (1 - point["kept"] / top)) for point in points]
-    lines = [_cross(point, inner / right, height / top, height) for point in points]
-    places = label_places(pixels, labels, inner, height, [each for pair in lines for each in pair])
+    lines = [each for point in points for each in _cross(point, inner / right, height / top, height)]
+    if level is not None:
+        under = height * (1 - level / top)
+        lines += [Box(0, under - 1, inner, under + 1), Box(inner - 8 * LETTER, under - 15, inner, under)]
+    places = label_places(pixels, labels, inner, height, lines)
     for point, label, place in zip(points, labels, places, strict=True):
         point["label"], point["moved"] = label, place.moved
         point["label_x"], point["label_y"] = place.x * right / inner, (1 - place.y / height) * top
@@ -155,7 +162,18 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, width: int) -> Any:
     corner = alt.Chart(alt.Data(values=[{"label": "\u2196 better"}]))
     hint = corner.mark_text(align="left", baseline="top", dx=6, dy=6, fontStyle="italic", color=palette.light("soft"))
     better = hint.encode(x=alt.value(0), y=alt.value(0), text="label:N")
-    return (better + leads + across + upright + dots + names).properties(width=inner, height=height)
+    layers = [better, *_level(alt, level, top, y), leads, across, upright, dots, names]
+    return alt.layer(*layers).properties(width=inner, height=height)
+
+
+def _level(alt: Any, level: float | None, top: float, y: Any) -> list[Any]:
+    """A line at the share that a rule without data reaches; none above the axis."""
+    if level is None or level > top:
+        return []
+    base = alt.Chart(alt.Data(values=[{"kept": level, "label": "no data"}])).encode(y=y)
+    line = base.mark_rule(color=palette.light("grey"), strokeDash=[5, 4], strokeWidth=1.5)
+    words = base.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontSize=12, color=palette.light("grey"))
+    return [line, words.encode(x=alt.value("width"), text="label:N")]
 
 
 def _point(release: ReleaseSummary, task: str) -> dict[str, Any]:
@@ -200,9 +218,9 @@ def _shapes(alt: Any) -> Any:
 
 def tasks_picture(summary: Summary) -> Picture:
     """What is left of every task, release by release."""
-    shown = [*summary.beside[2:], *summary.made]
+    shown = [*(each for each in summary.beside[2:] if each.tasks), *summary.made]
     rows = [
-        _mark(each, TASK_VIEWS[task].title, *((kept.share, kept.low, kept.high) if kept.is_finding else (None,) * 3))
+        _mark(each, TASK_VIEWS[task].title, *_marked(each, kept))
         for task in TASK_VIEWS
         for each in shown
         for kept in [each.tasks.get(task)]
@@ -213,9 +231,16 @@ def tasks_picture(summary: Summary) -> Picture:
     return _multiples("tasks", title, rows, panels, [each.label for each in shown])
 
 
+def _marked(release: ReleaseSummary, kept: Kept) -> tuple[float | None, float | None, float | None]:
+    """Share, low and high; the rule without data at 100 % at most, because it may reach a multiple of the log."""
+    if release.promise == "public" and kept.share is not None:
+        return min(kept.share, 1.0), None, None
+    return (kept.share, kept.low, kept.high) if kept.is_finding else (None, None, None)
+
+
 def attacks_picture(summary: Summary) -> Picture:
     """What every attack gains, release by release, the log itself on top."""
-    shown = [*summary.beside, *summary.made]
+    shown = [each for each in (*summary.beside, *summary.made) if each.attacks]
     attacks = attacks_run(summary)
     rows = [
         _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high)

@@ -97,15 +97,14 @@ def _first_rows(kind: str, table: Table) -> dict[str, Any]:
 
 @html_of.register
 def _(evaluation: Evaluation) -> str:
-    told = [row for row in evaluation.rows if row.slice is None and row.reading in ("answered", "all")]
-    judged = {(row.task, row.measure) for row in told if row.reading == "answered"}
-    shown = [row for row in told if row.reading == "answered" or (row.task, row.measure) not in judged]
+    shown = [row for row in evaluation.rows if row.slice is None and row.reading == "all"]
     cells = [
-        (row.task, row.measure, row.release, shown_number(row.value), _between(row.low, row.high), row.why or "")
+        (row.task, row.measure, row.release, shown_number(row.value), _between(row.low, row.high),
+         shown_share(row.answered / row.cases) if row.cases and row.answered is not None else "", row.why or "")
         for row in shown[:MOST]
-    ]
+    ]  # fmt: skip
     more = "" if len(shown) <= MOST else f"the first {MOST} of {len(shown)}"
-    columns = ("task", "measure", "release", "value", "95 % interval", "why not")
+    columns = ("task", "measure", "release", "all cases", "95 % interval", "answered", "why not")
     return _piece("What releases are good for", private=True, tables=[_table(columns, cells, more)])
 
 

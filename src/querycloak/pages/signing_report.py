@@ -12,7 +12,7 @@ from typing import Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description, describe
-from querycloak.evaluation.task import ORIGINAL
+from querycloak.evaluation.task import NO_DATA, ORIGINAL
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import MEANINGS, hazards_of
@@ -202,28 +202,36 @@ def _accounted(signing: Signing) -> str:
     return f"Charge {accounting.charge} of the population {accounting.population!r} in the owner's ledger pays for it."
 
 
-def _evaluation(signing: Signing) -> list[dict[str, Any]]:
-    """A line for every measure of every task that was passed, with the original on the same cases beside it.
+_BESIDE_ALL = ("answered", "common")
 
-    Means over the cases that the release answers; where a measure has slices alone, a line for each slice.
+
+def _evaluation(signing: Signing) -> list[dict[str, Any]]:
+    """A line for every measure of every task that was passed: all cases first, then those that the release answers.
+
+    The original and the rule without data stand beside it. A measure with slices alone has a line for each slice.
     """
-    rows = [row for row in signing.measured.evaluation if row.get("digest")]
-    common = {_case(row): row for row in rows if row.get("reading") == "common"}
-    originals = {
-        _case(row): row["value"]
-        for row in signing.measured.evaluation
-        if row["release"] == ORIGINAL and row.get("reading") == "all"
-    }
+    measured = signing.measured.evaluation
+    rows = [row for row in measured if row.get("digest")]
+    answered, common = ({_case(row): row for row in rows if row.get("reading") == name} for name in _BESIDE_ALL)
+    original, without_data = (
+        {_case(row): row["value"] for row in measured if row["release"] == name and row.get("reading") == "all"}
+        for name in (ORIGINAL, NO_DATA)
+    )
     whole = {(row["task"], row["measure"]) for row in rows if not row.get("slice")}
     lines = []
-    for row in rows:
+    for row in (row for row in rows if row.get("reading") == "all"):
         if row.get("slice") and (row["task"], row["measure"]) in whole:
             continue
-        beside = common.get(_case(row))
-        if row.get("reading") == "answered" and beside is not None:
-            lines.append({**row, "original": beside["value"]})
-        elif row.get("reading") == "all" and beside is None:
-            lines.append({**row, "original": originals.get(_case(row))})
+        case = _case(row)
+        has_cases = case in answered and row.get("cases") and row.get("answered") is not None
+        lines.append({
+            **row,
+            "original": original.get(case),
+            "without_data": without_data.get(case),
+            "coverage": row["answered"] / row["cases"] if has_cases else None,
+            "answered_value": answered.get(case, {}).get("value"),
+            "original_answered": common.get(case, {}).get("value"),
+        })  # fmt: skip
     return lines
 
 

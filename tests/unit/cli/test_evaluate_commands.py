@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
+from querycloak.cli.evaluate_command import show_evaluation
+from querycloak.evaluation.evaluation import Evaluation
+from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
@@ -102,6 +105,25 @@ def test_evaluate_prints_tables_of_eighty_columns(split: Path, release: Path) ->
     assert SECRET not in done.stdout
     assert re.search(r"\nmine +\d\.\d{4} +\[\d\.\d{4}, \d\.\d{4}\] ", done.stdout)
     assert "What is published is made of the whole log" in " ".join(lines).replace("; what", ". What")
+
+
+def test_all_cases_and_their_coverage_stand_before_answered_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of a release that answers 8 % of the cases, and well: not above the original at first sight."""
+    values = {"original": (0.2513, 180, 0.5585, None), "no-data": (0.0426, 19, 0.9, 0.2), "mine": (0.0601, 32, 0.7516, 0.2237)}  # noqa: E501  # fmt: skip
+    rows = [
+        Row(name, None, "ranking", "tau-b", None, reading, value, 0.05, 0.07, 400, answered, difference, 0.01)
+        for name, (everything, answered, own, difference) in values.items()
+        for reading, value in (("answered", own), ("all", everything), ("common", 0.5279))
+    ]
+    show_evaluation(Evaluation(tuple(rows)), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    head = next(line for line in lines if "answered" in line)
+    assert head.split() == ["all", "cases", "answers", "no-data", "answered", "difference"]
+    mine = next(line for line in lines if line.startswith("mine"))
+    assert mine.split() == ["mine", "0.0601", "[0.0500,", "0.0700]", "8.0%", "+0.0175", "0.7516", "+0.2237*"]
+    nothing = next(line for line in lines if line.startswith("no-data"))
+    assert nothing.split()[4:] == ["4.8%", "-", "0.9000", "+0.2000*"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_release_that_answers_nothing_says_so(split: Path, tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import html
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from querycloak.comparison.comparison_summary import Summary, summary_of
 from querycloak.comparison.comparison_views import ATTACK_VIEWS
 from querycloak.pages.comparison_page import comparison_page, for_one_person, headline
+from querycloak.pages.comparison_pictures import attacks_picture, tasks_picture, tradeoff
 from querycloak.pages.layout import environment
 from tests.canned_comparison import canned
 from tests.unit.comparison.test_comparison_summary import empty, without
@@ -31,8 +33,9 @@ SINGLED = "of being singled out by somebody who knows five of one's searches"
 
 def test_the_headline_names_the_best_trade_offs_with_the_attacker_beside_each_risk(summary: Summary) -> None:
     assert plain(headline(summary)) == (
-        "With a guarantee, clicks (ε = 8) has the best trade-off: it keeps 31 % of query completion at a measured risk "
-        f"of 3.0 % {LINKED}; without one, affinity as published (k = 5) keeps 64 % at a risk of 73 % {SINGLED}."
+        "With a guarantee, clicks (ε = 8) has the best trade-off: it keeps 31 % of query completion (a rule without "
+        f"data: 20 %) at a measured risk of 3.0 % {LINKED}; without one, affinity as published (k = 5) keeps 64 % at a "
+        f"risk of 73 % {SINGLED}."
     )
 
 
@@ -67,3 +70,23 @@ def test_a_share_beyond_what_can_be_known_is_no_finding(summary: Summary) -> Non
     kept = summary.releases[1].tasks["completion"]
     assert kept.is_finding
     assert not replace(kept, share=1.4, low=0.2, high=2.9).is_finding
+
+
+def test_the_page_shows_no_data_and_what_releases_add_to_it(summary: Summary) -> None:
+    page = plain(comparison_page(canned(Path())))
+    assert page.count('<tr><th scope="row">no data</th>') == 1  # in the table of tasks, not in that of attacks
+    assert "answers 60 %, adds +11 %" in page
+    assert "answers 60 %, adds \u22128.0 %" in page
+    assert "a rule without data: 20 %" in plain(tradeoff(summary).description)
+    assert "no data 20 %" in plain(tasks_picture(summary).description)
+    assert "no data" not in attacks_picture(summary).description
+
+
+def test_a_comparison_without_rows_of_no_data_has_a_page() -> None:
+    comparison = canned(Path())
+    rows = [row for row in comparison.evaluation.to_pylist() if row["release"] != "no-data"]
+    older = replace(comparison, evaluation=pa.Table.from_pylist(rows, comparison.evaluation.schema))
+    page = plain(comparison_page(older))
+    assert '<th scope="row">no data</th>' not in page
+    assert "a rule without data" not in page
+    assert "a rule without any log" not in page

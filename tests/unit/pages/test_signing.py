@@ -291,6 +291,28 @@ def test_every_task_that_is_passed_appears_and_invalid_attacks_say_what_stands_i
     assert "14\u00a0%" not in page
 
 
+def test_the_page_to_sign_leads_with_all_cases_and_their_coverage(place: Path, tmp_path: Path) -> None:
+    digest = qc.verify(place / "mine").digest
+    case = {"task": "ranking", "measure": "tau-b", "slice": None, "low": None, "high": None, "why": None, "cases": 400}
+    values = {"answered": 0.7516, "all": 0.0601, "common": 0.5279}
+    evaluation = [
+        *({**case, "release": "mine", "digest": digest, "reading": reading, "value": value, "answered": 32}
+          for reading, value in values.items()),
+        {**case, "release": "original", "digest": None, "reading": "all", "value": 0.2513, "answered": 180},
+        {**case, "release": "no-data", "digest": None, "reading": "all", "value": 0.0426, "answered": 19},
+    ]  # fmt: skip
+    (tmp_path / "evaluation.json").write_text(json.dumps({"results": evaluation}))
+    done = report(place, tmp_path / "out", "--evaluation", tmp_path / "evaluation.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "out" / "private.html").read_text()
+    [line] = [each for each in page.splitlines() if each.startswith('<tr><th scope="row">ranking</th>')]
+    order = ["0.0601", "32 (8.0\u00a0%)", "0.0426", "0.2513", "0.7516", "0.5279"]
+    places = [line.find(text) for text in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "0.7516" not in (tmp_path / "out" / "public.html").read_text()
+
+
 def test_about_says_what_it_was_told() -> None:
     assert About.of(None) == About()
     assert About.of({"owner": "me"}) == About(owner="me")
