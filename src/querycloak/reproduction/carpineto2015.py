@@ -210,7 +210,8 @@ def table_4(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
 def table_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
     """How queries fall under WordNet's upper concepts."""
     total, theirs = sum(row["queries"] for row in rows), sum(TABLE_5.values())
-    shown, ours_of = [], {}
+    shown: list[dict[str, Any]] = []
+    ours_of: dict[str, float] = {}
     for row in rows:
         name = _SAME.get(row["concept"], row["concept"])
         printed = TABLE_5.get(name)

@@ -23,6 +23,7 @@ from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
 from querycloak.reproduction.exhibit import LEAST_HITS, Chart, Exhibit, Grid, Measured, Series, all_of, verdict_of
+from querycloak.reproduction.literal_suggestion import LiteralSuggestion
 from querycloak.reproduction.workbench import Workbench
 
 CROSSING, EVALUATED = 5_500, 18_475
@@ -32,16 +33,22 @@ SEED = 2017
 
 
 def suggestion_runs(
-    train: SearchLog, test: SearchLog, releases: Mapping[str, Release], cosine_share: float, *, original: bool = True
+    train: SearchLog,
+    test: SearchLog,
+    releases: Mapping[str, Release],
+    cosine_share: float,
+    *,
+    original: bool = True,
+    literal: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """For each release: sessions answered, precision and recall on these and on all, and the original's on the same.
 
-    Without the original nothing is compared, which is faster.
+    Without the original nothing is compared, which is faster. literal: repeats are kept, the query itself is allowed.
     """
     subjects: list[Subject] = [Original(train)] if original else []
     subjects += [Target.of(release, name) for name, release in releases.items()]
     logs = Logs(train, test, tuple(subjects))
-    task = Suggestion(cosine_share=cosine_share).prepare(logs)
+    task = (LiteralSuggestion if literal else Suggestion)(cosine_share=cosine_share).prepare(logs)
     runs: dict[str, dict[str, Any]] = {}
     first = None
     for subject in subjects:

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from querycloak.evaluation.numbered_logs import Steps
 from querycloak.files.resumable_folder import KeptSteps
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017, zhang2017_figures
 from querycloak.reproduction.exhibit import Grid, Measured, Series, all_of, number, order_words, rises, verdict_of
 from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
+from querycloak.reproduction.literal_suggestion import literal_prefixes
 from querycloak.reproduction.papers import PAPERS
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
 from querycloak.reproduction.workbench import Workbench, fingerprint, reproduction_folder, synthetic_log
@@ -117,8 +120,8 @@ def test_every_table_and_figure_is_there(
         told = {exhibit["name"]: exhibit for exhibit in first["exhibits"]}  # type: ignore[attr-defined]
         assert "is not the authors' algorithm" in told["Figure 7"]["statement"]
         assert told["Figure 4"]["verdict"] == told["Table 4"]["verdict"] == "not comparable"
-        names = [row[0].strip() for row in told["Table 5"]["ours"]["rows"] if row[1] is not None]
-        assert len(names) == len(set(names)), "a printed number stands twice"
+        listed = [row[0].strip() for row in told["Table 5"]["ours"]["rows"] if row[1] is not None]
+        assert len(listed) == len(set(listed)), "a printed number stands twice"
     done = len(steps)
     assert made() == first  # from what was kept: nothing is computed again
     assert len(steps) == done > 0
@@ -209,6 +212,16 @@ def test_figure_2_tests_the_crossing_and_says_where_dp_s_is_dp_c() -> None:
     assert judged(400, 0.15)[0] == "agrees in part"  # no crossing: DP_S is ahead beyond it, too
     assert "At K = 20 DP_S releases no session, so its rows are those of DP_C." in judged(8, 0.05)[1]
     assert "Runs have 8 to 8 hits" in judged(8, 0.05)[1]
+
+
+def test_suggestion_as_written_keeps_repeats_and_the_query_itself() -> None:
+    """a a b a: after each but the last, the later queries of the session, the same one among them."""
+    steps = Steps(np.zeros(4, np.int32), np.array([0, 0, 1, 0], np.int32), np.array([True, False, False, False]))
+    cases = literal_prefixes(steps, 2)
+    assert cases.query.tolist() == [0, 0, 1]
+    assert cases.true.tolist() == [2, 2, 1]
+    suggestions = np.array([[0, 1], [0, -1], [1, 0]], np.int32)
+    assert [len(cases.hits(suggestions).ranks), cases.hits(suggestions).starts.tolist()] == [4, [0, 2, 3, 4]]
 
 
 def test_doubled_records_and_equivalence() -> None:
