@@ -51,6 +51,14 @@ html_show_sphinx = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False}
 CODE = re.compile(r"(`[^`]*`)")
+SIGNATURE = re.compile(r'<span class="sig-paren">\(</span>\s*<dl>.*?</dl>', re.DOTALL)
+MENDED = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="On this page">',
+    "<pre>": '<pre tabindex="0">',
+    "<th></th>": "<td></td>",
+}
 START = '<!doctype html><title>querycloak</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
 
@@ -68,14 +76,26 @@ def _plain(line: str) -> str:
     return "".join(part if part.startswith("`") else re.sub(r"([\\|*])", r"\\\1", part) for part in CODE.split(line))
 
 
-def write_start(app: Any, failure: Exception | None) -> None:
-    """Lead from the site's root to its first page."""
-    if failure is None:
-        (Path(app.outdir) / "index.html").write_text(START, "utf-8")
+def finish(app: Any, failure: Exception | None) -> None:
+    """Mend the theme's HTML for screen readers and keyboards, and lead from the site's root to its first page."""
+    if failure is not None:
+        return
+    for path in Path(app.outdir).rglob("*.html"):
+        path.write_text(accessible(path.read_text("utf-8")), "utf-8")
+    (Path(app.outdir) / "index.html").write_text(START, "utf-8")
+
+
+def accessible(page: str) -> str:
+    """Give headings their level, landmarks their names, and blocks that scroll the keyboard's focus."""
+    for theirs, ours in MENDED.items():
+        page = page.replace(theirs, ours)
+    page = SIGNATURE.sub(lambda match: re.sub(r"<(/?)d[ld]>", r"<\1div>", match[0]), page)
+    head, piece, rest = page.partition('<div class="querycloak-piece">')  # notebooks alone have such pieces
+    return head + piece + re.sub("<h4>(.*?)</h4>", r"<p><strong>\1</strong></p>", rest) if piece else page
 
 
 def setup(app: Any) -> None:
     """Connect the functions above; show CSV as it is."""
     app.add_lexer("csv", TextLexer)
     app.connect("autodoc-process-docstring", plain_docstring)
-    app.connect("build-finished", write_start)
+    app.connect("build-finished", finish)
