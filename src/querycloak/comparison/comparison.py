@@ -41,7 +41,7 @@ HOW = Split(by="user")
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What a comparison found: private output. `about` is what its folder knows besides the two tables."""
+    """The results of a comparison: private output. `about`: facts of its folder beside the two tables."""
 
     folder: Path
     about: Mapping[str, Any]

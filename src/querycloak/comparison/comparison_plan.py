@@ -60,8 +60,8 @@ def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[floa
     way_out = "give one or several, such as 1,8"
     if not epsilons:
         raise ParameterError("there must be an epsilon at least: give one or several, such as 1,8")
-    found = tuple(dict.fromkeys(number_above_zero("epsilon", each, way_out) for each in epsilons))
-    return tuple(sorted(found)), share("delta", delta, "give a number such as 1e-6")
+    budgets = tuple(dict.fromkeys(number_above_zero("epsilon", each, way_out) for each in epsilons))
+    return tuple(sorted(budgets)), share("delta", delta, "give a number such as 1e-6")
 
 
 def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -> Iterator[PlannedRelease]:
@@ -92,12 +92,12 @@ def releases_in(path: Path) -> list[PlannedRelease]:
     listed = document.get("release")
     if not isinstance(listed, list) or not listed or set(document) != {"release"}:
         raise InputError(f"the file of releases {str(path)!r} must hold [[release]] tables: name, method, options")
-    found = [_planned(number, entry) for number, entry in enumerate(listed, 1)]
-    _check_methods(found)
-    _check_names(found)
-    for each in found:
+    planned = [_planned(number, entry) for number, entry in enumerate(listed, 1)]
+    _check_methods(planned)
+    _check_names(planned)
+    for each in planned:
         _check_options(each)
-    return found
+    return planned
 
 
 def _planned(number: int, entry: object) -> PlannedRelease:

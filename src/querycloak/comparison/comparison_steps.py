@@ -46,7 +46,7 @@ from querycloak.privacy.sampling.randomness import Randomness, fresh_seed
 from querycloak.releases.release import Release
 
 Found = Mapping[str, Any]
-"""What a step found, as plain values."""
+"""The results of a step, as plain values."""
 
 
 def evaluation_table(tasks: Mapping[str, Sequence[Found]], beside: Found, steps: Sequence[Found]) -> pa.Table:
@@ -232,9 +232,9 @@ class Run:
         for attack in attacks_named():
             self._within(attack.name, 0.0)
             try:
-                found = attacked_by(attack, release, self._knowledge)
-                rows += found.rows
-                alarms += found.alarms
+                outcome = attacked_by(attack, release, self._knowledge)
+                rows += outcome.rows
+                alarms += outcome.alarms
             except Exception as error:
                 if self._is_interrupt(error):
                     raise KeyboardInterrupt from None
@@ -269,19 +269,19 @@ class Run:
 
     def _one_by_one(self, task: Task, released: Sequence[Target]) -> list[Row]:
         """A task that failed with all releases, with one after the other; whose fault it is has its reason."""
-        found: list[Row] = []
+        kept_rows: list[Row] = []
         for each in [None, *released]:
             some = [] if each is None else [each]
             try:
                 rows = [row for _, rows in evaluated_tasks(self._train, self._test, some, [task], self._tell_task)
                         for row in rows]  # fmt: skip
-                found += rows if each is None else [row for row in rows if row.release == each.name]
+                kept_rows += rows if each is None else [row for row in rows if row.release == each.name]
             except Exception as error:
                 if self._is_interrupt(error):
                     raise
                 name, digest = (Original.name, None) if each is None else (each.name, each.digest)
-                found += missing_rows(task, RowLabel(name, digest, task.name), reason_of(error))
-        return found
+                kept_rows += missing_rows(task, RowLabel(name, digest, task.name), reason_of(error))
+        return kept_rows
 
     def _made_names(self) -> list[str]:
         steps = {each.name: self._folder.steps.kept(f"release-{each.name}") or {} for each in self._plan}

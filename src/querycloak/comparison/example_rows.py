@@ -20,20 +20,20 @@ _MOST_READ = 200_000
 
 
 def example_rows(release: Release) -> dict[str, dict[str, Any]]:
-    """Of each table how many rows it has, and five of them, from the most frequent to the rare.
+    """Number of rows of each table, and five of them, from the most frequent to the rare.
 
     Of a log, five rows under one name: what somebody who reads it sees of a person.
     """
-    found: dict[str, dict[str, Any]] = {}
+    described: dict[str, dict[str, Any]] = {}
     for kind in release.tables:
         head, rows = _head(release, kind)
         chosen = _one_name(head) if kind == "log" else _spread(head)
-        found[kind] = {"rows": rows, "columns": head.column_names, "examples": _plain(chosen)}
-    return found
+        described[kind] = {"rows": rows, "columns": head.column_names, "examples": _plain(chosen)}
+    return described
 
 
 def _head(release: Release, kind: str) -> tuple[pa.Table, int]:
-    """The beginning of a table, and how many rows it has in all."""
+    """The beginning of a table, and its number of rows."""
     kept: list[pa.RecordBatch] = []
     rows = 0
     table = release.tables[kind]
@@ -73,7 +73,7 @@ def _plain(table: pa.Table) -> list[list[Any]]:
 
 
 def secrets_out(release: Target, truth: Path | None, train: SearchLog) -> dict[str, Any] | None:
-    """How many secrets stand in the release word for word, and the one that fewest people asked; nothing untold."""
+    """Number of secrets in the release word for word, and the one that fewest people asked; None without a truth."""
     if truth is None:
         return None
     secrets = secrets_of(truth, normalised=train.source.choices.normalise)
@@ -83,10 +83,10 @@ def secrets_out(release: Target, truth: Path | None, train: SearchLog) -> dict[s
     inside = secrets.filter(pc.is_in(secrets["query"], users["query"].combine_chunks()))
     out = pa.chunked_array([], pa.string())
     for texts in release.texts():
-        found = texts.filter(pc.is_in(texts, inside["query"].combine_chunks())).unique()
-        out = pa.chunked_array([*out.chunks, found])
-    told = inside.filter(pc.is_in(inside["query"], out.combine_chunks())).select(["query", "kind"])
-    told = told.group_by(["query", "kind"]).aggregate([]).join(users, "query")
-    told = told.sort_by([("users", "ascending"), ("kind", "ascending"), ("query", "ascending")])
-    first = told.slice(0, 1).to_pylist()
-    return {"out": told.num_rows, "planted": len(pc.unique(inside["query"])), "example": first[0] if first else None}
+        matches = texts.filter(pc.is_in(texts, inside["query"].combine_chunks())).unique()
+        out = pa.chunked_array([*out.chunks, matches])
+    let_out = inside.filter(pc.is_in(inside["query"], out.combine_chunks())).select(["query", "kind"])
+    let_out = let_out.group_by(["query", "kind"]).aggregate([]).join(users, "query")
+    let_out = let_out.sort_by([("users", "ascending"), ("kind", "ascending"), ("query", "ascending")])
+    first = let_out.slice(0, 1).to_pylist()
+    return {"out": let_out.num_rows, "planted": len(pc.unique(inside["query"])), "example": first[0] if first else None}

@@ -105,12 +105,12 @@ def tradeoff(summary: Summary) -> Picture:
     shown = [each for each in (*summary.beside[:2], *summary.made) if _both(each, task)]
     without_data = summary.without_data.tasks.get(task)
     level = None if without_data is None else without_data.share
-    told = "; ".join([
+    text = "; ".join([
         *(f"{each.label}: {shown_share(each.tasks[task].share)} kept, risk {shown_share(each.risk)}" for each in shown),
         *([] if level is None else [f"a rule without data: {shown_share(level)}"]),
     ])  # fmt: skip
     title = f"What is kept of {TASK_VIEWS[task].words}, against what the strongest attack gains"
-    return Picture("tradeoff", title, told, lambda width: themed(_tradeoff(shown, task, level, width)))
+    return Picture("tradeoff", title, text, lambda width: themed(_tradeoff(shown, task, level, width)))
 
 
 def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
@@ -281,8 +281,8 @@ def _mark(
 def _multiples(
     name: str, title: str, rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequence[str]
 ) -> Picture:
-    told = "; ".join(f"{panel}: " + ", ".join(_words(rows, panel)) for panel in panels)
-    return Picture(name, title, told, lambda width: themed(_panels(rows, panels, order, width)))
+    text = "; ".join(f"{panel}: " + ", ".join(_words(rows, panel)) for panel in panels)
+    return Picture(name, title, text, lambda width: themed(_panels(rows, panels, order, width)))
 
 
 def _words(rows: Iterable[dict[str, Any]], panel: str) -> list[str]:
@@ -304,11 +304,11 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
     )
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, top], nice=False), axis=percent_axis(alt, 2))
     base = alt.Chart(alt.Data(values=list(rows))).encode(y=y)
-    told = base.transform_filter("isValid(datum.value)")
-    reach = told.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
+    valued = base.transform_filter("isValid(datum.value)")
+    reach = valued.mark_rule(strokeWidth=1.5, opacity=0.5, clip=True).encode(
         x=alt.X("low:Q"), x2="high:Q", color=_colours(alt)
     )
-    dots = told.mark_point(filled=True, size=46, opacity=1).encode(x=x, color=_colours(alt), shape=_shapes(alt))
+    dots = valued.mark_point(filled=True, size=46, opacity=1).encode(x=x, color=_colours(alt), shape=_shapes(alt))
     none = base.transform_filter("!isValid(datum.value)").mark_text(
         align="left", fontSize=10, color=palette.light("soft")
     )

@@ -54,7 +54,7 @@ def measured(
     digest, stand_in = digest_of(release), None
     if measured_on is not None:
         digest = stand_in = _stand_in(measured_on, card)
-    found = [] if evaluation is None else _rows_of(evaluation, digest, "evaluation")
+    rows = [] if evaluation is None else _rows_of(evaluation, digest, "evaluation")
     attacks: Rows = []
     method = None
     for path in audits:
@@ -63,7 +63,7 @@ def measured(
             method = _of_method(document, card)
         else:
             attacks += _beside(_results(document, "audit"), digest, "audit")
-    return Measured(found, attacks, method, stand_in)
+    return Measured(rows, attacks, method, stand_in)
 
 
 def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:

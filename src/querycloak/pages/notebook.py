@@ -124,12 +124,12 @@ def _(audit: ReleaseAudit) -> str:
 
 @html_of.register
 def _(audit: MethodAudit) -> str:
-    told, proven = audit.to_json()["measured"], audit.method.proven()
+    measured, proven = audit.to_json()["measured"], audit.method.proven()
     cells = [
         ("proven", proven.line),
-        ("shown by runs", f"epsilon of at least {told['epsilon']:.3g} at delta {told['delta']:.3g}"),
-        ("runs for each log", f"{told['runs']:,}"),
-        ("could have been shown", f"epsilon {told['ceiling']:.3g} at most"),
+        ("shown by runs", f"epsilon of at least {measured['epsilon']:.3g} at delta {measured['delta']:.3g}"),
+        ("runs for each log", f"{measured['runs']:,}"),
+        ("could have been shown", f"epsilon {measured['ceiling']:.3g} at most"),
         ("verdict", "nothing speaks against what is proven" if audit.holds else "REFUTED"),
     ]
     return _piece(f"Audit of {audit.method.name}", tables=[_table(["", ""], cells)])

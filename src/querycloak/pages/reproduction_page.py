@@ -39,7 +39,7 @@ def reproduction_page(made: Reproduced) -> str:
 
 
 def headline(made: Reproduced) -> str:
-    """In one sentence, what was found."""
+    """The result in one sentence."""
     tally = _tally(made)
     compared = sum(count for verdict, count in tally.items() if verdict not in ("not comparable", "not reproduced"))
     parts = [f"{tally[each]} {words[tally[each] > 1]}" for each, words in _WORDS.items() if tally.get(each)]
@@ -98,13 +98,13 @@ def cell_text(cell: Cell) -> str:
 
 def description(chart: Chart) -> str:
     """The chart in words: each series from its first to its last point."""
-    told = []
+    texts = []
     for series in chart.series:
         if series.points:
             first, last = series.points[0], series.points[-1]
-            told.append(f"{series.name}: {last[1]:.4g}" if len(series.points) == 1 else
+            texts.append(f"{series.name}: {last[1]:.4g}" if len(series.points) == 1 else
                         f"{series.name}: from {first[1]:.4g} at {first[0]} to {last[1]:.4g} at {last[0]}")  # fmt: skip
-    return f"{chart.y} over {chart.x}. {'; '.join(told)}."
+    return f"{chart.y} over {chart.x}. {'; '.join(texts)}."
 
 
 def _drawing(chart: Chart) -> Any:
