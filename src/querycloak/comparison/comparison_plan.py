@@ -15,7 +15,7 @@ from querycloak.files.documents import parsed_toml
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS
-from querycloak.privacy.parameters import number_above_zero, share
+from querycloak.privacy.parameters import checked_epsilon, share
 from querycloak.sentence import Sentence
 
 EPSILONS, DELTA, MIN_USERS = (8.0,), 1e-6, 5
@@ -60,7 +60,7 @@ def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[floa
     way_out = "give one or several, such as 1,8"
     if not epsilons:
         raise ParameterError("there must be an epsilon at least: give one or several, such as 1,8")
-    budgets = tuple(dict.fromkeys(number_above_zero("epsilon", each, way_out) for each in epsilons))
+    budgets = tuple(dict.fromkeys(checked_epsilon(each, way_out) for each in epsilons))
     return tuple(sorted(budgets)), share("delta", delta, "give a number such as 1e-6")
 
 

@@ -7,6 +7,7 @@ second one is published (histogram.md, claim 5). `paper_claimed` is the formula 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -48,7 +49,8 @@ def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[flo
     unseen = -math.log1p(-math.exp(-(threshold - 1) / scale) / 2) if threshold >= 1 else math.inf
     log_alpha = max(1 / scale, unseen)
     exponent = min((sensitivity - threshold) / scale, 700.0)
-    return sensitivity * (log_alpha + 1 / scale), sensitivity / 2 * math.exp(exponent)
+    # Above 0 where it is below every float, as is the number that they state.
+    return sensitivity * (log_alpha + 1 / scale), max(sensitivity / 2 * math.exp(exponent), sys.float_info.min)
 
 
 def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous: bool = False) -> float:

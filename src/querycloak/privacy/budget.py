@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.parameters import number_above_zero, share, whole
+from querycloak.privacy.parameters import checked_delta, checked_epsilon, number_above_zero, refuse, whole
 from querycloak.sentence import Sentence, listed
 
 __all__ = ["Budget", "ExplicitNoise", "Given", "budget_or_knobs", "which_is_given"]
+
+
+LEAST_NOISE = 0.001
+"""The scale of Laplace noise for one key at the largest epsilon."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        epsilon = number_above_zero("epsilon", self.epsilon, "give a number such as 1")
-        delta = share("delta", self.delta, "give a number such as 1e-7, far below one divided by the number of users")
+        epsilon = checked_epsilon(self.epsilon)
+        delta = checked_delta(self.delta, "give a number such as 1e-7, far below one divided by the number of users")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
 
@@ -35,6 +39,8 @@ class ExplicitNoise:
 
     def __post_init__(self) -> None:
         noise = number_above_zero("noise", self.noise, "give the scale of Laplace, or the sigma of Gaussian noise")
+        if noise < LEAST_NOISE:
+            refuse("noise", f"at least {LEAST_NOISE:g}", self.noise, "less protects nobody")
         threshold = whole("threshold", self.threshold, "give the count K that a key must exceed", least=0)
         object.__setattr__(self, "noise", noise)
         object.__setattr__(self, "threshold", threshold)

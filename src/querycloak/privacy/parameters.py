@@ -12,6 +12,8 @@ from querycloak.sentence import Parameter, Sentence
 
 __all__ = [
     "checked_bound",
+    "checked_delta",
+    "checked_epsilon",
     "natural",
     "number_above_zero",
     "of_kind",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 LARGEST_BOUND = 1_000_000
+LEAST_EPSILON, LARGEST_EPSILON, LEAST_DELTA = 1e-9, 1000.0, 1e-100
+"""At ten the odds of a guess already grow 22,000-fold; beyond this the formulas take long and promise nothing."""
 
 
 def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> ParameterError:
@@ -75,6 +79,22 @@ def number_above_zero(name: str, value: object, way_out: str | Sentence, *, most
         refuse(name, "a finite number above 0", value, way_out)
     if number > most:
         refuse(name, f"at most {most:,.0f}", value, way_out)
+    return number
+
+
+def checked_epsilon(value: object, way_out: str | Sentence = "give a number such as 1") -> float:
+    """Return an epsilon that somebody asks for; the sum of several may exceed this limit."""
+    number = number_above_zero("epsilon", value, way_out, most=LARGEST_EPSILON)
+    if number < LEAST_EPSILON:
+        refuse("epsilon", f"at least {LEAST_EPSILON:g}", value, way_out)
+    return number
+
+
+def checked_delta(value: object, way_out: str | Sentence) -> float:
+    """Return a delta that somebody asks for."""
+    number = share("delta", value, way_out)
+    if number < LEAST_DELTA:
+        refuse("delta", f"at least {LEAST_DELTA:g}", value, way_out)
     return number
 
 

@@ -17,7 +17,14 @@ from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import laplace_delta
 from querycloak.privacy.calibration.selection import parse_split
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, share, whole
+from querycloak.privacy.parameters import (
+    checked_bound,
+    checked_delta,
+    checked_epsilon,
+    number_above_zero,
+    refuse,
+    whole,
+)
 from querycloak.privacy.sampling.exact import float_up, rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.sentence import Sentence
@@ -90,7 +97,7 @@ class QueryPool(Method):
         if given == "knobs" and self.noise is not None and self.threshold is not None:
             self._set_knobs(ExplicitNoise(self.noise, self.threshold))
         else:
-            self._solve(number_above_zero("epsilon", self.epsilon, "give a number such as 1"))
+            self._solve(checked_epsilon(self.epsilon))
         object.__setattr__(self, "_guarantee", self.guarantee())
 
     def _settle_clicks(self) -> None:
@@ -167,7 +174,7 @@ class QueryPool(Method):
         return [*(["queries"] if self.off_pool else []), *(["clicks"] if self.click_kind == "threshold" else [])]
 
     def _delta_of_each(self) -> float:
-        delta = share("delta", self.delta, Sentence("{off_pool} and {clicks:threshold} need one, such as 1e-7"))
+        delta = checked_delta(self.delta, Sentence("{off_pool} and {clicks:threshold} need one, such as 1e-7"))
         return delta / len(self._thresholded()) * (1 - 2**-40)
 
     def guarantee(self) -> Guarantee:

@@ -36,6 +36,8 @@ WIDEST_SUM = 2.0**17
 REACH = 26.0
 """Standard deviations kept: what lies beyond has probability below 2 e^-338 = 1e-146."""
 NEGLIGIBLE = 1e-146
+UNDERFLOW, LEAST_FLOAT = 1000, 5e-324
+"""The tail of Laplace noise beyond this many scales lies between 0 and the least float."""
 
 
 def hockey_stick(noise: Noise, s: int, e: float) -> float:
@@ -49,6 +51,8 @@ def hockey_stick(noise: Noise, s: int, e: float) -> float:
 def tail_bounds(noise: Noise, m: int) -> tuple[float, float]:
     """Return bounds of Pr[Z >= m], m >= 0, as floats: for Gaussian noise much faster than `tail`."""
     if isinstance(noise, Laplace):
+        if m > UNDERFLOW * noise.scale:
+            return 0.0, LEAST_FLOAT
         chance = noise.tail(m)
         return chance.down(), chance.up()
     weight = _weight_from(noise.sigma, m)
@@ -137,6 +141,7 @@ def _by_poisson_summation(sigma: float, s: int, e: float) -> float:
     return total * smoothness(sigma, s) * (1 + ROUNDING * 8192) + NEGLIGIBLE
 
 
+@lru_cache(maxsize=64)
 def smoothness(sigma: float, s: int) -> float:
     """Return the factor by which the law of a sum may exceed the normal density."""
     j = np.arange(1, s, dtype=np.float64)

@@ -10,7 +10,7 @@ from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_numbe
 from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, hockey_stick, laplace_delta, tail_bounds
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse, whole
+from querycloak.privacy.parameters import checked_bound, checked_epsilon, refuse, whole
 from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
@@ -131,7 +131,7 @@ def price(
             "take Laplace twice or Gaussian twice",
         )
     if epsilon is not None:
-        epsilon = number_above_zero("epsilon", epsilon, "give a number such as 1, or leave it out")
+        epsilon = checked_epsilon(epsilon, "give a number such as 1, or leave it out")
     if isinstance(noise, Laplace) and (published_noise is None or isinstance(published_noise, Laplace)):
         plan = _laplace_price(noise, threshold, per_user, published_noise, epsilon, tie_probability)
     else:
@@ -155,7 +155,7 @@ def public_keys_guarantee(
     else:
         if epsilon is None:
             refuse("epsilon", "a number where noise is Gaussian", epsilon, "name the epsilon to state delta at")
-        epsilon = number_above_zero("epsilon", epsilon, "name the epsilon to state delta at")
+        epsilon = checked_epsilon(epsilon, "name the epsilon to state delta at")
         delta = hockey_stick(noise, per_user, epsilon)
     return user_guarantee(epsilon, delta, because, unprotected)
 
