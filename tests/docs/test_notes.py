@@ -21,7 +21,7 @@ ROOT = PACKAGE.parents[1]
 NOTES = sorted([*PACKAGE.rglob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|ipynb|toml)")
+PATH = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|md|rst|ipynb|toml)")
 FOLDER = re.compile(r"(?:[a-z_]+/)+")
 SLASHED = re.compile(r"((?:[a-z_]+/)+[a-z_]+)(?:\.([A-Za-z_]\w*))?")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?")
@@ -30,6 +30,7 @@ UNDERSCORED = re.compile(r"_*[a-zA-Z]+(?:_[a-zA-Z0-9]+)+|_[a-z]+")
 FOLDERS = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"bench", "scripts", "tests", "docs", "src"}
 MODULES_OF_NOTES = {path.stem for path in PACKAGE.rglob("*.py")} - {"log", "release", "guarantee", "method", "ledger"}
 FILES = {
+    "sig",
     "json",
     "csv",
     "tsv",

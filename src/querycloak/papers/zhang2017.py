@@ -49,8 +49,7 @@ def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[flo
     unseen = -math.log1p(-math.exp(-(threshold - 1) / scale) / 2) if threshold >= 1 else math.inf
     log_alpha = max(1 / scale, unseen)
     exponent = min((sensitivity - threshold) / scale, 700.0)
-    # Above 0 where it is below every float, as is the number that they state.
-    return sensitivity * (log_alpha + 1 / scale), max(sensitivity / 2 * math.exp(exponent), sys.float_info.min)
+    return sensitivity * (log_alpha + 1 / scale), sensitivity / 2 * math.exp(exponent)
 
 
 def paper_proven(noise: Laplace, threshold: int, sensitivity: int, *, continuous: bool = False) -> float:
@@ -74,7 +73,8 @@ def paper_guarantees(noise: Laplace, threshold: int, sensitivity: int) -> tuple[
     epsilon, delta = paper_claimed(noise.scale, threshold, sensitivity)
     # A claimed delta below 1 also makes the sensitivity at most the threshold, as claim 5 needs.
     check_delta(delta, threshold)
-    claimed = user_guarantee(epsilon, delta, "as stated by Zhang and Yang, ICTIR 2017")
+    # A claim below every float is stated as the least one: it is above 0.
+    claimed = user_guarantee(epsilon, max(delta, sys.float_info.min), "as stated by Zhang and Yang, ICTIR 2017")
     proven = user_guarantee(
         rounded_up(2 * sensitivity / Fraction(noise.scale)),
         paper_proven(noise, threshold, sensitivity),

@@ -10,7 +10,14 @@ from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_numbe
 from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, hockey_stick, laplace_delta, tail_bounds
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
-from querycloak.privacy.parameters import checked_bound, checked_epsilon, refuse, whole
+from querycloak.privacy.parameters import (
+    LARGEST_EPSILON,
+    checked_bound,
+    checked_epsilon,
+    number_above_zero,
+    refuse,
+    whole,
+)
 from querycloak.privacy.sampling.exact import four_digits_up, rounded_up, stated
 from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
@@ -131,7 +138,9 @@ def price(
             "take Laplace twice or Gaussian twice",
         )
     if epsilon is not None:
-        epsilon = checked_epsilon(epsilon, "give a number such as 1, or leave it out")
+        epsilon = number_above_zero(
+            "epsilon", epsilon, "give a number such as 1, or leave it out", most=LARGEST_EPSILON
+        )
     if isinstance(noise, Laplace) and (published_noise is None or isinstance(published_noise, Laplace)):
         plan = _laplace_price(noise, threshold, per_user, published_noise, epsilon, tie_probability)
     else:
