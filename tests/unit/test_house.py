@@ -105,6 +105,15 @@ def test_pages_for_other_packages_import_public_modules_only(page: str) -> None:
     assert imported <= {"querycloak", "querycloak.extend", "querycloak.contract"}
 
 
+def test_public_class_names_are_unique() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     defined = [name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)]

@@ -167,16 +167,16 @@ class Summary:
         able = [each for each in self.made if each.promise in promises and each.trade_off(task) >= _LITTLE]
         return max(able, key=lambda each: each.trade_off(task), default=None)
 
-    def choices(self) -> Iterator[Choice]:
+    def choices(self) -> Iterator[TaskChoice]:
         """For each task the release with a guarantee and the best trade-off, and a rule if that has a better one."""
         for task in TASK_VIEWS:
             take, rule = self.best(task, *GUARANTEED), self.best(task, "rule")
             reached = 0.0 if take is None else take.trade_off(task)
-            yield Choice(task, take, rule if rule is not None and rule.trade_off(task) > reached else None)
+            yield TaskChoice(task, take, rule if rule is not None and rule.trade_off(task) > reached else None)
 
 
 @dataclass(frozen=True)
-class Choice:
+class TaskChoice:
     """The release to take for a task, by this log's figures; `rule`: one without a guarantee, if it is better."""
 
     task: str

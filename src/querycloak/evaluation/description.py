@@ -61,16 +61,20 @@ def describe(release: Release | str | os.PathLike[str]) -> Description:
     folder = Path(release)
     loaded, card = load(folder), load_card(folder)
     rows = {kind: int(entry["rows"]) for kind, entry in card["tables"].items()}
-    return _described(loaded, rows, card_digest(folder), card.get("published"))
+    first = card["checksums"][next(iter(card["tables"].values()))["file"]]
+    return _described(loaded, rows, (card_digest(folder), first), card.get("published"))
 
 
-def _described(release: Release, rows: Mapping[str, int], digest: str | None, published: str | None) -> Description:
+def _described(
+    release: Release, rows: Mapping[str, int], digests: tuple[str, str] | None, published: str | None
+) -> Description:
     unsaid = TableAccuracy(COUNTS[release.counts], notes=(_NOT_SAID,))
     tables = {
         kind: TableDescription(described(kind, release.rows).meaning, rows[kind], release.reach.get(kind, unsaid))
         for kind in release.tables
     }
-    cited = citation(release, published, None if digest is None else (CARD, digest))
+    card, first_table = digests or (None, None)
+    cited = citation(release, published, None if card is None else (CARD, card), first_table)
     warnings = (NOT_PRIVATE,) if release.seeded else ()
     return Description(release.title, tables, _tasks(release, rows), cited, warnings)
 

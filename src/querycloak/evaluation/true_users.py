@@ -72,7 +72,7 @@ def _transitions(log: SearchLog, gap_minutes: float, parameters: Mapping[str, An
     return near.select("user", "query", "next_query").distinct()
 
 
-class CountedKeys:
+class KeysOfMethod:
     """The keys of each user that a method counts, from its card; `unsupported_reason` is set if the card lacks it."""
 
     def __init__(self, method: tuple[str, str], parameters: Mapping[str, Any]) -> None:

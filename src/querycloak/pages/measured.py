@@ -28,7 +28,7 @@ Given = Evaluation | ReleaseAudit | MethodAudit | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurements:
     """True figures, hence private: what the release is good for, what attacks gain, what runs of the method show.
 
     stand_in: the digest of a release of the same method and options that was measured in place of this one.
@@ -47,7 +47,7 @@ class Measured:
 
 def measured(
     release: Path, evaluation: Given | None, audits: Sequence[Given], measured_on: Path | None = None
-) -> Measured:
+) -> Measurements:
     """Read the files; rows of other releases are refused, but for the baselines that stand beside."""
     of_kind("audits", audits, (list, tuple), "a list of audits or of their files", "leave it out if there are none")
     card = load_card(release)
@@ -63,7 +63,7 @@ def measured(
             method = _of_method(document, card)
         else:
             attacks += _beside(_results(document, "audit"), digest, "audit")
-    return Measured(rows, attacks, method, stand_in)
+    return Measurements(rows, attacks, method, stand_in)
 
 
 def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
-from querycloak.pages.measured import Given, Measured, measured
+from querycloak.pages.measured import Given, Measurements, measured
 from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
@@ -43,11 +43,11 @@ class Signing:
     card: Mapping[str, Any]
     digest: str
     about: About
-    measured: Measured
+    measured: Measurements
     account: Account | None
 
     @classmethod
-    def of(cls, folder: Path, about: About, measured: Measured, account: Account | None) -> Signing:
+    def of(cls, folder: Path, about: About, measured: Measurements, account: Account | None) -> Signing:
         """From a release folder that is whole and whose guarantee follows from its options."""
         release = load(folder)
         return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account)
@@ -114,7 +114,7 @@ def headline(release: Release) -> str:
     return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
 
 
-def _promise(release: Release, measured: Measured) -> list[tuple[str, str, str, str]]:
+def _promise(release: Release, measured: Measurements) -> list[tuple[str, str, str, str]]:
     """Claimed, proven, measured; an audit of a method runs on logs of its own making, so that it may be published."""
     claimed, proven = release.claimed, release.proven
     audit = measured.method["measured"] if measured.method else None
@@ -239,7 +239,7 @@ def _case(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["task"], row["measure"], row.get("slice")
 
 
-def _attacks(measured: Measured) -> list[dict[str, Any]]:
+def _attacks(measured: Measurements) -> list[dict[str, Any]]:
     """Rows of attacks; an invalid one has no risk, and a remark with its success without the release in its place."""
     rows = []
     for row in (row for row in measured.attacks if row.get("digest")):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.optimal.holdings import Holdings
     from querycloak.methods.optimal.objectives import Objective
-    from querycloak.papers.output_counts.constraints import Limit, Packing
+    from querycloak.papers.output_counts.constraints import Packing, PairLimit
     from querycloak.papers.output_counts.solver import Solution
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
@@ -153,7 +153,7 @@ class PaperOptimal(Optimal):
         self._check_reached(largest)
         return solve(rows, goal, begun=largest.counts)
 
-    def _solve_as_published(self, holdings: Holdings, bound: Limit, rows: Packing, goal: Objective) -> Solution:
+    def _solve_as_published(self, holdings: Holdings, bound: PairLimit, rows: Packing, goal: Objective) -> Solution:
         from querycloak.methods.optimal.objectives import objective
         from querycloak.papers.output_counts.constraints import packing
         from querycloak.papers.output_counts.solver import solve_by_floor, solve_by_spe

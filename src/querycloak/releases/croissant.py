@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.releases.card import Contents, TableFile
+from querycloak.releases.datasheet import cited_as
 
 CROISSANT = "croissant.json"
 # The context that the specification asks every file to carry.
@@ -33,7 +34,6 @@ _CONTEXT: dict[str, Any] = {
 
 def croissant_of(contents: Contents) -> dict[str, Any]:
     """The document."""
-    release = contents.release
     description = "; ".join([*contents.warnings, *(table.described.meaning for table in contents.tables)])
     return {
         "@context": _CONTEXT,
@@ -44,7 +44,7 @@ def croissant_of(contents: Contents) -> dict[str, Any]:
         "datePublished": contents.published.isoformat(),
         "version": "1.0.0",
         "isLiveDataset": False,
-        "citeAs": f"{contents.title}, {contents.published.year}, made with querycloak {release.versions['querycloak']}",
+        "citeAs": cited_as(contents),
         "distribution": [_file(table) for table in contents.tables],
         "recordSet": [_records(table) for table in contents.tables],
     }

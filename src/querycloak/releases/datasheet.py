@@ -119,8 +119,12 @@ def _which_could_be_here(release: Release) -> str:
     )
 
 
-def citation(release: Release, published: object, file: tuple[str, str] | None) -> str:
-    """A BibTeX entry, to which its publisher may add names; `file` is a file that vouches for it, and its SHA-256."""
+def citation(release: Release, published: object, file: tuple[str, str] | None, first_table: str | None) -> str:
+    """A BibTeX entry, to which its publisher may add names.
+
+    `file` is a file that vouches for the release, and its SHA-256; None in memory. `first_table` is the SHA-256 of the
+    first table, of which the key is made: README.md, `describe` and croissant.json have the same key.
+    """
     when = _date(published)
     made_with = f"querycloak {release.versions.get('querycloak', '')}".strip()
     fields = {
@@ -131,7 +135,8 @@ def citation(release: Release, published: object, file: tuple[str, str] | None) 
     }
     method = re.sub(r"[^a-z0-9-]", "", release.method)
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
-    return "\n".join([f"@misc{{{'-'.join(['querycloak', method, *([file[1][:8]] if file else [])])},", *lines, "}"])
+    key = "-".join(["querycloak", method, *([first_table[:8]] if first_table else [])])
+    return "\n".join([f"@misc{{{key},", *lines, "}"])
 
 
 def _date(text: object) -> date | None:
@@ -329,9 +334,14 @@ def _code(text: str) -> str:
     return f"{fence}{blank}{shown}{blank}{fence}"
 
 
-def _citing(contents: Contents) -> str:
+def cited_as(contents: Contents) -> str:
+    """The BibTeX entry of a release that is being written."""
     first = contents.tables[0]
-    cited = citation(contents.release, contents.published, (first.file, first.checksum))
+    return citation(contents.release, contents.published, (first.file, first.checksum), first.checksum)
+
+
+def _citing(contents: Contents) -> str:
+    cited = cited_as(contents)
     return (
         "## How to cite\n\n"
         "Add who published this folder, and where. `querycloak describe` shows the same entry with the digest of "

@@ -18,7 +18,7 @@ from querycloak.evaluation.tasks.pairs import diff_ratio
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import Objective, objective
 from querycloak.papers.hong2012 import sample
-from querycloak.papers.output_counts.constraints import UNIT, Limit, Packing, limit, packing
+from querycloak.papers.output_counts.constraints import UNIT, Packing, PairLimit, limit, packing
 from querycloak.papers.output_counts.solver import Solution, solve
 from querycloak.papers.output_counts.whole_counts import eliminate, exchange
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
@@ -226,12 +226,12 @@ class OptimalTables:
             rows.append({"claimed_size": printed_size, "size": size, "triplets_by_tenths": histogram.tolist()})
         return rows
 
-    def largest(self, bound: Limit) -> Solution:
+    def largest(self, bound: PairLimit) -> Solution:
         """O-UMP at this limit."""
         goal = objective("size", self.held.totals)
         return self._solve(("size", bound), packing(self.held, bound, goal), goal)
 
-    def _most_diverse(self, bound: Limit) -> Solution:
+    def _most_diverse(self, bound: PairLimit) -> Solution:
         goal = objective("diversity", self.held.totals)
         return self._solve(("diversity", bound), packing(self.held, bound, goal), goal)
 
@@ -251,7 +251,7 @@ class OptimalTables:
         counts = by_highs(rows, goal, self.seconds).counts
         return np.zeros(rows.pairs, np.int64) if counts is None else counts
 
-    def _fump(self, bound: Limit, support: float, size: int) -> Solution | None:
+    def _fump(self, bound: PairLimit, support: float, size: int) -> Solution | None:
         largest = self.largest(bound)
         if largest.value < size:
             return None
@@ -259,7 +259,7 @@ class OptimalTables:
         rows = packing(self.held, bound, goal)
         return self._solve(("frequent", bound, support, size), rows, goal, begun=largest.counts)
 
-    def _frequent(self, bound: Limit, support: float, size: int) -> dict[str, Any]:
+    def _frequent(self, bound: PairLimit, support: float, size: int) -> dict[str, Any]:
         found = self._fump(bound, support, size)
         frequent = self.held.totals / self.held.size >= support
         number = int(frequent.sum())
@@ -286,7 +286,7 @@ class OptimalTables:
             "floored_distance": float(apart.sum()),
         }
 
-    def _diverse(self, bound: Limit) -> dict[str, Any]:
+    def _diverse(self, bound: PairLimit) -> dict[str, Any]:
         goal = objective("diversity", self.held.totals)
         constraints = packing(self.held, bound, goal)
         ours = self._most_diverse(bound)
@@ -299,5 +299,5 @@ class OptimalTables:
         }
 
 
-def _limit(exp_epsilon: float, delta: float) -> Limit:
+def _limit(exp_epsilon: float, delta: float) -> PairLimit:
     return limit(math.log(exp_epsilon), delta)

@@ -78,7 +78,10 @@ def test_the_citation_holds_digest_version_and_date_and_nobody(tmp_path: Path) -
     saved = a_release().save(tmp_path / "out")
     cited = describe(tmp_path / "out").cite
     card = json.loads((tmp_path / "out" / "card.json").read_text())
-    assert cited.startswith(f"@misc{{querycloak-clicks-{saved.digest[:8]},\n")
+    key = f"@misc{{querycloak-clicks-{card['checksums']['queries.parquet'][:8]},\n"
+    assert cited.startswith(key)
+    assert key in (tmp_path / "out" / "README.md").read_text()
+    assert json.loads((tmp_path / "out" / "croissant.json").read_text())["citeAs"].startswith(key)
     assert f"note = {{SHA-256 of card.json:\n    {saved.digest}}}" in cited
     assert max(map(len, cited.splitlines())) <= 80
     assert f"date = {{{card['published']}}}" in cited
@@ -91,7 +94,7 @@ def test_the_citation_holds_digest_version_and_date_and_nobody(tmp_path: Path) -
 
 
 def test_a_citation_that_bibtex_can_read() -> None:
-    cited = citation(a_release(method="a_b & {c}"), "not a day", None)
+    cited = citation(a_release(method="a_b & {c}"), "not a day", None, None)
     assert r"method a\_b \& \{c\}" in cited
     assert cited.startswith("@misc{querycloak-abc,")
     assert "year" not in cited

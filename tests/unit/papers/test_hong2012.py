@@ -18,7 +18,7 @@ from querycloak.methods.optimal.made_up_users import named
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
 from querycloak.papers.hong2012 import PaperOptimal, sample
-from querycloak.papers.output_counts.constraints import UNIT, Limit, Packing, least_delta, limit, packing, weights
+from querycloak.papers.output_counts.constraints import UNIT, Packing, PairLimit, least_delta, limit, packing, weights
 from querycloak.papers.output_counts.linear_relaxation import relax
 from querycloak.papers.output_counts.solver import (
     Solution,
@@ -39,7 +39,7 @@ seeds = st.integers(0, 10**6)
 names = ("size", "diversity", "queries")
 
 
-def solved(held: Holdings, bound: Limit, name: str = "size", **more: float) -> tuple[Packing, Objective, Solution]:
+def solved(held: Holdings, bound: PairLimit, name: str = "size", **more: float) -> tuple[Packing, Objective, Solution]:
     goal = objective(name, held.totals, **more)  # type: ignore[arg-type]
     rows = packing(held, bound, goal)
     return rows, goal, solve(rows, goal)
@@ -149,7 +149,9 @@ def test_the_relaxed_optimum_is_proportional_to_the_limit(seed: int, share: floa
     held = random_holdings(20, 10, seed)
     goal = objective("size", held.totals)
     one, other = (
-        relax(packing(held, Limit(round(share * each * UNIT), Fraction(0)), goal), goal, whole=False, tolerance=1e-7)
+        relax(
+            packing(held, PairLimit(round(share * each * UNIT), Fraction(0)), goal), goal, whole=False, tolerance=1e-7
+        )
         for each in (1.0, factor)
     )
     assert other.value == pytest.approx(factor * one.value, rel=1e-3)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from querycloak.audits.attack import Finding, Share
 from querycloak.audits.attacks.leaks import Leak
-from querycloak.audits.attacks.passages import Passage, passages, public_text, released_files
+from querycloak.audits.attacks.passages import FolderPassage, passages, public_text, released_files
 from querycloak.audits.knowledge import AuditData
 from querycloak.errors import InputError, QuerycloakError
 from querycloak.evaluation.target import Target, in_pieces
@@ -77,7 +77,7 @@ def find_leaks(folder: str | os.PathLike[str], log: SearchLog) -> list[Leak]:
 class LeakSearch:
     """What a folder says, ready to be compared with any number of texts."""
 
-    passages: tuple[Passage, ...]
+    passages: tuple[FolderPassage, ...]
     allowed: pa.Array
     names: pa.Array
     beginnings: pa.Array = field(repr=False)
@@ -130,10 +130,10 @@ class LeakSearch:
 
 @lru_cache(maxsize=1)
 def _public_words() -> frozenset[str]:
-    return frozenset(_short_words(Passage("", public_text())))
+    return frozenset(_short_words(FolderPassage("", public_text())))
 
 
-def _stands_in(passage: Passage, text: str) -> bool:
+def _stands_in(passage: FolderPassage, text: str) -> bool:
     if passage.whole and passage.text == text:
         return True
     if len(text) >= LONG:
@@ -143,7 +143,7 @@ def _stands_in(passage: Passage, text: str) -> bool:
     return re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", passage.text) is not None
 
 
-def _short_words(passage: Passage) -> Iterator[str]:
+def _short_words(passage: FolderPassage) -> Iterator[str]:
     """Whole words, and a few in a row, that together are shorter than what is found anywhere."""
     places = [found.span() for found in _WORD.finditer(passage.text)]
     for number, (start, _) in enumerate(places):

@@ -35,7 +35,7 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
-class Passage:
+class FolderPassage:
     """A piece of text, in lower case, and where it stands; `whole` if it is one value rather than running text."""
 
     place: str
@@ -44,7 +44,7 @@ class Passage:
     whole: bool = False
 
 
-def passages(folder: Path) -> Iterator[Passage]:
+def passages(folder: Path) -> Iterator[FolderPassage]:
     """Everything below a folder."""
     tables = released_files(folder)
     numbers = _json_numbers(folder)
@@ -64,14 +64,14 @@ def released_files(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _in_words(place: str, text: str) -> Iterator[Passage]:
+def _in_words(place: str, text: str) -> Iterator[FolderPassage]:
     """A text as it is, and with a blank for whatever stands between its words."""
     lowered = text.lower()
-    yield Passage(place, lowered)
-    yield Passage(place, _NO_WORD.sub(" ", lowered).strip())
+    yield FolderPassage(place, lowered)
+    yield FolderPassage(place, _NO_WORD.sub(" ", lowered).strip())
 
 
-def _in_file(path: Path, released: bool, numbers: frozenset[str]) -> Iterator[Passage]:
+def _in_file(path: Path, released: bool, numbers: frozenset[str]) -> Iterator[FolderPassage]:
     data = path.read_bytes()
     if data.startswith(b"\x1f\x8b"):
         with contextlib.suppress(OSError, EOFError):
@@ -87,16 +87,16 @@ def _in_file(path: Path, released: bool, numbers: frozenset[str]) -> Iterator[Pa
         yield from _in_text(path.name, data, numbers)
 
 
-def _in_text(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[Passage]:
+def _in_text(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[FolderPassage]:
     text = data.decode("utf-8", "replace").lower()
     binary = "\x00" in text or "\ufffd" in text
     if binary:
-        yield Passage(place, text, SHORTEST_IN_BINARY)
+        yield FolderPassage(place, text, SHORTEST_IN_BINARY)
     else:
-        yield Passage(place, _BLANKS.sub(" ", _without_numbers(text, numbers)))
+        yield FolderPassage(place, _BLANKS.sub(" ", _without_numbers(text, numbers)))
 
 
-def _in_json(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[Passage]:
+def _in_json(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[FolderPassage]:
     try:
         document = parsed_json(data)
     except ValueError:
@@ -104,8 +104,8 @@ def _in_json(place: str, data: bytes, numbers: frozenset[str]) -> Iterator[Passa
         return
     for text in _strings(document):
         if text.isdigit() and text not in numbers:
-            yield Passage(place, text, whole=True)
-        yield Passage(place, _BLANKS.sub(" ", _without_numbers(text.lower(), numbers)))
+            yield FolderPassage(place, text, whole=True)
+        yield FolderPassage(place, _BLANKS.sub(" ", _without_numbers(text.lower(), numbers)))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -145,13 +145,13 @@ def _is_figure(number: str, numbers: frozenset[str]) -> bool:
     return not number.isdigit() or len(number) < _FIGURE_DIGITS or number in numbers
 
 
-def _in_parquet(path: Path, data: bytes, released: bool) -> Iterator[Passage]:
+def _in_parquet(path: Path, data: bytes, released: bool) -> Iterator[FolderPassage]:
     """Schema, metadata, statistics, dictionary entries without a row, and bytes that belong to no column."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         described = file.metadata
     except (pa.ArrowException, OSError):
-        yield Passage(path.name, data.decode("utf-8", "replace").lower(), SHORTEST_IN_BINARY)
+        yield FolderPassage(path.name, data.decode("utf-8", "replace").lower(), SHORTEST_IN_BINARY)
         return
     place = f"{path.name}, metadata"
     for name in described.schema.to_arrow_schema().names:
@@ -167,10 +167,10 @@ def _in_parquet(path: Path, data: bytes, released: bool) -> Iterator[Passage]:
             ranges.append((first, first + chunk.total_compressed_size))
             if chunk.statistics is not None and chunk.statistics.has_min_max:
                 for value in (chunk.statistics.min, chunk.statistics.max):
-                    yield Passage(f"{path.name}, statistics", str(value).lower(), whole=True)
-    yield Passage(place, _between(data, ranges), SHORTEST_IN_BINARY)
+                    yield FolderPassage(f"{path.name}, statistics", str(value).lower(), whole=True)
+    yield FolderPassage(place, _between(data, ranges), SHORTEST_IN_BINARY)
     for value in _values(data, unused_only=released):
-        yield Passage(f"{path.name}, {'a dictionary' if released else 'a value'}", value.lower(), whole=True)
+        yield FolderPassage(f"{path.name}, {'a dictionary' if released else 'a value'}", value.lower(), whole=True)
 
 
 def _between(data: bytes, ranges: list[tuple[int, int]]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.audits.guarantees.mechanism import Data, ExactMechanism, Finding, Pair
+from querycloak.audits.guarantees.mechanism import Data, ExactMechanism, Pair, PairFinding
 from querycloak.audits.guarantees.steps import Number, Past, Step
 from querycloak.privacy.explanation import group_delta
 from querycloak.privacy.guarantee import Guarantee
@@ -29,7 +29,7 @@ _MOST_CELLS = 12
 
 
 @dataclass(frozen=True)
-class ExactFinding(Finding):
+class ExactFinding(PairFinding):
     """A number that a proof bounds, and its bound."""
 
     step: str

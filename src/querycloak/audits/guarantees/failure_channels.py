@@ -24,7 +24,7 @@ _LARGER = 1.5
 _SMALL_FILE = 4096
 
 
-class Completed(Protocol):
+class CompletedRun(Protocol):
     """What a command left behind."""
 
     @property
@@ -43,7 +43,7 @@ class Completed(Protocol):
         ...
 
 
-Run = Callable[[Sequence[str]], Completed]
+Run = Callable[[Sequence[str]], CompletedRun]
 Words = Callable[[Path, Path], Sequence[str]]
 
 

@@ -14,7 +14,7 @@ from querycloak.audits.guarantees.steps import Past, Step
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 
-__all__ = ["ExactMechanism", "Finding", "Mechanism", "Neighbours", "Outcomes", "Pair", "Tester"]
+__all__ = ["ExactMechanism", "Mechanism", "Neighbours", "Outcomes", "Pair", "PairFinding", "Tester"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ class Neighbours(Protocol[Data]):
 
 
 @dataclass(frozen=True)
-class Finding:
+class PairFinding:
     """What an instrument found on one pair."""
 
     instrument: str
@@ -152,6 +152,6 @@ class Finding:
 class Tester(Protocol[Data]):
     """An instrument."""
 
-    def test(self, mechanism: Any, pair: Pair[Data], stated: Guarantee) -> Sequence[Finding]:
+    def test(self, mechanism: Any, pair: Pair[Data], stated: Guarantee) -> Sequence[PairFinding]:
         """What it finds on a pair; refuted if the mechanism cannot have the guarantee stated."""
         ...

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from querycloak.audits.guarantees.events import Candidate, Event, Features, candidates
-from querycloak.audits.guarantees.mechanism import Data, Finding, Mechanism, Outcomes, Pair
+from querycloak.audits.guarantees.mechanism import Data, Mechanism, Outcomes, Pair, PairFinding
 from querycloak.privacy.explanation import group_delta
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
@@ -55,7 +55,7 @@ def epsilon_low(
 
 
 @dataclass(frozen=True)
-class SamplingFinding(Finding):
+class SamplingFinding(PairFinding):
     """What sampling shows of one pair: at least this epsilon, at this delta, by this event."""
 
     epsilon: float

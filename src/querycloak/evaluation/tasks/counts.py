@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from querycloak.evaluation.no_data import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
-from querycloak.evaluation.true_users import KEYS, CountedKeys, depends_on, true_users, unknown
+from querycloak.evaluation.true_users import KEYS, KeysOfMethod, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
 from querycloak.releases.row_kinds import RowKind
@@ -260,7 +260,7 @@ class PreparedCounts:
             return Compared(users, users, users)
         escape, key = not self._log.source.choices.normalise, list(KEYS[kind])
         released = released_counts(subject, kind, escape=escape)
-        bounds = CountedKeys((subject.method or "", subject.variant), subject.parameters)
+        bounds = KeysOfMethod((subject.method or "", subject.variant), subject.parameters)
         rows = self._log.engine.upload(only_pairs(released) if kind == "sessions" else released)
         joined = rows.left_join(truth.table, key).select(*key, "count", true=truth.table.n)
         unpublished = uncounted(subject, kind)
@@ -276,7 +276,7 @@ class PreparedCounts:
         published = None if unpublished else _numbers(found["count"])
         return Compared(published, _numbers(found["true"]), counted_users, why, unpublished)
 
-    def _counted(self, bounds: CountedKeys, kind: str, released: pa.Table) -> ir.Table:
+    def _counted(self, bounds: KeysOfMethod, kind: str, released: pa.Table) -> ir.Table:
         told = bounds.same_as(kind)
         if told not in self._bounded:
             self._bounded[told] = self._log.engine.stage(bounds.held(self._log, kind))

@@ -56,17 +56,17 @@ class Packing:
         return bool((counts >= 0).all() and (counts <= self.most).all() and (self.loads(counts) <= self.capacity).all())
 
 
-class Limit(NamedTuple):
+class PairLimit(NamedTuple):
     """B in units, rounded down; and the largest share of a pair that one user may have, the delta that is proven."""
 
     units: int
     share: Fraction
 
 
-def limit(epsilon: float, delta: float) -> Limit:
+def limit(epsilon: float, delta: float) -> PairLimit:
     """B = min(epsilon, log(1/(1-delta)))."""
     units = math.floor(min(epsilon, -math.log1p(-delta)) * (1 - _SLACK) * UNIT)
-    return Limit(units, stated(chance_to_appear(Budget(epsilon, delta))))
+    return PairLimit(units, stated(chance_to_appear(Budget(epsilon, delta))))
 
 
 def weights(holdings: Holdings) -> IntArray:
@@ -78,7 +78,7 @@ def weights(holdings: Holdings) -> IntArray:
     return scaled
 
 
-def packing(holdings: Holdings, bound: Limit, objective: Objective) -> Packing:
+def packing(holdings: Holdings, bound: PairLimit, objective: Objective) -> Packing:
     """The users' constraints with B = bound, and those that the objective adds."""
     starts, row, weight = holdings.starts, holdings.user, weights(holdings)
     weight = np.where(_just_fits(holdings, bound.share), np.minimum(weight, bound.units), weight)

@@ -10,7 +10,7 @@ import numpy as np
 
 from querycloak.methods.optimal.holdings import Holdings
 from querycloak.methods.optimal.objectives import FloatArray, Objective, objective
-from querycloak.papers.output_counts.constraints import Limit, Packing, packing
+from querycloak.papers.output_counts.constraints import Packing, PairLimit, packing
 from querycloak.papers.output_counts.linear_relaxation import Relaxation, relax
 from querycloak.papers.output_counts.whole_counts import eliminate, exchange, fill, heaviest
 from querycloak.privacy.sampling.randomness import IntArray
@@ -166,7 +166,7 @@ def _first_units(counts: IntArray, number: int) -> IntArray:
     return kept
 
 
-def largest_output(holdings: Holdings, bound: Limit) -> Solution:
+def largest_output(holdings: Holdings, bound: PairLimit) -> Solution:
     """O-UMP: the most rows that can come out."""
     goal = objective("size", holdings.totals)
     return solve(packing(holdings, bound, goal), goal)
