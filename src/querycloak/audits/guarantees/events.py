@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from querycloak.audits.guarantees.mechanism import Floats, Ints, Outcomes
 
-__all__ = ["Candidate", "Event", "Features", "candidates"]
+__all__ = ["CandidateEvent", "Event", "Features", "candidates"]
 
 Happened = NDArray[np.bool_]
 ROWS, SUM = "number of rows", "sum of all counts"
@@ -34,7 +34,7 @@ class Event(Protocol):
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateEvent:
     """An event, and how often it happened in runs of the one law and of the other."""
 
     event: Event
@@ -132,7 +132,7 @@ class Features:
         return self.likely[self.choosing :], self.unlikely[self.choosing :]
 
 
-def candidates(features: Features) -> list[Candidate]:
+def candidates(features: Features) -> list[CandidateEvent]:
     """Events to choose from, with how often they happened in the runs that choose."""
     likely, unlikely = features.likely[: features.choosing], features.unlikely[: features.choosing]
     found = [
@@ -146,23 +146,23 @@ def candidates(features: Features) -> list[Candidate]:
     return found
 
 
-def _of_one_number(place: int, name: str, likely: Floats, unlikely: Floats) -> Iterator[Candidate]:
+def _of_one_number(place: int, name: str, likely: Floats, unlikely: Floats) -> Iterator[CandidateEvent]:
     points = _points(np.concatenate([likely, unlikely]))
     published = [np.sort(side[~np.isnan(side)]) for side in (likely, unlikely)]
     for rank, point in enumerate(points):
         rates = [(len(side) - np.searchsorted(side, point)) / len(likely) for side in published]
-        yield Candidate(AtLeast(place, name, float(point), rank == 0), *rates)
-        yield Candidate(Below(place, name, float(point), rank == 0), 1 - rates[0], 1 - rates[1])
+        yield CandidateEvent(AtLeast(place, name, float(point), rank == 0), *rates)
+        yield CandidateEvent(Below(place, name, float(point), rank == 0), 1 - rates[0], 1 - rates[1])
 
 
-def _of_all_numbers(likely: Floats, unlikely: Floats) -> Iterator[Candidate]:
+def _of_all_numbers(likely: Floats, unlikely: Floats) -> Iterator[CandidateEvent]:
     half = len(likely) // 2
     learnt = Score.learnt(likely[:half], unlikely[:half])
     scores = [np.sort(learnt.scores(side[half:])) for side in (likely, unlikely)]
     pooled = np.unique(np.concatenate(scores))
     for point in _spread(pooled, _MOST_SCORES):
         rates = [(len(side) - np.searchsorted(side, point)) / max(len(side), 1) for side in scores]
-        yield Candidate(Score(learnt.edges, learnt.weights, float(point)), *rates)
+        yield CandidateEvent(Score(learnt.edges, learnt.weights, float(point)), *rates)
 
 
 def _points(numbers: Floats) -> Floats:

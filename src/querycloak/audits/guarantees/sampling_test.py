@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from querycloak.audits.guarantees.events import Candidate, Event, Features, candidates
+from querycloak.audits.guarantees.events import CandidateEvent, Event, Features, candidates
 from querycloak.audits.guarantees.mechanism import Data, Mechanism, Outcomes, Pair, PairFinding
 from querycloak.privacy.explanation import group_delta
 from querycloak.privacy.guarantee import Guarantee
@@ -156,10 +156,10 @@ class SamplingTester:
             )
             for i in best
         ]
-        chosen: Candidate = found[best[int(np.argmax(shown))]]
+        chosen: CandidateEvent = found[best[int(np.argmax(shown))]]
         return chosen.event
 
-    def _rough(self, candidate: Candidate, delta: float) -> float:
+    def _rough(self, candidate: CandidateEvent, delta: float) -> float:
         """About what `epsilon_low` gives, without its integrals, so that hundreds of candidates are ranked fast."""
         deviations = math.sqrt(-2 * math.log(level(self.pairs)))
         p = candidate.likely - deviations * math.sqrt(max(candidate.likely, 1e-9) / self.judged)
