@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what type checkers see
     from querycloak.exports.export import Output
     from querycloak.methods.keys.contribution_bounding import once_per_key
     from querycloak.methods.keys.public_lists import PublicList, queries_of
-    from querycloak.methods.method import Drawn, Method
+    from querycloak.methods.method import AuditLogs, Drawn, Method
     from querycloak.methods.option import option
     from querycloak.methods.unprotected import ALWAYS
     from querycloak.privacy.accounting.draws import PublicCounts
@@ -35,6 +35,7 @@ _HOMES = {
     "ALWAYS": "querycloak.methods.unprotected",
     "Attack": "querycloak.audits.attack",
     "AuditData": "querycloak.audits.knowledge",
+    "AuditLogs": "querycloak.methods.method",
     "COUNTS": "querycloak.releases.release",
     "CaseScores": "querycloak.evaluation.task",
     "Drawn": "querycloak.methods.method",
@@ -84,6 +85,7 @@ __all__ = [
     "KINDS",
     "Attack",
     "AuditData",
+    "AuditLogs",
     "CaseScores",
     "Drawn",
     "DrawnRuns",

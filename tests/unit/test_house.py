@@ -84,11 +84,11 @@ def test_public_names() -> None:
 
 def test_names_for_other_packages() -> None:
     assert extend.__all__ == [
-        "ALWAYS", "COUNTS", "KINDS", "Attack", "AuditData", "CaseScores", "Drawn", "DrawnRuns", "ExactTester",
-        "Figure", "Finding", "Gaussian", "Guarantee", "Laplace", "Logs", "Measure", "Method", "Outcomes", "Output",
-        "Pair", "Past", "PublicCounts", "PublicList", "Randomness", "Release", "RowKind", "SamplingTester", "Share",
-        "Step", "Stream", "Subject", "Target", "Task", "draw_runs", "float_up", "number_above_zero", "once_per_key",
-        "option", "queries_of", "refuse", "stated", "steps_of", "user_guarantee", "whole",
+        "ALWAYS", "COUNTS", "KINDS", "Attack", "AuditData", "AuditLogs", "CaseScores", "Drawn", "DrawnRuns",
+        "ExactTester", "Figure", "Finding", "Gaussian", "Guarantee", "Laplace", "Logs", "Measure", "Method", "Outcomes",
+        "Output", "Pair", "Past", "PublicCounts", "PublicList", "Randomness", "Release", "RowKind", "SamplingTester",
+        "Share", "Step", "Stream", "Subject", "Target", "Task", "draw_runs", "float_up", "number_above_zero",
+        "once_per_key", "option", "queries_of", "refuse", "stated", "steps_of", "user_guarantee", "whole",
     ]  # fmt: skip
     for name in extend.__all__:
         assert getattr(extend, name) is not None

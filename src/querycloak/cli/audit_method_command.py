@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -133,10 +134,14 @@ def _exact(audit: MethodAudit) -> list[str]:
 
 
 def _powers(audit: MethodAudit) -> list[str]:
-    if not audit.powers:
-        return []
-    shown = ", ".join(f"{name} {chance:.2f}" for name, chance in audit.powers)
-    return _wrapped(f"power (the chance that sampling would have shown such a fault): {shown}")
+    smallest = f"an epsilon of {audit.smallest_shown:.3g} or more would have been shown to exceed it (95 %)"
+    if math.isinf(audit.smallest_shown):
+        smallest = "no excess of this epsilon would have been shown; test at a smaller one"
+    lines = _wrapped(f"power: {smallest}")
+    if audit.powers:
+        shown = ", ".join(f"{name} {chance:.2f}" for name, chance in audit.powers)
+        lines += _wrapped(f"power (the chance that sampling would have shown such a fault): {shown}")
+    return lines
 
 
 def _against(audit: MethodAudit) -> list[str]:
@@ -165,6 +170,6 @@ def _progress(*, quiet: bool) -> Iterator[OnStep | None]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(32), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as progress:
         task = progress.add_task("", total=1.0)
         yield lambda what, share: progress.update(task, description=what, completed=share)

@@ -8,7 +8,7 @@ elsewhere is stopped (privacy/order.py).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
@@ -62,6 +62,16 @@ class Promise(NamedTuple):
     proven: Guarantee
     parameters: Mapping[str, Any]
     warnings: tuple[str, ...]
+
+
+class AuditLogs(NamedTuple):
+    """Two neighbouring logs for `audit method`: rows in AOL's format (user, query, time, rank, url; tabs between)."""
+
+    name: str
+    others: Sequence[str]
+    """The rows of the smaller log."""
+    added: Sequence[str]
+    """The rows of the user whom the larger log has, too."""
 
 
 @runtime_checkable
@@ -165,6 +175,14 @@ class Method(metaclass=MethodClass):
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
         return method_for(cls, AccuracyTarget(at_users, error), options)
+
+    def audit_logs(self) -> Iterable[AuditLogs]:
+        """Neighbouring logs on which the guarantee might fail, for `audit method`.
+
+        Empty: only the audit's own, whose users ask queries of the method's public lists (fields that hold a
+        `PublicList`) or, if it has none, made-up ones.
+        """
+        return ()
 
     @property
     def campaign(self) -> int | None:

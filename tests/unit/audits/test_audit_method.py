@@ -64,7 +64,7 @@ def test_the_kinds_of_neighbours() -> None:
     found |= {
         pair.name.split(":")[0] for pair in NeighbourLogs(Semantic(epsilon=2, domain="sport", max_queries=2)).pairs()
     }
-    assert found == set(KINDS)
+    assert found == set(KINDS) - {"method"}  # which methods of other packages may name
     for pair in NeighbourLogs(Clicks(noise=1, threshold=5)).pairs():
         assert pair.without != pair.having
 
@@ -150,7 +150,7 @@ def test_the_command(tmp_path: Path) -> None:
         shown = json.loads(done.stdout)
         assert list(shown) == ["method", "claimed", "proven", "measured", "pairs", "exact"]
         assert list(shown["measured"]) == [
-            "epsilon", "delta", "runs", "confidence", "ceiling", "neighbours", "event",
+            "epsilon", "delta", "runs", "confidence", "ceiling", "smallest_shown", "neighbours", "event",
         ]  # fmt: skip
         assert 0 <= shown["measured"]["epsilon"] <= shown["proven"]["epsilon"]
         assert shown["measured"]["delta"] == shown["proven"]["delta"]

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from querycloak.audits.guarantees.exact_test import ExactFinding
+from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.user_rows import SessionRows, log_text, plans_of, user_rows
 from querycloak.errors import EngineError
 from querycloak.methods.keys.method import KeysMethod
@@ -33,22 +34,62 @@ FRESH_PROCESSES = "fresh processes"
 """What this instrument is called."""
 
 _SURE = 14.0
-"""Two honest processes agree with a chance of at most e^-14."""
+"""Two honest processes agree with a chance of at most e^-14, if the noise of their counts is known."""
+FALSE_ALARM = 1e-4
+"""Two honest processes agree with a chance below this in any case."""
+_TRIED = 4_000
+_MOST_DRAWS = 2_000
 _MOST_KEYS = 400
+_KEYS_OF_UNKNOWN_NOISE = 20
 _SEARCHES = 60
 _REACH = 40
 
 
 def fresh_processes(method: Method) -> list[ExactFinding]:
-    """Whether two processes release the same; nothing if the method's noise is too small to tell."""
-    log = _telling_log(method)
-    if log is None:
+    """Whether two processes release the same; nothing if honest ones might, at a chance of FALSE_ALARM or more."""
+    log, draws = _telling_log(method), 1
+    if _noise_is_unknown(method):
+        log = log_text(_shared_by_many(method, _KEYS_OF_UNKNOWN_NOISE))
+        draws = _draws_that_differ(method, log)
+    if log is None or draws > _MOST_DRAWS:
         return []
-    given = json.dumps({"method": _spelled(method), "log": log})
-    told = [_digest(given) for _ in range(2)]
-    equal = int(told[0] == told[1])
+    given = json.dumps({"method": _spelled(method), "log": log, "draws": draws})
+    equal = int(len({_digest(given) for _ in range(2)}) == 1)
     statement = "two fresh processes released " + ("the very same" if equal else "different numbers")
+    statement += f" (by chance: below 1 in {round(1 / FALSE_ALARM):,})"
     return [ExactFinding(FRESH_PROCESSES, "one log", bool(equal), statement, "release", "equal outputs", equal, 0)]
+
+
+def _noise_is_unknown(method: Method) -> bool:
+    return not isinstance(method, Semantic | KeysMethod | QueryPool | Optimal)
+
+
+def _draws_that_differ(method: Method, log: str) -> int:
+    """The number of draws that two honest processes have in common with a chance below FALSE_ALARM.
+
+    The chance that two draws agree is bounded by pairs of draws in this process, with half of FALSE_ALARM as the chance
+    that the bound fails (Clopper and Pearson); the other half is left for the draws themselves.
+    """
+    from scipy.special import betaincinv
+
+    from querycloak.audits.guarantees.method_mechanism import MethodMechanism
+
+    with MethodMechanism(method) as mechanism:
+        outputs = _outputs(mechanism.outcomes(log, 2 * _TRIED))
+    agree = sum(one == other for one, other in zip(outputs[::2], outputs[1::2], strict=True))
+    if agree == _TRIED:
+        return _MOST_DRAWS + 1
+    most = float(betaincinv(agree + 1, _TRIED - agree, 1 - FALSE_ALARM / 2))
+    return math.ceil(math.log(FALSE_ALARM / 2) / math.log(most))
+
+
+def _outputs(outcomes: Outcomes) -> list[tuple[tuple[int, float], ...]]:
+    """What each run published."""
+    runs: list[list[tuple[int, float]]] = [[] for _ in range(outcomes.runs)]
+    entries = zip(outcomes.run.tolist(), outcomes.name.tolist(), outcomes.value.tolist(), strict=True)
+    for run, name, value in entries:
+        runs[run].append((name, value))
+    return [tuple(sorted(each)) for each in runs]
 
 
 def _telling_log(method: Method) -> str | None:
@@ -60,9 +101,14 @@ def _telling_log(method: Method) -> str | None:
     keys = math.ceil(_SURE / -math.log(max(map(_collision, _noises(method)), default=0.5)))
     if keys > _MOST_KEYS:
         return None
+    return log_text(_shared_by_many(method, keys))
+
+
+def _shared_by_many(method: Method, keys: int) -> list[str]:
+    """The rows of users who hold this number of keys, each by so many that it comes out."""
     users = user_rows(method)
     names, number = [f"shared {place}" for place in range(keys)], 2 * users.enough + 8
-    return log_text(row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name]))
+    return [row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name])]
 
 
 def _keys_in_the_balance(method: KeysMethod) -> str | None:
@@ -126,6 +172,8 @@ def digest_of_a_release(given: str) -> str:
     method = kind(**spelled["method"]["options"])
     digest = hashlib.sha256()
     with MethodMechanism(method) as mechanism:
+        if spelled["draws"] > 1:
+            digest.update(repr(_outputs(mechanism.outcomes(spelled["log"], spelled["draws"] - 1))).encode())
         release = method.release(mechanism.opened(spelled["log"]))
         for name, table in sorted(release.tables.items()):
             columns = [column for column in in_memory(table).column_names if column != "user"]

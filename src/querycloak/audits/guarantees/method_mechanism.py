@@ -82,7 +82,9 @@ class MethodMechanism:
 
     def counted(self, data: str) -> Counted:
         """The log, read and counted as for a release; the last few are kept."""
-        if data not in self._counted:
+        if data in self._counted:
+            self._counted[data] = self._counted.pop(data)  # the one used last stays longest
+        else:
             while len(self._counted) > 1:
                 del self._counted[next(iter(self._counted))]
             log = self.opened(data)

@@ -48,16 +48,26 @@ class NeighbourLogs:
             return {"replaced": lambda: replaced_queries(self.method)}
         users = user_rows(self.method)
         return {
-            "own": lambda: _own(users),
-            "one-key": lambda: _one_key(users),
-            "one-query": lambda: _one_query(users),
-            "threshold": lambda: _threshold(users),
-            "shared": lambda: _shared(users, self.shared_keys),
-            "lift": lambda: _lift(users),
-            "repeats": lambda: _repeats(users),
-            "odd-rows": lambda: _odd_rows(users),
-            "accounts": lambda: _accounts(users),
+            "own": lambda: _own(users.afresh()),
+            "one-key": lambda: _one_key(users.afresh()),
+            "one-query": lambda: _one_query(users.afresh()),
+            "threshold": lambda: _threshold(users.afresh()),
+            "shared": lambda: _shared(users.afresh(), self.shared_keys),
+            "lift": lambda: _lift(users.afresh()),
+            "repeats": lambda: _repeats(users.afresh()),
+            "odd-rows": lambda: _odd_rows(users.afresh()),
+            "accounts": lambda: _accounts(users.afresh()),
+            **self._of_method(),
         }
+
+    def _of_method(self) -> dict[str, Callable[[], Pairs]]:
+        """The pairs that the method itself names."""
+        logs = list(self.method.audit_logs())
+        return (
+            {"method": lambda: (_pair(f"method: {each.name}", each.others, each.added) for each in logs)}
+            if logs
+            else {}
+        )
 
     @property
     def shared_keys(self) -> int:
@@ -84,6 +94,7 @@ KINDS = (
     "odd-rows",
     "accounts",
     "replaced",
+    "method",
 )
 
 

@@ -17,11 +17,16 @@ from querycloak.privacy.calibration.weighted import WeightedPlan
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.noise import Laplace
 
-__all__ = ["power", "power_if_noise_is_halved", "power_if_threshold_is_off_by_one"]
+__all__ = ["power", "power_if_noise_is_halved", "power_if_threshold_is_off_by_one", "smallest_shown"]
 
 _TAIL = 1e-9
 _POINTS = 81
 _BISECTIONS = 24
+_LIKELY = 0.95
+_EVENTS = 10
+_STEPS = 8
+_BEYOND_CEILING = 3.0
+"""How far above the ceiling an epsilon may lie that runs show, cut at the ceiling."""
 
 
 def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float, delta: float) -> float:
@@ -37,6 +42,28 @@ def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float
         enough = betaincinv(np.maximum(middle, 1e-9), np.maximum(judged - middle + 1, 1e-9), alpha) > needed
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return float((binom.pmf(others, judged, unlikely) * binom.sf(high - 1, judged, likely)).sum())
+
+
+def smallest_shown(tester: SamplingTester, stated: Guarantee) -> float:
+    """The smallest epsilon that the runs would have shown to exceed the stated one, with a chance of 95 %.
+
+    For the event that is best suited: one that has this very epsilon at the stated delta. Infinite if no epsilon would
+    be shown: the stated one is above the ceiling, or near it.
+    """
+    epsilon, delta = stated.numbers
+    most = tester.ceiling + _BEYOND_CEILING
+
+    def is_shown(larger: float) -> bool:
+        events = [(float(p), float(p - delta) * math.exp(-larger)) for p in np.geomspace(0.01, 0.999, _EVENTS)]
+        return any(power(p, q, tester, epsilon, delta) >= _LIKELY for p, q in events if q > 0)
+
+    if epsilon >= most or not is_shown(most):
+        return math.inf
+    low, high = epsilon, most
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high
 
 
 def power_if_noise_is_halved(plan: TablePlan, shared: int, tester: SamplingTester, stated: Guarantee) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from querycloak.logs.choices import Choices
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.public_lists import queries_of, urls_of
+from querycloak.methods.keys.public_lists import PublicList, queries_of, urls_of
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
@@ -22,6 +22,7 @@ AOL_HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
 _HOUR, _DAY = 3600, 86400
 _MOST_DAYS = 28
 _GUESSED_THRESHOLD = 5
+_BOUNDS = ("per_user", "max_keys_per_user")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class ClickRows:
     def query(self, key: str) -> str:
         """The text that stands for a key."""
         return key
+
+    def afresh(self) -> ClickRows:
+        """The same for another log."""
+        return self
 
     def of_one_query(self, user: str, key: str, number: int) -> list[str]:
         """A row for each of several keys that have this key's query: clicks on different results."""
@@ -100,6 +105,10 @@ class PoolRows(ClickRows):
             return key
         return self._given.setdefault(key, self.pool[len(self._given)] if key not in self._given else "")
 
+    def afresh(self) -> PoolRows:
+        """The same for another log, whose first key gets the first entry again."""
+        return replace(self, _given={})
+
     def _results(self, key: str, number: int) -> Sequence[str]:
         return self.urls[:number] or super()._results(key, number)
 
@@ -128,10 +137,18 @@ def user_rows(method: Method) -> ClickRows:
         if isinstance(method, Sessions):
             return SessionRows(method.bounds.sessions, enough, method.bounds.queries, method.gap_minutes)
         return ClickRows(bound, enough)
-    told = method.parameters()
-    threshold, per_user = told.get("threshold"), told.get("per_user")
+    return _rows_of_another_package(method)
+
+
+def _rows_of_another_package(method: Method) -> ClickRows:
+    """Rows by the method's parameters; keys are entries of its public lists, if it has any."""
+    parameters = method.parameters()
+    threshold, given = parameters.get("threshold"), (parameters.get(name) for name in _BOUNDS)
     enough = int(threshold) if isinstance(threshold, int | float) else _GUESSED_THRESHOLD
-    return ClickRows(per_user if isinstance(per_user, int) else 1, enough + 1)
+    bound = next((number for number in given if isinstance(number, int)), 1)
+    lists = [each for each in vars(method).values() if isinstance(each, PublicList)]
+    entries = [text for each in lists for text in queries_of(each, Choices()).to_pylist()]
+    return PoolRows(bound, enough + 1, entries) if entries else ClickRows(bound, enough + 1)
 
 
 def plans_of(method: KeysMethod) -> list[TablePlan]:
