@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.cli.error_line import as_typed
 from querycloak.cli.generated_options import with_groups
 
 if TYPE_CHECKING:
     from querycloak.logs.profile import Profile
     from querycloak.logs.searchlog import SearchLog
 
+_SHOWN_ACTIONS = 20
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 
 
@@ -47,6 +49,7 @@ def inspect_log(
 def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
     """Print the profile of a log."""
     from querycloak.cli.terminal import bars, console
+    from querycloak.logs.preflight import hints
     from querycloak.logs.profile import profile
     from querycloak.logs.reading.checks import MEANINGS
 
@@ -67,6 +70,13 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
         out.print("\nrejected", style="bold")
         for code, rows in shown.rejected.items():
             out.print(f"{rows:>14,}  {code}  {MEANINGS[int(code[1:])]}")
+    if shown.actions:
+        out.print("\nactions of events", style="bold")
+        for name, rows in list(shown.actions.items())[:_SHOWN_ACTIONS]:
+            clicks = "  (clicks)" if name in log.source.choices.click_actions else ""
+            out.print(f"{rows:>14,}  {name}{clicks}", markup=False)
+    for remark in (*log.remarks(), *hints(log, shown.rows_per_user, shown.rows_kept)):
+        out.print(f"\nhint: {as_typed(remark)}", markup=False)
 
 
 def _format_of(log: SearchLog) -> str:
@@ -88,6 +98,8 @@ def _figures(shown: Profile, format_name: str) -> object:
         ("rows read", f"{shown.rows_read:,}"),
         ("rows kept", f"{shown.rows_kept:,}"),
         ("users", f"{shown.users:,}"),
+        ("  rows per user, median", f"{shown.rows_per_user.median:g}"),
+        ("  rows per user, largest", f"{shown.rows_per_user.largest:,}"),
         ("searches", f"{shown.searches:,}"),
         ("sessions", f"{shown.sessions:,}"),
         ("clicks", f"{shown.clicks:,}"),

@@ -13,17 +13,19 @@ import typer
 from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
-from querycloak.cli.options import OUTPUT
+from querycloak.cli.options import BUDGET, OUTPUT
 from querycloak.cli.running import say_all
-from querycloak.errors import InputError
+from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from querycloak.logs.preflight import EmptyGate
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.ledger.ledger import Ledger
@@ -62,6 +64,14 @@ def release(
         Path | None,
         typer.Option(help="Private file for rows that the filter dropped, as JSON lines.", rich_help_panel=OUTPUT),
     ] = None,
+    refuse_empty: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-empty",
+            help="Charge nothing if no row, or no click where clicks are counted, is kept.",
+            rich_help_panel=BUDGET,
+        ),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     population_size: options.PopulationSize = None,
@@ -100,6 +110,7 @@ def release(
         check_first(method, out, book, charging.population) as folder,
         reading.open(log, quiet=quiet or as_json, out=out) as opened,
     ):
+        opened.empty_gate = empty_gate(refuse=refuse_empty, quiet=quiet or as_json)
         made = make_and_save(
             method, opened, folder, table_format, never, book, charging.population, together, population_size
         )
@@ -146,6 +157,22 @@ def check_first(method: Method, out: Path | None, ledger: Ledger | None, populat
     check_target(out)
     method.payment(ledger, population).check()
     return reserve(out)
+
+
+def empty_gate(*, refuse: bool, quiet: bool) -> EmptyGate:
+    """The owner's decision about a log of which nothing would be counted: the option, or an answer on the terminal."""
+    from querycloak.logs.preflight import EmptyGate
+
+    def tell(problem: Sentence) -> None:
+        sys.stderr.write(f"querycloak: private, before the charge: {as_typed(problem)}\n")
+
+    def ask(problem: Sentence) -> bool:
+        tell(problem)
+        return typer.confirm("Release all the same, and pay for it?", err=True)
+
+    if refuse or quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return EmptyGate(tell, refuse=refuse)
+    return EmptyGate(tell, ask)
 
 
 def show_dry_run(
@@ -219,8 +246,37 @@ def make_and_save(
         "card": card,
         "dropped": dict(saved.dropped),
         "dropped_rows": saved.dropped_rows,
-        "remarks": release.remarks,
+        "remarks": (*release.remarks, *_why_empty(method, log, card)),
     }
+
+
+def _why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sentence]:
+    """The likely reason for an empty release, for the owner; nothing if rows came out."""
+    from querycloak.logs.preflight import why_nothing_came_out
+
+    if any(table["rows"] for table in card["tables"].values()):
+        return []
+    reason, most = why_nothing_came_out(log)
+    epsilon = _epsilon_for(method, most) if most else None
+    if epsilon is None:
+        return [Sentence("nothing came out: {reason}", reason=reason)]
+    return [
+        Sentence(
+            "nothing came out: {reason}; such keys come out from epsilon {epsilon:g} on. Another try is charged again, "
+            "and an epsilon chosen by this figure is chosen on the log, which no guarantee covers",
+            reason=reason,
+            epsilon=epsilon,
+        )
+    ]
+
+
+def _epsilon_for(method: Method, users: int) -> float | None:
+    """The smallest epsilon with which keys of this many users come out; None if the method has no such figure."""
+    given = {name: value for name, value in method.options().items() if name != "epsilon"}
+    try:
+        return float(type(method).for_users(users, **given).parameters()["epsilon"])
+    except (ParameterError, KeyError):
+        return None
 
 
 def _when_empty(method: Method) -> str:
@@ -233,7 +289,7 @@ def _when_empty(method: Method) -> str:
         more = "A larger budget would help"
     elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
         more += ", or, if nobody knows how often people search, --max-keys-per-user auto"
-    return f"Nothing passed: the log is small for this budget. {more}. Each try is a release, and budgets add up."
+    return f"Nothing passed. {more}, if the log has what is counted. Each try is a release, and budgets add up."
 
 
 def _chosen(parameters: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
+from querycloak.logs.preflight import RowsPerUser, action_counts
 from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
@@ -51,6 +52,9 @@ class Profile(ShownInNotebooks):
     sessions: int
     first_time: datetime | None
     last_time: datetime | None
+    rows_per_user: RowsPerUser
+    actions: dict[str, int]
+    """Events of a UBI log by action; empty for other formats."""
 
     def __repr__(self) -> str:
         return f"<Profile: {self.rows_kept:,} rows, {self.users:,} users, {self.searches:,} searches (private)>"
@@ -97,6 +101,23 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
         sessions=people["sessions"] or 0,
         first_time=people["first"],
         last_time=people["last"],
+        rows_per_user=rows_per_user(log, rows),
+        actions=action_counts(log),
+    )
+
+
+def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
+    """The distribution of rows over users."""
+    by_user = rows.group_by("user").agg(rows=rows.count())
+    figures = by_user.agg(
+        users=by_user.count(),
+        median=by_user.rows.cast("float64").median(),
+        largest=by_user.rows.max(),
+        one_row=(by_user.rows == 1).sum(),
+    )
+    values = log.engine.fetch(figures).to_pylist()[0]
+    return RowsPerUser(
+        values["users"] or 0, float(values["median"] or 0), values["largest"] or 0, int(values["one_row"] or 0)
     )
 
 

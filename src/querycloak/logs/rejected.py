@@ -112,6 +112,20 @@ class RowAccounting:
             return None
         return Sentence("{bad_rows}: {ways_out}", bad_rows=self._bad_rows(), ways_out=self._ways_out())
 
+    def why_none_kept(self) -> Sentence:
+        """The reason why no row was kept, and the way out."""
+        if not self.rows_read:
+            return Sentence("the log has no rows: only a header, or nothing that could be one")
+        worst = max((code for code in self.by_code if code != KEPT), key=lambda code: self.by_code[code])
+        ways_out = self._ways_out() if self.bad else Sentence("check the choices that leave rows out")
+        return Sentence(
+            "none of {read:,} rows was kept (most of them {code}, {meaning}): {ways_out}",
+            read=self.rows_read,
+            code=code_name(worst),
+            meaning=MEANINGS[worst],
+            ways_out=ways_out,
+        )
+
     def _worst(self) -> int:
         return max((code for code in self.by_code if is_bad(code)), key=lambda code: self.by_code[code])
 

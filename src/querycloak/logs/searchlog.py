@@ -18,6 +18,7 @@ from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Recognised, accepted_times, choose_reader
 from querycloak.logs.formats.ubi import joined_rows
+from querycloak.logs.preflight import EmptyGate
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.reading.files import LOG_ENDINGS, FileOptions, find_files
 from querycloak.logs.reading.json_documents import as_lines
@@ -178,6 +179,10 @@ class SearchLog:
         self.max_bad = None if max_bad is None else checked_share(max_bad)
         self._on_bytes, self._on_step = on_bytes, on_step
         self.staged: StagedTable | None = None
+        self.empty_gate: EmptyGate | None = None
+        """The owner's decision about a log of which nothing would be counted; None: it is released all the same."""
+        self.clicks_counted = False
+        """Whether somebody has asked for clicks."""
         self.kept: dict[object, ir.Table] = {}
         """What several readers of the log share, in the engine."""
 
@@ -244,6 +249,7 @@ class SearchLog:
     @property
     def clicks(self) -> ir.Table:
         """The rows with a click."""
+        self.clicks_counted = True
         return self.rows.filter(self.rows.url.notnull())
 
     @property
@@ -288,6 +294,11 @@ class SearchLog:
         if self.max_bad is not None or not guaranteed:
             accounting.require(DEFAULT_MAX_BAD if self.max_bad is None else self.max_bad)
         return accounting
+
+    def check_kept(self) -> None:
+        """Let the owner decide about a log of which nothing would be counted; nothing is checked without a gate."""
+        if self.empty_gate is not None:
+            self.empty_gate.check(self)
 
     @property
     def recognised(self) -> Recognised:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
-from querycloak.methods.unprotected import with_bad_rows
+from querycloak.methods.unprotected import with_bad_rows, with_kept_rows
 from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
@@ -281,6 +281,7 @@ class Method(metaclass=MethodClass):
             counted = self.count(log)
             log.check_agreement()
             log.checked(guaranteed=promise.proven.kind != "syntactic")
+            log.check_kept()
         if not isinstance(counted, Counted):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
@@ -305,12 +306,15 @@ class Method(metaclass=MethodClass):
         from querycloak.releases.release import Release, describe_log
 
         reach = {**self.reach(), **drawn.reach}
+        proven = promise.proven if log.max_bad is None else with_bad_rows(promise.proven)
+        if log.empty_gate is not None and log.empty_gate.decides:
+            proven = with_kept_rows(proven)
         return Release(
             method=self.name,
             variant=self.variant,
             parameters=_completed(promise.parameters, drawn.parameters),
             claimed=promise.claimed,
-            proven=promise.proven if log.max_bad is None else with_bad_rows(promise.proven),
+            proven=proven,
             tables=drawn.tables,
             counts=drawn.counts,
             rows=drawn.rows,

@@ -16,11 +16,17 @@ ALWAYS = (
     "that the log could be read, and in which format if its owner did not name it",
 )
 BAD_ROWS = "that the share of bad rows in the log was within the owner's limit"
+KEPT_ROWS = "that rows (and clicks, if clicks are counted) were kept, as the owner was told before paying"
 WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
 """Without a guarantee, a log with too many bad rows is refused."""
 AGREED_ACCOUNTS = "what several accounts of one person agree to release"
 TWO_RELEASES = "the difference between two releases of one log"
 SEARCHES_OF_EACH = "how many searches of each person were released"
+
+
+def with_kept_rows(proven: Guarantee) -> Guarantee:
+    """The guarantee of a release that its owner could have stopped because nothing was kept."""
+    return replace(proven, unprotected=(*proven.unprotected, KEPT_ROWS))
 
 
 def with_bad_rows(proven: Guarantee) -> Guarantee:

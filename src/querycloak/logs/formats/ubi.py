@@ -10,7 +10,8 @@ Lines are read one by one (`UbiReader`); what needs several of them is one relat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import ibis
 import ibis.expr.types as ir
@@ -20,7 +21,7 @@ import pyarrow as pa
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.marked_rows import any_longer, contents_of, line_numbers, query_texts, with_origin
 from querycloak.logs.formats.signs import has_our_columns, mark_other_formats, mark_other_objects
-from querycloak.logs.formats.ubi_documents import EVENT, QUERY, Documents, read_documents
+from querycloak.logs.formats.ubi_documents import EVENT, QUERY, Documents, read_documents, unique_actions
 from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.reading.checks import (
     CLICK_OF_ANOTHER,
@@ -100,6 +101,15 @@ class UbiReader:
         if not origin:
             return batch
         return with_origin(batch, codes, block.file, lines, documents.counts, contents_of(records))
+
+    def action_counts(self, blocks: Iterable[Block]) -> dict[str, int]:
+        """Number of events by the name of their action, the most frequent first; the name of none is empty."""
+        counts: Counter[str] = Counter()
+        for block in blocks:
+            decoded, _ = to_utf8(block.records(), self._encoding)
+            for name, rows in zip(*unique_actions(decoded), strict=True):
+                counts[name] += rows
+        return dict(counts.most_common())
 
 
 def _batch(documents: Documents, undecodable: Mask, too_long: Mask, choices: Choices) -> pa.RecordBatch:

@@ -87,6 +87,15 @@ def read_documents(records: Spans, click_actions: Sequence[str], *, counted: boo
     return _with_others(scanned, found.odd, documents_of(objects, click_actions))
 
 
+def unique_actions(records: Spans) -> tuple[list[str], list[int]]:
+    """Names of actions in records in UTF-8, and how many events have each."""
+    members = _WANTED.scan(records)
+    actions = members.text("action_name").where((members.kind("action_name") == TEXT) & ~members.odd)
+    counted = actions.strings().value_counts()
+    names = counted.field("values").to_pylist()
+    return names, counted.field("counts").to_pylist()
+
+
 def documents_of(objects: Sequence[JsonObject | None], click_actions: Sequence[str]) -> Documents:
     """The documents of objects; none is one of no kind."""
     documents = [_document(value) for value in objects]

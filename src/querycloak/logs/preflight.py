@@ -1,0 +1,140 @@
+"""Findings about a log before a release is charged and after one came out empty. Private output.
+
+Between a log without rows (or clicks) and the same log with those of one user, refusing and releasing differ with
+probability 1. So nothing is refused because of rows unless its owner decides so, by an option or by an answer on the
+terminal; the card of such a release lists that as unprotected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from querycloak.errors import InputError
+from querycloak.sentence import Action, Sentence
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+
+_SHOWN_ACTIONS = 5
+_MANY = 20
+_BOT_SHARE, _BOT_TIMES = 0.05, 50
+
+
+@dataclass(frozen=True)
+class RowsPerUser:
+    """Number of users, and of kept rows that a user has: the median, the largest, and users with one row."""
+
+    users: int
+    median: float
+    largest: int
+    one_row: int
+
+
+@dataclass(frozen=True)
+class EmptyGate:
+    """The owner's decision about a log of which nothing would be counted.
+
+    tell: told of the problem, which decides nothing. ask: whether to go on; None if nobody is asked. refuse: never go
+    on.
+    """
+
+    tell: Callable[[Sentence], None] | None = None
+    ask: Callable[[Sentence], bool] | None = None
+    refuse: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether a release may not be made because of rows; then its card says so."""
+        return self.refuse or self.ask is not None
+
+    def check(self, log: SearchLog) -> None:
+        """Tell of a problem, and raise InputError if the owner does not want to go on."""
+        problem = nothing_to_count(log)
+        if problem is None:
+            return
+        if self.refuse:
+            raise InputError(
+                Sentence("private: {problem}. Nothing was charged, because of {refuse_empty:True}", problem=problem)
+            )
+        if self.ask is not None and not self.ask(problem):
+            raise InputError(Sentence("private: {problem}. Nothing was charged or released", problem=problem))
+        if self.ask is None and self.tell is not None:
+            self.tell(problem)
+
+
+def nothing_to_count(log: SearchLog) -> Sentence | None:
+    """The reason why nothing of a log would be counted; None if there is something."""
+    accounting = log.accounting()
+    if not accounting.rows_kept:
+        return accounting.why_none_kept()
+    # The first click ends the reading.
+    if log.clicks_counted and not len(log.engine.fetch(log.clicks.select("user").limit(1))):
+        return _no_clicks(log)
+    return None
+
+
+def _no_clicks(log: SearchLog) -> Sentence:
+    actions = action_counts(log)
+    if not actions:
+        return Sentence("no kept row has a click: check the column of urls in {columns}")
+    listed = ", ".join(f"{name} ({rows:,})" for name, rows in list(actions.items())[:_SHOWN_ACTIONS])
+    return Sentence(
+        "no kept row has a click. Actions of its events: {listed}; name those that are clicks with {click_actions}",
+        listed=listed,
+    )
+
+
+def action_counts(log: SearchLog) -> dict[str, int]:
+    """Number of events of a UBI log by action, the most frequent first; empty for other formats. Reads the log."""
+    from querycloak.logs.formats.ubi import UbiReader
+
+    reader = log.source.reader
+    if not isinstance(reader, UbiReader):
+        return {}
+    return reader.action_counts(
+        block for part in log.source.parts(None) for block in reader.blocks(log.source.files[part.file], part)
+    )
+
+
+def hints(log: SearchLog, users: RowsPerUser, kept: int) -> list[Sentence]:
+    """Shapes of a log that are often mistakes."""
+    shapes: list[Sentence] = []
+    if users.users >= _MANY and users.one_row == users.users:
+        shapes.append(
+            Sentence(
+                "every one of {users:,} users has one row: is the column of users one of row or session ids? If it is, "
+                "name another with {columns}; if it is not, {queries} fits this log",
+                users=users.users,
+                queries=Action("qc.Queries(...)", ("querycloak", "release", "queries")),
+            )
+        )
+    if users.largest >= _MANY and users.users > 1 and users.largest > max(_BOT_SHARE * kept, _BOT_TIMES * users.median):
+        shapes.append(
+            Sentence(
+                "one user has {largest:,} of {kept:,} rows, where the median is {median:g}: a robot or a shared "
+                "account such as guest? {leave_out} leaves users out, if you know them without looking at the log",
+                largest=users.largest,
+                kept=kept,
+                median=users.median,
+            )
+        )
+    actions = action_counts(log)
+    if actions and not set(actions) & set(log.source.choices.click_actions):
+        shapes.append(_no_clicks(log))
+    return shapes
+
+
+def why_nothing_came_out(log: SearchLog) -> tuple[Sentence, int]:
+    """The likely reason for an empty release, and the number of users of the key that most users share (0: unknown)."""
+    problem = nothing_to_count(log)
+    if problem is not None:
+        return problem, 0
+    rows, names = (log.clicks, ["query", "url"]) if log.clicks_counted else (log.rows, ["query"])
+    what = "pair of query and url" if log.clicks_counted else "query"
+    users = rows.group_by(names).agg(users=rows.user.nunique())
+    most = int(log.engine.fetch(users.agg(most=users.users.max()))["most"].to_pylist()[0] or 0)
+    if most < 2:
+        return Sentence("no {what} is shared by two users: is the column of users one of row ids?", what=what), 0
+    return Sentence("the {what} that most users share has {most:,} users, too few here", what=what, most=most), most
