@@ -13,7 +13,7 @@ import typer
 from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
-from querycloak.cli.options import BUDGET, OUTPUT
+from querycloak.cli.options import ADVANCED, OUTPUT
 from querycloak.cli.running import say_all
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method
@@ -69,7 +69,7 @@ def release(
         typer.Option(
             "--refuse-empty",
             help="Charge nothing if no row, or no click where clicks are counted, is kept.",
-            rich_help_panel=BUDGET,
+            rich_help_panel=ADVANCED,
         ),
     ] = False,
     as_json: options.Json = False,
@@ -272,7 +272,7 @@ def _why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sen
 
 def _epsilon_for(method: Method, users: int) -> float | None:
     """The smallest epsilon with which keys of this many users come out; None if the method has no such figure."""
-    given = {name: value for name, value in method.options().items() if name != "epsilon"}
+    given = {name: value for name, value in (method.options() or {}).items() if name != "epsilon"}
     try:
         return float(type(method).for_users(users, **given).parameters()["epsilon"])
     except (ParameterError, KeyError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from querycloak.engines import Engine
@@ -50,7 +51,7 @@ def ledger_of(folder: Path) -> Ledger:
 
 def test_without_a_gate_an_unreadable_log_is_released_as_any_other(duckdb_engine: Engine, tmp_path: Path) -> None:
     release = METHOD.release(opened(tmp_path, duckdb_engine, UNREAD))
-    assert all(len(table) == 0 for table in release.tables.values())
+    assert [table.num_rows for table in release.tables.values() if isinstance(table, pa.Table)] == [0]
     assert KEPT_ROWS not in release.proven.unprotected
 
 
@@ -70,7 +71,12 @@ def test_a_gate_refuses_before_anything_is_charged(duckdb_engine: Engine, tmp_pa
 def test_an_owner_is_asked_and_the_card_says_so(duckdb_engine: Engine, tmp_path: Path, answer: bool) -> None:
     asked: list[Sentence] = []
     log = opened(tmp_path, duckdb_engine, UNREAD)
-    log.empty_gate = EmptyGate(ask=lambda problem: bool(asked.append(problem)) or answer)
+
+    def ask(problem: Sentence) -> bool:
+        asked.append(problem)
+        return answer
+
+    log.empty_gate = EmptyGate(ask=ask)
     if answer:
         assert KEPT_ROWS in METHOD.release(log).proven.unprotected
     else:
