@@ -31,6 +31,7 @@ SHOWN: tuple[tuple[str, str, str | None], ...] = (
     ("retrieval-walk", "nDCG@10", None),
     ("retrieval-walk", "AP", None),
     ("retrieval-feedback", "nDCG@10", None),
+    ("retrieval-feedback", "nDCG@10", "feedback=none"),
     ("retrieval-feedback", "nDCG@10", "feedback=own (circular)"),
     ("retrieval-feedback", "nDCG@10", "feedback=own (circular),order=random"),
     ("ranking", "tau-b", None),

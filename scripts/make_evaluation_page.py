@@ -17,7 +17,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, VALUES = DOCS / "evaluation.md", DOCS / "tables" / "values-standard.csv"
 BLOCK = re.compile(r"(<!-- values (\S+) (\S+)(?: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
-HEAD = ("release", "answered", "of the cases", "original on these", "difference", "all")
+HEAD = ("release", "all", "of the cases answered", "answered", "original on these", "difference")
 SURE = 0.05
 
 Row = dict[str, str]
@@ -49,10 +49,10 @@ def _cases(rows: Sequence[Row], part: str) -> str:
         difference = found.get((f"{part},difference".lstrip(","), "common"))
         share = int(answered["answered"]) / int(answered["cases"])
         lines.append([
-            _shown(name), _with_interval(answered), f"{int(answered['answered']):,} ({share:.1%})",
+            _shown(name), _with_interval(everything), f"{int(answered['answered']):,} ({share:.1%})",
+            _with_interval(answered),
             "" if name == "original" else _number(common["value"]),
             "" if name == "original" or difference is None else _difference(difference),
-            _with_interval(everything),
         ])  # fmt: skip
     return _markdown(lines) + _reasons(rows, {line[0] for line in lines})
 
@@ -152,10 +152,21 @@ def retrieval_findings(rows: Sequence[Row]) -> Iterator[str]:
     part = "feedback=own (circular),order=random"
     random = _value(rows, "original", "retrieval-feedback", "nDCG@10", part, "answered")
     right = _value(rows, "original", "retrieval-feedback", "nDCG@10", "feedback=own (circular)", "answered")
+    others = _value(rows, "original", "retrieval-feedback", "nDCG@10", "", "answered")
     yield (
-        f"the circular reading of the original is {_number(right['value'])}, and {_number(random['value'])} with its "
-        "urls in random order: most of it is the click by which it is judged."
+        f"the circular reading of the original is {_number(right['value'])}, {_number(others['value'])} with feedback "
+        f"of other users, and {_number(random['value'])} in the circular reading with its urls in random order: "
+        f"{_larger(right, others, random)}."
     )
+
+
+def _larger(right: Row, others: Row, random: Row) -> str:
+    """Whether the order of urls or the click that judges it adds more to the circular reading."""
+    order, click = (float(right["value"]) - float(each["value"]) for each in (random, others))
+    more, less = (("order of the log", order), ("click by which it is judged", click))
+    if order < click:
+        more, less = less, more
+    return f"the {more[0]} adds {more[1]:.3g}, the {less[0]} {less[1]:.3g}"
 
 
 FINDINGS = {"suggestion": suggestion_findings, "retrieval": retrieval_findings}

@@ -26,7 +26,7 @@ def test_a_line_says_what_the_rows_say() -> None:
         row("other", "answered", "", why="it has no clicks; clicks has some"),
     ]
     table = maker._cases(rows, "").splitlines()
-    assert table[2] == "| `mine` | 0.2 [0.1, 0.3] | 20 (40.0%) | 0.25 | -0.05* [-0.09, -0.01] | 0.08 [0.05, 0.11] |"
+    assert table[2] == "| `mine` | 0.08 [0.05, 0.11] | 20 (40.0%) | 0.2 [0.1, 0.3] | 0.25 | -0.05* [-0.09, -0.01] |"
     assert table[-1] == "Not there: `other`: it has no clicks."
 
 
@@ -44,3 +44,12 @@ def test_an_order_that_does_not_hold_is_called_so() -> None:
     assert next(maker.suggestion_findings(suggested("0.15"))).endswith(
         "k-anonymity below both others does **not** hold."
     )
+
+
+def test_the_circular_reading_is_explained_by_what_adds_more() -> None:
+    """On the standard log the order adds more than the click that judges it, whatever the paper's reading is called."""
+    line = list(maker.retrieval_findings(maker.read_values()))[-1]
+    assert line.endswith("the order of the log adds 0.161, the click by which it is judged 0.0038.")
+    page = maker.PAGE.read_text()
+    assert "most of it is the click" not in page
+    assert "how little the release matters" not in page

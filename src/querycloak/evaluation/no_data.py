@@ -60,10 +60,15 @@ class NoData:
 
 
 def with_guesses(table: pa.Table, log: SearchLog) -> pa.Table:
-    """query, url and count: the address http://www.QUERY.com, blanks removed, in the form in which the log keeps it."""
+    """query, url and count: the address http://www.QUERY.com, blanks removed, in the form in which the log keeps it.
+
+    A query that is an address already (www.QUERY.org, QUERY.net) keeps its own ending.
+    """
     scheme = "" if log.source.choices.keep_url == "host" else "http://"
     joined = pc.replace_substring(table["query"].cast(pa.string()), " ", "")
-    urls = pc.binary_join_element_wise(f"{scheme}www.", joined, ".com", "")
+    names = pc.replace_substring_regex(joined, r"^(https?://)?(www\.)?", "")
+    endings = pc.if_else(pc.match_substring_regex(names, r"\.[a-z]{2,4}$"), "", ".com")
+    urls = pc.binary_join_element_wise(f"{scheme}www.", names, endings, "")
     return pa.table({"query": table["query"], "url": urls, "count": table["count"]})
 
 

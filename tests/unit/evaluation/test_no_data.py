@@ -14,7 +14,7 @@ import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.evaluation.evaluation import Evaluation
 from querycloak.evaluation.evaluation_file import Row
-from querycloak.evaluation.no_data import NO_USERS, NOT_OF_USERS, NOTHING, UNKNOWN, without_a_word
+from querycloak.evaluation.no_data import NO_USERS, NOT_OF_USERS, NOTHING, UNKNOWN, with_guesses, without_a_word
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.logs.choices import Choices
 from querycloak.text.english import public_phrases
@@ -72,6 +72,14 @@ def test_an_address_made_from_the_query_is_found(evaluated: Evaluation) -> None:
         assert row(evaluated, task, "nDCG@10").value == pytest.approx(1 / 2)
         assert row(evaluated, task, "nDCG@10").answered == 2
     assert row(evaluated, "ranking", "tau-b").why is not None  # both urls were clicked once
+
+
+def test_an_address_that_was_typed_stays_one(duckdb_engine: Engine, tmp_path: Path) -> None:
+    log = open_rows(duckdb_engine, tmp_path / "log.parquet", TRAIN)
+    typed = ["new york times", "www.some.org", "http://www.some.org", "some.net", "v1.0 manual", "www.some"]
+    table = with_guesses(pa.table({"query": typed, "count": [1] * len(typed)}), log)
+    names = ["newyorktimes.com", "some.org", "some.org", "some.net", "v1.0manual.com", "some.com"]
+    assert table["url"].to_pylist() == [f"http://www.{name}" for name in names]
 
 
 def test_public_phrases_complete_what_is_typed(evaluated: Evaluation) -> None:

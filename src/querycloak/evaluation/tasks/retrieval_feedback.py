@@ -1,7 +1,7 @@
 """Task retrieval-feedback: urls for a query by their clicks in the release, moved by clicks in TEST.
 
-In the paper the click that moves a url is the very click by which the order is judged: that reading is circular, and
-a random order does nearly as well in it. It is here, labelled so, with a random order beside it. By default
+In the paper the click that moves a url is the very click by which the order is judged: that reading is circular. It is
+here, labelled so, with a random order beside it, which shows how much the release's own order adds. By default
 the clicks that move urls are those of other test users.
 """
 
