@@ -43,7 +43,7 @@ def methods(pool: str) -> dict[str, Method]:
         "clicks without counts": qc.Clicks(epsilon=2, delta=0.01, counts="none"),
         "clicks without counts, laplace": qc.Clicks(epsilon=2, delta=0.01, selection="laplace", counts="none"),
         "clicks without counts, multi-round": qc.Clicks(
-            epsilon=3, delta=0.01, selection="multi-round", per_user=8, counts="none"
+            epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8, counts="none"
         ),
         "clicks counted": qc.Clicks(
             epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8, count_of="clicks"
@@ -55,7 +55,7 @@ def methods(pool: str) -> dict[str, Method]:
             noise=2, threshold=9, sessions_per_user=1, queries_per_session=2, max_keys_per_user=1
         ),
         "sessions with queries": qc.Sessions(
-            epsilon=3, delta=0.01, selection="multi-round", per_user=8, tables="queries,sessions"
+            epsilon=3, delta=0.01, selection="multi-round", max_keys_per_user=8, tables="queries,sessions"
         ),
         "sessions paper": qc.Sessions(noise=1, threshold=8, variant="paper"),
         "query-pool": qc.QueryPool(epsilon=2, pool=pool, queries_per_user=2),

@@ -55,9 +55,9 @@ def test_every_number_has_an_answer_or_a_line_in_little_time(
 
 @pytest.mark.parametrize("method", ["queries", "clicks", "sessions", "optimal", "query-pool", "semantic"])
 def test_an_epsilon_beyond_a_thousand_is_refused(method: str) -> None:
-    delta = {} if method == "semantic" else {"delta": 1e-6}
+    options: dict[str, Any] = {"epsilon": 1.8e9} | ({} if method == "semantic" else {"delta": 1e-6})
     with pytest.raises(ParameterError, match=r"epsilon must be at most 1,000, got 1800000000\.0"):
-        METHODS[method](epsilon=1.8e9, **delta)
+        METHODS[method](**options)
 
 
 def test_a_claimed_delta_below_every_float_is_stated_as_the_least_one() -> None:
