@@ -45,7 +45,7 @@ def test_one_sentence_two_readers(sentence: Sentence, in_python: str, typed: str
     assert (str(error), error_line(error)) == (in_python, typed)
 
 
-@given(st.text())
+@given(st.text().filter(str.isprintable))
 def test_what_comes_from_outside_is_said_as_it_stands(text: str) -> None:
     sentence = Sentence("{value} and {nested}", value=text, nested=Sentence("{value!r}", value=text))
     assert error_line(InputError(sentence)) == str(InputError(sentence)) == f"{text} and {text!r}"

@@ -28,6 +28,8 @@ WRITING = {
     ("audit release", "--out"): ("audit", "release", "LOG", "RELEASE", "--control", "LOG", "--out", "OUT"),
     ("compare", "--out"): ("compare", "LOG", "--out", "OUT"),
     ("report", "--out"): ("report", "RELEASE", "--out", "OUT"),
+    ("export", "--out"): ("export", "RELEASE", "--as", "csv", "--out", "OUT"),
+    ("release", "--dropped"): ("release", "clicks", "LOG", *BUDGET, "--out", "NEW", "--dropped", "OUT"),
     ("report", "--ledger"): ("report", "RELEASE", "--out", "NEW", "--ledger", "OUT"),
     ("reproduce", "--out"): ("reproduce", "zhang2016", "--quick", "--out", "OUT"),
     ("synth", "--out"): ("synth", "--users", "1", "--out", "OUT"),
@@ -71,7 +73,7 @@ def test_these_are_all_options_that_name_something_to_write() -> None:
     assert found == set(WRITING)
 
 
-OUTPUTS = {"--out", "--rejected", "--ledger"}
+OUTPUTS = {"--out", "--rejected", "--dropped", "--ledger"}
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from querycloak.exports import csv_tables, ir_dataset, judgement_files
 from querycloak.exports.grades import LEVELS
 from querycloak.files.private_file import check_new, private_file
 from querycloak.methods.evidence import load
-from querycloak.privacy.parameters import one_of
+from querycloak.privacy.parameters import one_of, path_of
 from querycloak.releases.release import Release
 
 __all__ = ["EXPORTS", "Output", "export"]
@@ -81,7 +81,7 @@ def export(
     known = exports()
     one_of("as", as_, known)
     one_of("grades", grades, GRADES)
-    path = Path(out)
+    path = path_of("out", out, "name the file or folder to write")
     check_new(path, "the export")
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"the export must lie in a folder that exists, {str(path.absolute().parent)!r} does not")

@@ -16,7 +16,17 @@ from tests.logs import ROWS, aol, write
 # What nobody means: each is tried in the place of every argument.
 ODD: dict[str, Any] = {"None": None, "a number": 3, "bytes": b"x", "a list": [None], "a class": object}
 NUMBERS = {"int", "int | None", "float | None", "float", "<class 'float'>"}
-CALLBACKS = {"on_step", "on_users", "output_filter", "baselines", "truth", "follow_links", "digest"}
+CALLBACKS = {
+    "on_step",
+    "on_users",
+    "output_filter",
+    "last_look",
+    "show_names",
+    "baselines",
+    "truth",
+    "follow_links",
+    "digest",
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +64,14 @@ def calls(log: qc.SearchLog, folder: Path, new: Path) -> dict[str, tuple[Callabl
         "audit_method": (qc.audit_method, {"method": method}),
         "audit_release": (qc.audit_release, {"train": log, "releases": [folder], "control": log, "attacks": []}),
         "report": (qc.report, {"release": folder, "out": new}),
+        "diff": (qc.diff, {"before": folder, "after": folder}),
+        "export": (qc.export, {"release": folder, "as_": "csv", "out": new}),
     }
 
 
 NAMES = [
     "read", "release", "explain", "save", "profile", "sessions", "connect", "Ledger", "load", "verify", "describe",
-    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release", "report",
+    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release", "report", "diff", "export",
 ]  # fmt: skip
 
 

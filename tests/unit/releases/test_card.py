@@ -269,7 +269,7 @@ def test_the_datasheet_has_what_a_receiver_needs(tmp_path: Path) -> None:
     assert "exceeded a threshold (9)" in text
     assert "| epsilon | 2 | 1 |" in text
     assert "- the gap between sessions" in text
-    assert "written `\\\\`, `\\t`, `\\n` and `\\r`" in text
+    assert "written as in `\\u001b`" in text
     assert '`keep_url = "path"`' in text
     assert "If they believe before the release that it is as likely as not (50 %)" in text
     assert card(tmp_path / "out")["checksums"]["queries.tsv"] in text

@@ -188,4 +188,5 @@ def test_an_empty_release_is_a_release(tmp_path: Path) -> None:
 
 def test_a_loaded_release_can_be_saved_again(out: Path, tmp_path: Path) -> None:
     load(out).save(tmp_path / "again", "tsv")
-    assert load(tmp_path / "again").table("queries").equals(load(out).table("queries"))
+    # A text file does not say whether counts may be missing.
+    assert load(tmp_path / "again").table("queries").to_pydict() == load(out).table("queries").to_pydict()

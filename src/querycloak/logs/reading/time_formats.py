@@ -47,8 +47,9 @@ def forms_of_times(format_name: str, form: str | None) -> Sentence:
         return Sentence("times of {name} logs are written as {form}", name=format_name, form=form)
     if format_name != "table":
         return Sentence("times must be written as {forms}", forms=ACCEPTED)
-    template = "times must be written as {forms}; others, such as 03/01/2006 07:17, need {time_format}"
-    return Sentence(template, forms=ACCEPTED)
+    return Sentence(
+        "times must be written as {forms}; others, such as 03/01/2006 07:17, need {time_format}", forms=ACCEPTED
+    )
 
 
 def time_parser(time_format: str | None) -> TimeParser:
