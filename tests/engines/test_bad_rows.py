@@ -63,8 +63,9 @@ def test_one_user_cannot_stop_a_release_that_has_a_guarantee(
     released = method.release(read(log_file, engine=duckdb_engine))
     assert str(released.remarks[0]) == (
         "2,000 of 2,320 rows are bad (86.2%; most of them L102, unreadable time): times must be written as 2006-03-01 "
-        "07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17, or seconds, milli- or microseconds "
-        "since 1970; look at them with log.write_rejected(FILE)"
+        "07:17:12, ISO 8601, 01.03.2006 07:17 (dots: day first), 2006/03/01 07:17 (with AM or PM, an offset, or a zone "
+        "such as UTC, CET, EST), a date alone (midnight), or seconds, milli- or microseconds since 1970; look at "
+        "them with log.write_rejected(FILE)"
     )
     assert BAD_ROWS not in released.proven.unprotected
     assert (released.proven, released.log["max_bad"]) == (method.proven(), None)
