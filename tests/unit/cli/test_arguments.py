@@ -71,7 +71,8 @@ def calls(log: qc.SearchLog, folder: Path, new: Path) -> dict[str, tuple[Callabl
 
 NAMES = [
     "read", "release", "explain", "save", "profile", "sessions", "connect", "Ledger", "load", "verify", "describe",
-    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release", "report", "diff", "export",
+    "evaluate", "split", "compare", "synthesize", "find_leaks", "audit_method", "audit_release", "report", "diff",
+    "export",
 ]  # fmt: skip
 
 
