@@ -17,7 +17,7 @@ from querycloak.exports import csv_tables, ir_dataset, judgement_files
 from querycloak.exports.grades import LEVELS
 from querycloak.files.private_file import check_new, private_file
 from querycloak.methods.evidence import load
-from querycloak.privacy.parameters import one_of, path_of
+from querycloak.privacy.parameters import one_of, path_of, whole
 from querycloak.releases.release import Release
 
 __all__ = ["EXPORTS", "Output", "export"]
@@ -85,6 +85,7 @@ def export(
     check_new(path, "the export")
     if not path.absolute().parent.is_dir():
         raise ParameterError(f"the export must lie in a folder that exists, {str(path.absolute().parent)!r} does not")
+    whole("levels", levels, "2 for relevant or not, 5 for grades 1 to 4", least=2, most=100)
     loaded = release if isinstance(release, Release) else load(release)
     output = Output(path)
     known[as_](loaded, output, grades, levels)

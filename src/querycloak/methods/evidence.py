@@ -54,7 +54,9 @@ class Verified:
 
     def to_json(self) -> dict[str, Any]:
         """As `verify --json` prints it."""
-        listed = {name: list(getattr(self, name)) for name in ("checked", "problems", "warnings")}
+        listed = {
+            "checked": list(self.checked), "problems": list(self.problems), "warnings": list(self.warnings),
+        }  # fmt: skip
         return {"ok": self.ok, "digest": self.digest, **listed, "signer": self.signer, "ledger": self.ledger}
 
 

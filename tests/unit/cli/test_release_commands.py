@@ -144,7 +144,7 @@ def test_release_writes_what_the_mechanism_let_through_and_nothing_else(log: Pat
     out = tmp_path / "out"
     done = querycloak("release", "clicks", log, *BUDGET, "--out", out, "--never-release", never, tmp=tmp)
     assert done.returncode == 0
-    assert "private, not for publication: the last look dropped rows" in done.stderr
+    assert "private, not for publication: the output filter dropped rows" in done.stderr
     assert [row["query"] for row in sorted(load(out).table("clicks").to_pylist(), key=str)] == ["shared 0", "shared 1"]
     assert leaks_in_folder(out, SECRETS) == []
     assert leaks_in(done.stdout + done.stderr, SECRETS, "output") == []
@@ -273,7 +273,8 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
     book = Ledger(place)
     book.set_limit("people", 1, 1e-6)
     charge(book, KAnonymity(min_users=2, keys="log"), QueryPool(epsilon=1000.0, variant="paper"))
-    lines = in_process("ledger", "show", "--ledger", place).stdout.splitlines()
+    first, *lines = in_process("ledger", "show", "--ledger", place).stdout.splitlines()
+    assert first == f"ledger {place}"
     assert lines[0] == "people: epsilon 0 spent, 1 left; delta 0 spent, 1e-06 left"
     assert lines[1] == "  the sum covers 0 of 2 releases; the others bound nothing, or one step only"
     assert lines[2].startswith("  limit epsilon 1.0, delta 1e-06 since ")

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
@@ -17,6 +16,8 @@ from querycloak.text.taxonomy import Flags, Taxonomy
 from querycloak.text.topics import FOUR, OTHER, topics_of, widest_sense
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from querycloak.text.query_concepts import ConceptFinder, Mentions
 
 ALL, TOPICS = "all", "topics"
