@@ -283,7 +283,7 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
         ["k-anonymity", "syntactic", "-", "-", "no", "release"],
         ["query-pool", "syntactic", "-", "-", "no", "release"],
     ]
-    book.set_limit("people", 1000, 0.9)
+    book.set_limit("people", 1000, 0.9, why="a test")
     charge(book, Clicks(epsilon=123.4, delta=2.25e-7), Optimal(epsilon=1.0, delta=0.5, variant="paper"))
     shown = in_process("ledger", "show", "--ledger", place, "--composition", "pld").stdout
     assert "the sum covers 1 of 4 releases" in shown

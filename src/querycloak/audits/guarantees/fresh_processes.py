@@ -67,8 +67,8 @@ def _noise_is_unknown(method: Method) -> bool:
 def _draws_that_differ(method: Method, log: str) -> int:
     """The number of draws that two honest processes have in common with a chance below FALSE_ALARM.
 
-    The chance of two equal draws is bounded by pairs of draws in this process, with half of FALSE_ALARM as the chance
-    that the bound fails (Clopper and Pearson); the other half is left for the draws themselves.
+    The chance of two equal draws is bounded by pairs of draws in this process, with half of FALSE_ALARM as the error
+    of that bound (Clopper and Pearson); the other half is left for the draws themselves.
     """
     from scipy.special import betaincinv
 
