@@ -406,7 +406,7 @@ def test_another_charge_of_the_same_number_pays_for_nothing(
 
 
 def test_what_leaves_more_unprotected_is_charged_anew(duckdb_engine: Engine, tmp_path: Path, ledger: Ledger) -> None:
-    ledger.set_limit("people", 40, 0)
+    ledger.set_limit("people", 40, 0, why="a second campaign")
     log = opened(duckdb_engine, tmp_path)
     for method in (DYNAMIC, dataclasses.replace(DYNAMIC, times="keep")):
         released(method, log, ledger=ledger, population="people")

@@ -287,7 +287,7 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
     charge(book, Clicks(epsilon=123.4, delta=2.25e-7), Optimal(epsilon=1.0, delta=0.5, variant="paper"))
     shown = in_process("ledger", "show", "--ledger", place, "--composition", "pld").stdout
     assert "the sum covers 1 of 4 releases" in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    assert max(map(len, shown.splitlines()[1:])) <= 80  # the first names the ledger's file, whatever its length
     assert "sampling-only" in shown
     (account,) = json.loads(in_process("ledger", "show", "--ledger", place, "--composition", "pld", "--json").stdout)
     assert account["condition"] == "covers 1 of 4 releases; the others bound nothing, or one step only"
