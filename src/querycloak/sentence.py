@@ -69,12 +69,12 @@ class Sentence:
                 pieces += _filled(field, form or "", conversion, values)
         object.__setattr__(self, "pieces", tuple(pieces))
 
-    def said(self, write: Callable[[Parameter | Action], str]) -> str:
+    def text(self, write: Callable[[Parameter | Action], str]) -> str:
         """The sentence for a reader to whom parameters and actions are written in this way."""
         return "".join(piece if isinstance(piece, str) else write(piece) for piece in self.pieces)
 
     def __str__(self) -> str:
-        return self.said(str)
+        return self.text(str)
 
 
 def printable(text: str, most: int | None = None) -> str:

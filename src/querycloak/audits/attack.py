@@ -123,15 +123,15 @@ class Finding:
         """An attack's success on people in the log, on people who are not, and without the release."""
         if not main.cases:
             return cls.missing("no target fits this setting", setting)
-        found = risk(main, control)
+        interval = risk(main, control)
         return cls(
             setting=setting,
             main=main.value,
             control=control.value,
             baseline=baseline,
-            risk=found.value,
-            low=found.low,
-            high=found.high,
+            risk=interval.value,
+            low=interval.low,
+            high=interval.high,
             targets=main.cases if targets is None else targets,
             why=None if main.value > baseline else INVALID,
             alarm=alarm,

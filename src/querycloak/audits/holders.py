@@ -28,25 +28,20 @@ class NameIndex:
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch], texts: pa.Array) -> NameIndex:
         """From batches of (name, text); only rows of the texts asked for are kept, so a log of any size will do."""
-        owned, held = [], []
+        owned, text_places = [], []
         for rows in in_pieces(batches):
             place = pc.index_in(rows.column(1), texts)
             known = pc.is_valid(place)
             owned += rows.column(0).filter(known).chunks
-            held += place.filter(known).chunks
+            text_places += place.filter(known).chunks
         coded = pa.chunked_array(owned, pa.string()).combine_chunks().dictionary_encode()
         names, name = coded.dictionary, coded.indices.to_numpy()
-        text = pa.chunked_array(held, pa.int32()).to_numpy()
+        text = pa.chunked_array(text_places, pa.int32()).to_numpy()
         # A pair as one number: sorted, without repeats.
         pairs = np.unique(text.astype(np.int64) * max(len(names), 1) + name)
         text, name = np.divmod(pairs, max(len(names), 1))
         starts = np.searchsorted(text, np.arange(len(texts) + 1)).astype(np.int64)
         return cls(names, starts, name.astype(np.int32))
-
-    @property
-    def held(self) -> NDArray[np.bool_]:
-        """Whether anybody holds a text."""
-        return np.diff(self.starts) > 0
 
     def fitting(self, known: Numbers, *, released_only: bool = False) -> Fitting:
         """For each row of known texts how many names hold them all (2 stands for more), and the last one found.

@@ -155,9 +155,9 @@ class AuditData:
         wanted = engine.upload(pa.table({"query": self.texts}))
         rows = self.train.rows.semi_join(wanted, "query")
         counted = engine.fetch(rows.group_by("query").agg(users=rows.user.nunique()))
-        found = np.zeros(len(self.texts), np.int64)
-        found[pc.index_in(counted["query"], self.texts).to_numpy()] = counted["users"].to_numpy()
-        return found
+        users = np.zeros(len(self.texts), np.int64)
+        users[pc.index_in(counted["query"], self.texts).to_numpy()] = counted["users"].to_numpy()
+        return users
 
     def known(self, way: str, number: int, *, members: bool) -> tuple[Numbers, Numbers]:
         """People with at least this number of queries, and those that an attacker knows: at random, first or rarest."""
@@ -194,8 +194,8 @@ class AuditData:
 
 
 def _users(log: SearchLog) -> pa.Array:
-    found = log.engine.fetch(log.rows.select("user").distinct())["user"].combine_chunks()
-    return found.take(pc.sort_indices(found))
+    users = log.engine.fetch(log.rows.select("user").distinct())["user"].combine_chunks()
+    return users.take(pc.sort_indices(users))
 
 
 def rows_of(log: SearchLog, users: pa.Array, columns: Iterable[str]) -> pa.Table:

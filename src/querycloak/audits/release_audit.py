@@ -95,12 +95,12 @@ def audit_release(
             if on_step is not None:
                 on_step(f"{attack.name}, {release.name}", done / steps)
             done += 1
-            found = attacked_by(attack, release, knowledge)
-            rows += found.rows
-            alarms += found.alarms
-    for found in _together(attacked, chosen, knowledge):
-        rows += found.rows
-        alarms += found.alarms
+            result = attacked_by(attack, release, knowledge)
+            rows += result.rows
+            alarms += result.alarms
+    for result in _together(attacked, chosen, knowledge):
+        rows += result.rows
+        alarms += result.alarms
     return ReleaseAudit(tuple(rows), tuple(alarms))
 
 
@@ -139,8 +139,8 @@ def _findings(attack: Attack, release: Target, knowledge: AuditData) -> Iterable
 
 def row_of(release: Target, attack: str, finding: Finding) -> dict[str, Any]:
     """A finding as a row."""
-    told = {each.name: getattr(finding, each.name) for each in fields(finding) if each.name != "alarm"}
-    whole = {"release": release.name, "digest": release.digest, "attack": attack, **told}
+    values = {each.name: getattr(finding, each.name) for each in fields(finding) if each.name != "alarm"}
+    whole = {"release": release.name, "digest": release.digest, "attack": attack, **values}
     return {name: whole[name] for name in COLUMNS}
 
 
@@ -148,21 +148,21 @@ def check_attacks(attacks: Sequence[str | Attack] | None, **given: object) -> li
     """The attacks asked for, all if none is; an attack that is named must have what it needs."""
     if attacks is None:
         return attacks_named()
-    found: list[Attack] = []
+    checked: list[Attack] = []
     of_kind("attack", attacks, Sequence, "names of attacks", "leave it out for all")
     for each in attacks:
         if not isinstance(each, str):
             if not hasattr(each, "run"):
                 of_kind("attack", each, str, "the name of an attack", "leave it out for all")
-            found.append(each)
+            checked.append(each)
             continue
-        found += attacks_named([each])
+        checked += attacks_named([each])
         needed = NEEDS.get(each)
         if needed is not None and given.get(needed) is None:
             refuse(needed, f"what the attack {each} needs", None, "or leave that attack out")
         if each in LEARNING and find_spec("sklearn") is None:
             raise ResourceError(f"the attack {each} needs scikit-learn; install 'querycloak[audit]', or leave it out")
-    return found
+    return checked
 
 
 def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:

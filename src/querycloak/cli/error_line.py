@@ -37,7 +37,7 @@ def error_line(error: QuerycloakError) -> str:
 
 def as_typed(message: str | Sentence) -> str:
     """The message with parameters as options."""
-    return message if isinstance(message, str) else message.said(_piece)
+    return message if isinstance(message, str) else message.text(_piece)
 
 
 def misuse(error: BaseException) -> str | None:

@@ -78,8 +78,8 @@ class Outcome:
     @property
     def card(self) -> dict[str, Any]:
         """The card that was written."""
-        found: dict[str, Any] = json.loads((self.folder / "card.json").read_text(encoding="utf-8"))
-        return found
+        card: dict[str, Any] = json.loads((self.folder / "card.json").read_text(encoding="utf-8"))
+        return card
 
 
 class Trial:

@@ -156,10 +156,10 @@ _WAY_OUT = "such as 3GB or 500MB"
 def memory_bytes(memory: str) -> int:
     """The bytes of an amount: GB are of 1000 each, GiB and Java's g of 1024."""
     of_kind("memory", memory, str, "an amount", _WAY_OUT)
-    found = _AMOUNT.fullmatch(memory.strip())
-    if found is None:
+    amount = _AMOUNT.fullmatch(memory.strip())
+    if amount is None:
         refuse("memory", "an amount", memory, _WAY_OUT)
-    number, letter, binary, unit = found.groups()
+    number, letter, binary, unit = amount.groups()
     base = 1000 if unit and not binary else 1024
     size = int(float(number) * base ** _POWERS[letter.lower()])
     if size < 1:

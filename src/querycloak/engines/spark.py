@@ -135,9 +135,9 @@ class SparkEngine:
 
     def plan(self, table: ir.Table) -> str:
         """How Spark means to compute a table (private: it may quote literals)."""
-        with contextlib.redirect_stdout(io.StringIO()) as told:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             self._frame(table).explain("formatted")
-        return told.getvalue()
+        return printed.getvalue()
 
     def close(self) -> None:
         """Give back what the executors keep, and end the session."""

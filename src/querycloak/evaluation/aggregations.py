@@ -41,15 +41,15 @@ def intervals(numerators: Sequence[Floats], denominators: Sequence[Floats]) -> l
     """Low and high of each ratio of sums over users; NaN where fewer than two users count."""
     above, below = _resampled(numerators), _resampled(denominators)
     tail = (1 - LEVEL) / 2
-    found = []
+    bounds = []
     for numerator, denominator in zip(numerators, denominators, strict=True):
         with np.errstate(invalid="ignore", divide="ignore"):
             means = above[id(numerator)] / below[id(denominator)]
         means = means[np.isfinite(means)]  # a resample without any of the users that count says nothing
-        told = np.count_nonzero(denominator) >= 2
-        low, high = np.quantile(means, [tail, 1 - tail]) if told else (np.nan, np.nan)
-        found.append((float(low), float(high)))
-    return found
+        enough = np.count_nonzero(denominator) >= 2
+        low, high = np.quantile(means, [tail, 1 - tail]) if enough else (np.nan, np.nan)
+        bounds.append((float(low), float(high)))
+    return bounds
 
 
 def _resampled(sums: Sequence[Floats]) -> dict[int, Floats]:
@@ -186,8 +186,8 @@ def p_value(differences: Floats) -> float | None:
 
     with warnings.catch_warnings():  # of differences that are nearly the same for all: then p is 0, and rightly so
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = float(ttest_1samp(differences, 0.0).pvalue)
-    return found if np.isfinite(found) else None
+        value = float(ttest_1samp(differences, 0.0).pvalue)
+    return value if np.isfinite(value) else None
 
 
 def _ratio(numerator: Floats, denominator: Floats) -> float | None:

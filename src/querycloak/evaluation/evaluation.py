@@ -83,8 +83,8 @@ def evaluate(
     with ExitStack() as stack:
         ours = train if isinstance(train, SearchLog) else stack.enter_context(read(train))
         theirs = test.on(ours.engine) if isinstance(test, SearchLog) else read(test, engine=ours.engine)
-        found = evaluated_tasks(ours, theirs, released, chosen, on_step or (lambda *_: None))
-        return Evaluation(tuple(row for _, rows in found for row in rows))
+        results = evaluated_tasks(ours, theirs, released, chosen, on_step or (lambda *_: None))
+        return Evaluation(tuple(row for _, rows in results for row in rows))
 
 
 def _task(given: str | Task) -> Task:

@@ -49,19 +49,19 @@ class Vocabulary:
 
     def __init__(self, engine: Engine, texts: Iterable[ir.Table]) -> None:
         """Number the distinct texts of all tables, which have one column, `text`."""
-        found = ibis.union(*texts).distinct()
-        found = found.filter(found.text.notnull())
+        texts_of_both = ibis.union(*texts).distinct()
+        texts_of_both = texts_of_both.filter(texts_of_both.text.notnull())
         # One window over everything: evaluation numbers a log once, on the machine that computes it.
-        order = ibis.window(order_by=found.text)
+        order = ibis.window(order_by=texts_of_both.text)
         self._engine = engine
-        self.table = engine.stage(found.mutate(number=ibis.row_number().over(order).cast("int32")))
+        self.table = engine.stage(texts_of_both.mutate(number=ibis.row_number().over(order).cast("int32")))
         self.size = int(engine.fetch(self.table.agg(size=self.table.count()))["size"][0].as_py())
 
     @cached_property
     def texts(self) -> pa.LargeStringArray:
         """All texts, in the order of their numbers."""
-        found = self._engine.fetch(self.table.order_by("number").select(text=self.table.text))
-        return found["text"].cast(pa.large_string()).combine_chunks()
+        fetched = self._engine.fetch(self.table.order_by("number").select(text=self.table.text))
+        return fetched["text"].cast(pa.large_string()).combine_chunks()
 
     def number(self, table: ir.Table, column: str) -> ir.Table:
         """The table with numbers in place of a column of texts; null stays null."""
@@ -94,8 +94,8 @@ class NumberedLogs:
 
     def pairs(self, table: ir.Table, left: str, right: str) -> WeightedPairs:
         """A table of two columns of numbers and a count, as pairs."""
-        found = self.engine.fetch(table.select(left=table[left], right=table[right], weight=table["count"]))
-        first, second, weight = (found[name].to_numpy() for name in ("left", "right", "weight"))
+        fetched = self.engine.fetch(table.select(left=table[left], right=table[right], weight=table["count"]))
+        first, second, weight = (fetched[name].to_numpy() for name in ("left", "right", "weight"))
         return WeightedPairs.of(first, second, weight, self.queries)
 
     def numbered(self, table: ir.Table, **columns: str) -> ir.Table:
@@ -107,9 +107,9 @@ class NumberedLogs:
     def steps(self, rows: ir.Table) -> Steps:
         """What users asked one after another, from rows of user, time and query."""
         steps = steps_of(rows, GAP_MINUTES)
-        found = self.engine.fetch(steps.order_by(["user", "at", "query"]).select("user", "query", "begins"))
-        columns = {name: found[name].to_numpy() for name in ("user", "query")}
-        return Steps(columns["user"], columns["query"], found["begins"].to_numpy().astype(np.bool_))
+        fetched = self.engine.fetch(steps.order_by(["user", "at", "query"]).select("user", "query", "begins"))
+        columns = {name: fetched[name].to_numpy() for name in ("user", "query")}
+        return Steps(columns["user"], columns["query"], fetched["begins"].to_numpy().astype(np.bool_))
 
 
 class _Side:
@@ -140,25 +140,25 @@ class _Side:
     def search_counts(self) -> NDArray[np.float64]:
         """How often each query was asked: one query of one user at one time is one search."""
         searches = self.rows.select("user", "time", "query").distinct()
-        found = self._engine.fetch(searches.group_by("query").agg(count=searches.count()))
+        fetched = self._engine.fetch(searches.group_by("query").agg(count=searches.count()))
         counts = np.zeros(self._logs.queries)
-        counts[found["query"].to_numpy()] = found["count"].to_numpy()
+        counts[fetched["query"].to_numpy()] = fetched["count"].to_numpy()
         return counts
 
     def clicks(self) -> NumberedClicks:
         """Every search with clicks, its urls once each, at the best rank; in order of user, time and query."""
         rows = self.rows.filter(self.rows.url.notnull())
         once = rows.group_by(["user", "time", "query", "url"]).agg(rank=rows["rank"].min())
-        found = self._engine.fetch(once.order_by(["user", "time", "query", "url"]))
-        user, query, url = (found[name].to_numpy() for name in ("user", "query", "url"))
-        time = found["time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
-        rank = found["rank"].fill_null(0).to_numpy().astype(np.int32)
+        fetched = self._engine.fetch(once.order_by(["user", "time", "query", "url"]))
+        user, query, url = (fetched[name].to_numpy() for name in ("user", "query", "url"))
+        time = fetched["time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        rank = fetched["rank"].fill_null(0).to_numpy().astype(np.int32)
         return NumberedClicks(_runs(user, time, query), user, query, url, rank)
 
     def distinct_queries(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Users and their distinct queries, in order of user and query."""
-        found = self._engine.fetch(self.rows.select("user", "query").distinct().order_by(["user", "query"]))
-        return found["user"].to_numpy(), found["query"].to_numpy()
+        fetched = self._engine.fetch(self.rows.select("user", "query").distinct().order_by(["user", "query"]))
+        return fetched["user"].to_numpy(), fetched["query"].to_numpy()
 
 
 def _texts(rows: ir.Table, column: str) -> ir.Table:

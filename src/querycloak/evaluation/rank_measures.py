@@ -36,8 +36,8 @@ class Hits:
     @classmethod
     def of_pairs(cls, case: NDArray[np.integer], rank: NDArray[np.integer], relevant: NDArray[np.integer]) -> Hits:
         """Cases and ranks of what was found, in any order; ranks below 1 or beyond the depth are not found."""
-        found = (rank >= 1) & (rank <= DEPTH)
-        case, rank = case[found].astype(np.int64), rank[found].astype(np.int64)
+        hit = (rank >= 1) & (rank <= DEPTH)
+        case, rank = case[hit].astype(np.int64), rank[hit].astype(np.int64)
         order = np.argsort(case * (DEPTH + 1) + rank)
         starts = np.searchsorted(case[order], np.arange(len(relevant) + 1))
         return cls(rank[order].astype(np.int64), starts.astype(np.int64), relevant.astype(np.int64))
@@ -57,7 +57,7 @@ _NAMES: Mapping[str, tuple[str, int]] = {
 
 def scores(names: Sequence[str], hits: Hits) -> dict[str, Floats]:
     """Each measure's score of every case."""
-    found = {name: np.zeros(len(hits.relevant)) for name in names}
+    by_measure = {name: np.zeros(len(hits.relevant)) for name in names}
     lengths = np.diff(hits.starts)
     for length in np.unique(lengths):
         cases = np.flatnonzero(lengths == length)
@@ -67,8 +67,8 @@ def scores(names: Sequence[str], hits: Hits) -> dict[str, Floats]:
             some = patterns[first : first + _PATTERNS_AT_ONCE]
             chosen = (which >= first) & (which < first + len(some))
             for name, values in _scored(names, some).items():
-                found[name][cases[chosen]] = values[which[chosen] - first]
-    return found
+                by_measure[name][cases[chosen]] = values[which[chosen] - first]
+    return by_measure
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
@@ -86,15 +86,15 @@ def _scored(names: Sequence[str], patterns: Ints) -> dict[str, Floats]:
     """What pytrec_eval says of cases given as the number of relevant ones and the ranks of those found."""
     from pytrec_eval import RelevanceEvaluator
 
-    found: dict[str, Floats] = {}
+    values: dict[str, Floats] = {}
     judged = {str(case): {f"r{i}": 1 for i in range(pattern[0])} for case, pattern in enumerate(patterns.tolist())}
     for depth in {_NAMES[name][1] for name in names}:
         theirs = {_NAMES[name][0]: name for name in names if _NAMES[name][1] == depth}
         runs = {str(case): dict(_run(pattern[1:], depth)) for case, pattern in enumerate(patterns.tolist())}
-        said = RelevanceEvaluator(judged, set(theirs)).evaluate(runs)
+        results = RelevanceEvaluator(judged, set(theirs)).evaluate(runs)
         for their, ours in theirs.items():
-            found[ours] = np.array([said[str(case)][their] for case in range(len(patterns))])
-    return found
+            values[ours] = np.array([results[str(case)][their] for case in range(len(patterns))])
+    return values
 
 
 def _run(ranks: Sequence[int], depth: int) -> Iterator[tuple[str, float]]:

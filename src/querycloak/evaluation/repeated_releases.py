@@ -24,8 +24,8 @@ def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Target]) -> Iterator
         for row in rows:
             if row.release in members:
                 values.setdefault((row.measure, row.slice, row.reading), []).append(row)
-        for found in values.values():
-            yield _together(name, found)
+        for same in values.values():
+            yield _together(name, same)
 
 
 def _repeats(releases: Sequence[Target]) -> Mapping[str, list[str]]:
@@ -34,10 +34,10 @@ def _repeats(releases: Sequence[Target]) -> Mapping[str, list[str]]:
 
 def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, list[str]]:
     """Names of releases of one kind, under a name for all of them; kinds are method, variant and parameters."""
-    found: dict[str, list[str]] = {}
+    names_by_kind: dict[str, list[str]] = {}
     for name, kind in kinds.items():
-        found.setdefault(json.dumps([*kind[:2], dict(kind[2])], sort_keys=True, default=str), []).append(name)
-    return {_shown(names): names for names in found.values() if len(names) > 1}
+        names_by_kind.setdefault(json.dumps([*kind[:2], dict(kind[2])], sort_keys=True, default=str), []).append(name)
+    return {_shown(names): names for names in names_by_kind.values() if len(names) > 1}
 
 
 def _shown(names: Sequence[str]) -> str:
@@ -47,27 +47,27 @@ def _shown(names: Sequence[str]) -> str:
 
 def different_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
     """The names, with a number after each that is taken already."""
-    used, found = set(taken), []
+    used, names_given = set(taken), []
     for each in names:
         name, number = each, 2
         while name in used:
             name, number = f"{each}-{number}", number + 1
         used.add(name)
-        found.append(name)
-    return found
+        names_given.append(name)
+    return names_given
 
 
-def _together(name: str, found: Sequence[Row]) -> Row:
-    values = np.array([row.value for row in found if row.value is not None])
-    base = replace(found[0], release=name, digest=None, p_value=None, difference=None, low=None, high=None)
+def _together(name: str, rows: Sequence[Row]) -> Row:
+    values = np.array([row.value for row in rows if row.value is not None])
+    base = replace(rows[0], release=name, digest=None, p_value=None, difference=None, low=None, high=None)
     if values.size < 2:
-        return replace(base, value=None, why=found[0].why or "fewer than two of these releases have a value")
+        return replace(base, value=None, why=rows[0].why or "fewer than two of these releases have a value")
     from scipy.stats import t
 
     reach = t.ppf((1 + LEVEL) / 2, values.size - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / values.size)
     mean = float(values.mean())
-    differences = [row.difference for row in found if row.difference is not None]
-    answered = [row.answered for row in found if row.answered is not None]
+    differences = [row.difference for row in rows if row.difference is not None]
+    answered = [row.answered for row in rows if row.answered is not None]
     return replace(
         base, value=mean, low=mean - float(reach), high=mean + float(reach), why=None,
         difference=float(np.mean(differences)) if differences else None,

@@ -114,7 +114,7 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
             for batch in log.engine.stream(how.dealt(log.rows, moment)):
                 for side, kept in zip(sides, _dealt_out(batch, how), strict=True):
                     side.take(batch, kept)
-        written = [Side(name, side.rows, held) for name, side, held in zip(files, sides, users, strict=True)]
+        written = [Side(name, side.rows, number) for name, side, number in zip(files, sides, users, strict=True)]
         made = WrittenSplit(target, how, moment, tuple(written))
         with unfinished.file(SPLIT) as file:
             file.write(json.dumps(made.to_json(), indent=2).encode() + b"\n")
@@ -125,8 +125,8 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
 def _users(log: SearchLog, how: Split, moment: datetime | None) -> list[int]:
     """How many users each side has: parts share none, so their numbers add up."""
     dealt = how.dealt(log.rows, moment)
-    found = log.engine.fetch(dealt.group_by(["part", "late"]).agg(users=dealt.user.nunique()))
-    counts = found.to_pydict()
+    fetched = log.engine.fetch(dealt.group_by(["part", "late"]).agg(users=dealt.user.nunique()))
+    counts = fetched.to_pydict()
     part, late, users = (np.array(counts[name]) for name in ("part", "late", "users"))
     return [int(users[kept].sum()) for kept in _masks(part, late, how)] if users.size else [0] * (2 * len(how.places))
 

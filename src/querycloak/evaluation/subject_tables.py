@@ -28,8 +28,8 @@ def source_of(subject: Subject, known: str) -> str | None:
         QUERIES: ("queries", "clicks", "sessions"),
         ROWS: (),
     }[known]
-    found = [table for table in tables if table in subject.kinds]
-    return found[0] if found else "log" if _log_of(subject, in_log) else None
+    present = [table for table in tables if table in subject.kinds]
+    return present[0] if present else "log" if _log_of(subject, in_log) else None
 
 
 def lacks(subject: Subject, *known: str) -> str | None:

@@ -49,8 +49,8 @@ class Measure:
         return self.compute(*values, **{**self.parameters, **options})
 
     def __str__(self) -> str:
-        said = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
-        return f"{self.name}({said})" if said else self.name
+        parameters = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
+        return f"{self.name}({parameters})" if parameters else self.name
 
 
 Floats = NDArray[np.float64]

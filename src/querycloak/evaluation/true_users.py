@@ -26,8 +26,8 @@ GAP_MINUTES = 30.0
 
 def true_users(log: SearchLog, kind: str, parameters: Mapping[str, Any]) -> ir.Table:
     """The key's columns and `n`, its users, without any bound; of sequences those of two different queries."""
-    held = _held(log, kind, parameters)
-    return held.group_by(list(KEYS[kind])).agg(n=held.count())
+    contributions = _contributions(log, kind, parameters)
+    return contributions.group_by(list(KEYS[kind])).agg(n=contributions.count())
 
 
 def depends_on(kind: str, parameters: Mapping[str, Any]) -> tuple[object, ...]:
@@ -48,7 +48,7 @@ def _within_pool(parameters: Mapping[str, Any]) -> bool:
     return parameters.get("pool") == BUILT_IN and not parameters.get("off_pool")
 
 
-def _held(log: SearchLog, kind: str, parameters: Mapping[str, Any]) -> ir.Table:
+def _contributions(log: SearchLog, kind: str, parameters: Mapping[str, Any]) -> ir.Table:
     """user and key, once each."""
     gap = float(parameters.get("gap_minutes") or GAP_MINUTES)
     if kind == "queries":
@@ -94,31 +94,31 @@ class KeysOfMethod:
 
     def same_as(self, kind: str) -> tuple[object, ...]:
         """What two methods share that let in the same keys."""
-        told = ("per_user", "sequences_per_user", "queries_per_user", "queries_per_session", "gap_minutes", "priors")
-        return (kind, *(self._parameters.get(name) for name in (*told, "pool", "off_pool")))
+        names = ("per_user", "sequences_per_user", "queries_per_user", "queries_per_session", "gap_minutes", "priors")
+        return (kind, *(self._parameters.get(name) for name in (*names, "pool", "off_pool")))
 
-    def counted(self, log: SearchLog, kind: str, held: ir.Table, released: pa.Table) -> ir.Table:
+    def counted(self, log: SearchLog, kind: str, contributions: ir.Table, released: pa.Table) -> ir.Table:
         """The key's columns and `n`, the users counted for it; `released` are the keys that came out."""
         key, most = list(KEYS[kind]), self._of(kind, "counted_per_user")
-        held = held.semi_join(log.engine.upload(released.select(key)), key)
+        contributions = contributions.semi_join(log.engine.upload(released.select(key)), key)
         if most is not None:
-            held = first_keys(held, key, int(most))
-        return held.group_by(key).agg(n=held.count())
+            contributions = first_keys(contributions, key, int(most))
+        return contributions.group_by(key).agg(n=contributions.count())
 
     def _of(self, kind: str, name: str) -> Any:
         """A parameter: the table's own, or that of all tables."""
         own = self._parameters.get(kind)
         return own[name] if isinstance(own, Mapping) and name in own else self._parameters.get(name)
 
-    def held(self, log: SearchLog, kind: str) -> ir.Table:
+    def contributions(self, log: SearchLog, kind: str) -> ir.Table:
         """user, key and earliest of what the bound lets in."""
         key, bound = KEYS[kind], "sequences_per_user" if kind == "sessions" else "per_user"
         if kind == "queries" and "queries_per_user" in self._parameters:
             bound = "queries_per_user"
         if kind == "sessions":
             most = int(self._parameters["queries_per_session"])
-            found = sequences.session_queries(log.rows, float(self._parameters["gap_minutes"]), most)
-            texts = sequences.subsequences(found, most, escape=not log.source.choices.normalise)
+            sessions = sequences.session_queries(log.rows, float(self._parameters["gap_minutes"]), most)
+            texts = sequences.subsequences(sessions, most, escape=not log.source.choices.normalise)
             keys = sequences.once_per_sequence(texts)
         else:
             rows = log.clicks if kind == "clicks" else self._asked(log)

@@ -22,8 +22,8 @@ def parsed_json(data: bytes | str, **how: Any) -> Any:
 def parsed_toml(data: bytes) -> dict[str, Any]:
     """The tables of a TOML text."""
     try:
-        found: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8")))
-        return found
+        document: dict[str, Any] = _shallow(tomllib.loads(data.decode("utf-8")))
+        return document
     except RecursionError:
         pass
     raise ValueError("nested too deeply")

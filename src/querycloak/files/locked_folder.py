@@ -98,10 +98,10 @@ def _take_locked(path: Path) -> tuple[Path, int] | None:
 
 def _is_at(path: Path, opened: int) -> bool:
     try:
-        there, held = path.lstat(), os.fstat(opened)
+        there, opened_file = path.lstat(), os.fstat(opened)
     except OSError:
         return False
-    return (there.st_dev, there.st_ino, there.st_uid) == (held.st_dev, held.st_ino, os.getuid())
+    return (there.st_dev, there.st_ino, there.st_uid) == (opened_file.st_dev, opened_file.st_ino, os.getuid())
 
 
 def remove_stale(parent: Path, prefix: str) -> None:
@@ -165,12 +165,12 @@ def _note(parent: Path, prefix: str) -> None:
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         if _is_own(folder):
-            said = _said(place, prefix)
-            note = _note_of(said)
+            content = _content(place, prefix)
+            note = _note_of(content)
             if not note.exists():
                 opened = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
-                    os.write(opened, said)
+                    os.write(opened, content)
                 finally:
                     os.close(opened)
 
@@ -180,16 +180,16 @@ def _forget(parent: Path, prefix: str) -> None:
     place = parent.absolute()
     with suppress(OSError):
         if not any(place.glob(f"{prefix}*")):
-            _note_of(_said(place, prefix)).unlink(missing_ok=True)
+            _note_of(_content(place, prefix)).unlink(missing_ok=True)
         _notes_folder().rmdir()
 
 
-def _said(place: Path, prefix: str) -> bytes:
+def _content(place: Path, prefix: str) -> bytes:
     return os.fsencode(f"{prefix}\n{place}")
 
 
-def _note_of(said: bytes) -> Path:
-    return _notes_folder() / hashlib.sha256(said).hexdigest()[:32]
+def _note_of(content: bytes) -> Path:
+    return _notes_folder() / hashlib.sha256(content).hexdigest()[:32]
 
 
 def _notes() -> list[Path]:

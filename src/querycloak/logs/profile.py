@@ -148,9 +148,9 @@ def _coverage(log: SearchLog, by_query: ir.Table, searches: int, distinct: int) 
     finder = ConceptFinder(wordnet())
     found_searches = found_queries = 0
     for batch in log.engine.stream(by_query.select("query", "searches")):
-        found = finder.concepts(batch.column("query")) >= 0
-        found_queries += int(found.sum())
-        found_searches += int(batch.column("searches").to_numpy(zero_copy_only=False)[found].sum())
+        known = finder.concepts(batch.column("query")) >= 0
+        found_queries += int(known.sum())
+        found_searches += int(batch.column("searches").to_numpy(zero_copy_only=False)[known].sum())
     return Coverage(found_searches / max(searches, 1), found_queries / max(distinct, 1))
 
 

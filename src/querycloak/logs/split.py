@@ -96,8 +96,8 @@ def moment_before(log: SearchLog, share: float) -> datetime:
 
 def _counted(log: SearchLog, unit: ir.IntegerValue, where: ir.BooleanValue | None) -> dict[int, int]:
     rows = log.rows.select(unit=unit) if where is None else log.rows.filter(where).select(unit=unit)
-    found = log.engine.fetch(rows.group_by("unit").agg(rows=rows.count()))
-    return dict(sorted(zip(found["unit"].to_pylist(), found["rows"].to_pylist(), strict=True)))
+    fetched = log.engine.fetch(rows.group_by("unit").agg(rows=rows.count()))
+    return dict(sorted(zip(fetched["unit"].to_pylist(), fetched["rows"].to_pylist(), strict=True)))
 
 
 def _passed(counts: dict[int, int], wanted: float, before: int) -> tuple[int, int]:

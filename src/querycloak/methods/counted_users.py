@@ -70,7 +70,7 @@ def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
 def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
     route = plan.route()
     noise = (route.published_noise or plan.noise).words
-    told = (
+    meaning = (
         f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} "
         f"in all; plus {noise}, and at least 1"
     )
@@ -79,20 +79,20 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
         f"not counted. {_CUT}."
     )
     users = "How many users bring a pair out does not depend on how often they clicked."
-    return TableAccuracy.of_route(route, told, notes=[users, cut, alone(plan.rows_of_one_user)])
+    return TableAccuracy.of_route(route, meaning, notes=[users, cut, alone(plan.rows_of_one_user)])
 
 
 def _without_counts(table: str, plan: TablePlan) -> TableAccuracy:
     words, route = TABLES[table], plan.route()
     first = "one" if plan.per_user == 1 else f"{plan.per_user:,} {words.keys}"
-    told = f"there is no count; a row comes out if enough users have it; each user counts for the first {first} only"
+    meaning = f"there is no count; a row comes out if enough users have it; each user counts for the first {first} only"
     users = route.users(Fraction(1, 2)), route.users(LIKELY)
-    return TableAccuracy(told, None, *users, 0.0, (alone(plan.rows_of_one_user),))
+    return TableAccuracy(meaning, None, *users, 0.0, (alone(plan.rows_of_one_user),))
 
 
 def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]) -> TableAccuracy:
     words = TABLES[table]
-    told = (
+    meaning = (
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
         f"out, among the user's first {plan.per_user}; plus {noise}, and at least 1"
     )
@@ -105,7 +105,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
         supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (accuracy.md)"
     if plan.priors:
         supposed += "; public priors are assumed to be the same for all of them"
-    return TableAccuracy.of_route(plan.route(), told, notes=[f"{range_of}, {supposed}.", *noted])
+    return TableAccuracy.of_route(plan.route(), meaning, notes=[f"{range_of}, {supposed}.", *noted])
 
 
 def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:

@@ -157,7 +157,7 @@ def options_text(kind: type) -> str:
     declared = {**vars(kind), **{name: each for name, each in declared.items() if name not in vars(kind)}}
     listed = [each for each in declared.items() if isinstance(each[1], Field) and _HELP in each[1].metadata]
     listed.sort(key=lambda each: each[0] == "variant")
-    return "\n".join(f"    {name}: {found.metadata[_HELP]}{_default(found.default)}" for name, found in listed)
+    return "\n".join(f"    {name}: {option.metadata[_HELP]}{_default(option.default)}" for name, option in listed)
 
 
 def _default(value: object) -> str:
@@ -167,16 +167,16 @@ def _default(value: object) -> str:
 def _hints(kind: type[DataclassInstance]) -> dict[str, Any]:
     """The types of the fields that can be given; those of others may be known to type checkers alone."""
     given = {each.name for each in fields(kind) if each.init}
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for base in kind.__mro__:
 
         def stub() -> None:
             """Carries annotations."""
 
         own: dict[str, Any] = vars(base).get("__annotations__", {})
-        stub.__annotations__ = {name: hint for name, hint in own.items() if name in given and name not in found}
-        found |= get_type_hints(stub, globalns=vars(sys.modules[base.__module__]))
-    return found
+        stub.__annotations__ = {name: hint for name, hint in own.items() if name in given and name not in hints}
+        hints |= get_type_hints(stub, globalns=vars(sys.modules[base.__module__]))
+    return hints
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:

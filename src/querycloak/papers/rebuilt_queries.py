@@ -45,14 +45,14 @@ class RebuiltQueries(Replacement):
 def rebuilt_queries(replacement: Replacement, searches: Searches, randomness: Randomness) -> Stream:
     """The queries in which a concept was found, each with new ones in their place; the others are discarded."""
     queries = searches.queries.combine_chunks() if searches.queries is not None else pa.array([], pa.string())
-    found, concepts = replacement.domains.mentions(queries)
+    mentions, concepts = replacement.domains.mentions(queries)
     owner_of = np.repeat(np.arange(len(searches.users)), searches.lengths)
-    owners = owner_of[found.query]
+    owners = owner_of[mentions.query]
     domains, places = replacement.domains.placed(concepts)
     shares = np.bincount(owners, minlength=len(searches.users))  # m_x: concepts that are drawn, not queries
     drawn = replacement.draw(owners, domains, places, shares, randomness)
-    labels = _labels(replacement, domains, drawn, _in_plural(queries, found, replacement))
-    kept, texts = _rebuilt(queries, found, labels)
+    labels = _labels(replacement, domains, drawn, _in_plural(queries, mentions, replacement))
+    kept, texts = _rebuilt(queries, mentions, labels)
     numbered = texts.dictionary_encode()
     order = np.argsort(np.array(numbered.dictionary.to_pylist(), dtype=object), kind="stable")
     rank = np.empty(len(order), np.int32)
@@ -71,17 +71,17 @@ def plural(label: str) -> str:
     return label + "s"
 
 
-def _in_plural(queries: pa.Array, found: Mentions, replacement: Replacement) -> NDArray[np.bool_]:
+def _in_plural(queries: pa.Array, mentions: Mentions, replacement: Replacement) -> NDArray[np.bool_]:
     """Whether the query said a label in another form than its own: nouns have no other but the plural."""
     texts = Spans.of(queries)
-    starts = texts.starts[found.query]
-    said = Spans(texts.data, starts + found.start, starts + found.end).strings().dictionary_encode()
-    forms = [as_words(text) for text in said.dictionary.to_pylist()]
+    starts = texts.starts[mentions.query]
+    written = Spans(texts.data, starts + mentions.start, starts + mentions.end).strings().dictionary_encode()
+    forms = [as_words(text) for text in written.dictionary.to_pylist()]
     labels = replacement.domains.finder.taxonomy.labels
     return np.array(
         [
             forms[form] != as_words(labels[label])
-            for form, label in zip(said.indices.to_pylist(), found.label, strict=True)
+            for form, label in zip(written.indices.to_pylist(), mentions.label, strict=True)
         ],
         np.bool_,
     )
@@ -122,14 +122,14 @@ class _Labels(NamedTuple):
     ends: NDArray[np.int32]
 
 
-def _rebuilt(queries: pa.Array, found: Mentions, labels: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+def _rebuilt(queries: pa.Array, matches: Mentions, labels: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
     """The queries with mentions, and their texts with the labels in place of what was mentioned.
 
     A phrase (the words between two stop words) in which nothing is mentioned is left out, as the paper discards it.
     """
     old, new = Spans.of(queries), Spans.of(labels)
-    kept, first = np.unique(found.query, return_index=True)
-    mentions = _Mentions(np.append(first, len(found.query)), found.start, found.end)
+    kept, first = np.unique(matches.query, return_index=True)
+    mentions = _Mentions(np.append(first, len(matches.query)), matches.start, matches.end)
     texts = _Queries(old.data, old.starts[kept], old.ends[kept], np.zeros(old.data.size, np.bool_))
     stop_words = Lexicon.of(pa.array(sorted(STOP_WORDS), pa.string())).table
     _drop_unknown_phrases(texts, mentions, *stop_words)

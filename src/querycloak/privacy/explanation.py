@@ -211,22 +211,22 @@ def cautions_of(guarantee: Guarantee, population_size: int | None = None) -> lis
     if not guarantee.covers_release:
         return []  # its card says that it bounds nothing
     epsilon, delta = guarantee.numbers
-    found = []
+    cautions = []
     if epsilon > LARGE_EPSILON:
-        found.append(
+        cautions.append(
             f"epsilon is {shown_up(epsilon)}: above {LARGE_EPSILON:g} it limits next to nothing, for a guess about one "
             "person may become near certainty; 1 or less is cautious"
         )
     if population_size is not None and delta * population_size > 1:
-        found.append(
+        cautions.append(
             f"delta is {shown_up(delta)}, above 1/{population_size:,}: the release may tell everything about somebody"
         )
     elif delta >= LARGE_DELTA:
-        found.append(
+        cautions.append(
             f"delta is {shown_up(delta)}: the release may tell everything about {_share_of_users(delta)}; take a delta "
             "far below one divided by the number of users"
         )
-    return found
+    return cautions
 
 
 def _share_of_users(delta: float) -> str:

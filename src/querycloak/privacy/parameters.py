@@ -33,10 +33,10 @@ LEAST_EPSILON, LARGEST_EPSILON, LEAST_DELTA = 1e-9, 1000.0, 1e-100
 def refusal(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> ParameterError:
     """The one form of error that a bad parameter gets; None is a value that was not given."""
     parts = {"name": Parameter(name), "rule": rule, "value": value, "way_out": way_out}
-    said = Sentence("{name} must be {rule}, got {value!r}; {way_out}", **parts)
+    message = Sentence("{name} must be {rule}, got {value!r}; {way_out}", **parts)
     if value is None:
-        said = Sentence("{name} must be given, {rule}; {way_out}", **parts)
-    return ParameterError(said, parameter=name, rule=rule, value=value, way_out=way_out)
+        message = Sentence("{name} must be given, {rule}; {way_out}", **parts)
+    return ParameterError(message, parameter=name, rule=rule, value=value, way_out=way_out)
 
 
 def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Sentence) -> NoReturn:
@@ -61,8 +61,8 @@ def _of_another_kind(name: str, value: object, rule: str, way_out: str | Sentenc
     if value is None:
         return refusal(name, rule, None, way_out)
     parts = {"name": Parameter(name), "rule": rule, "got": type(value).__name__, "way_out": way_out}
-    said = Sentence("{name} must be {rule}, got a value of type {got}; {way_out}", **parts)
-    return ParameterError(said, parameter=name, rule=rule, value=type(value).__name__, way_out=way_out)
+    message = Sentence("{name} must be {rule}, got a value of type {got}; {way_out}", **parts)
+    return ParameterError(message, parameter=name, rule=rule, value=type(value).__name__, way_out=way_out)
 
 
 def one_of(name: str, value: object, accepted: Iterable[str], way_out: str | Sentence = "choose one of these") -> None:

@@ -66,14 +66,14 @@ class Contents:
     def warnings(self) -> list[str]:
         """What nobody may overlook."""
         proven = self.release.proven
-        said = [NOT_PRIVATE] if self.release.seeded else []
-        said += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []
+        sentences = [NOT_PRIVATE] if self.release.seeded else []
+        sentences += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []
         if proven.kind == "sampling-only":
-            said.append(
+            sentences.append(
                 f"Delta ({proven.delta:g}) is the chance that a user of the log appears. If it is above one "
                 "divided by the number of users, at least one user is expected to appear."
             )
-        return [*said, *self.release.warnings]
+        return [*sentences, *self.release.warnings]
 
 
 def upgraded(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _table(table: TableFile, release: Release) -> dict[str, Any]:
-    said, reach = table.described, release.reach.get(table.kind)
-    columns = {f.name: {"type": _type_name(f.type), "meaning": said.columns[f.name][1]} for f in table.schema}
+    described, reach = table.described, release.reach.get(table.kind)
+    columns = {f.name: {"type": _type_name(f.type), "meaning": described.columns[f.name][1]} for f in table.schema}
     return {
         "file": table.file,
-        "meaning": said.meaning,
+        "meaning": described.meaning,
         "rows": table.rows,
         "order": table.order,
         "columns": columns,

@@ -299,10 +299,10 @@ def _making(contents: Contents) -> str:
     release = contents.release
     look = "No output filter ran before writing."
     if contents.output_filter is not None:
-        said = contents.output_filter.to_json()
-        own = " and a list of the owner's" if said["owners_list"] else ""
-        patterns = f"patterns of {', '.join(said['patterns'])}" if said["patterns"] else "no built-in pattern"
-        if said["applied"]:
+        filtered = contents.output_filter.to_json()
+        own = " and a list of the owner's" if filtered["owners_list"] else ""
+        patterns = f"patterns of {', '.join(filtered['patterns'])}" if filtered["patterns"] else "no built-in pattern"
+        if filtered["applied"]:
             look = f"Before writing, rows that match {patterns}{own} were dropped."
     return "\n".join(
         [
@@ -321,8 +321,8 @@ def _making(contents: Contents) -> str:
 def _listed(title: str, values: Any) -> list[str]:
     if not values:
         return []
-    said = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
-    return [f"{title}: " + ", ".join(map(_code, said)) + ".", ""]
+    options = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    return [f"{title}: " + ", ".join(map(_code, options)) + ".", ""]
 
 
 def _code(text: str) -> str:

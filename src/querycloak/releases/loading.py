@@ -148,8 +148,8 @@ def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
 
 def _reach(tables: Mapping[str, Any]) -> dict[str, TableAccuracy]:
     """What counts are worth, of those tables whose card says so."""
-    said = {kind: entry.get("reach") for kind, entry in tables.items()}
-    return {kind: TableAccuracy.from_json(reach) for kind, reach in said.items() if reach is not None}
+    reaches = {kind: entry.get("reach") for kind, entry in tables.items()}
+    return {kind: TableAccuracy.from_json(reach) for kind, reach in reaches.items() if reach is not None}
 
 
 def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTable]) -> Release:

@@ -63,8 +63,8 @@ def is_card_number(text: str) -> bool:
 
 def _runs(text: str) -> Iterator[str]:
     """The digits of each run of groups that is as long as a card number: an expiry date may follow it."""
-    for found in _NUMBER_GROUPS.finditer(text):
-        groups = re.split(_BETWEEN_GROUPS, found[0])
+    for number in _NUMBER_GROUPS.finditer(text):
+        groups = re.split(_BETWEEN_GROUPS, number[0])
         for first in range(len(groups)):
             digits = ""
             for group in groups[first:]:

@@ -10,10 +10,10 @@ PACKAGES = ("querycloak", "opendp", "duckdb", "pyarrow")
 
 def versions() -> dict[str, str]:
     """The versions of Python and of every package that reads, counts, draws or writes."""
-    found = {"python": platform.python_version()}
+    versions_used = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions_used[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions_used[package] = "not installed"
+    return versions_used

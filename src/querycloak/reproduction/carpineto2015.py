@@ -71,17 +71,17 @@ NOT_THEIRS = (
 def carpineto2015(bench: Workbench) -> list[Exhibit]:
     """Every table and figure."""
     tables = bench.step("tables", lambda: affinity_tables(bench.log))
-    found = bench.step("figures", lambda: _figures(bench))
+    figures = bench.step("figures", lambda: _figures(bench))
     return [
         table_1(bench, tables["table_1"]),
         table_2(bench, tables["table_2"]),
         table_3(bench, tables["table_3"]),
-        table_4(bench, found),
+        table_4(bench, figures),
         table_5(bench, tables["table_5"]),
         figure_4(),
-        *figure_5(bench, found),
-        figure_6(bench, found),
-        figure_7(bench, found),
+        *figure_5(bench, figures),
+        figure_6(bench, figures),
+        figure_7(bench, figures),
         *illustrations(),
     ]
 
@@ -94,8 +94,8 @@ def _figures(bench: Workbench) -> dict[str, Any]:
         user = AOL_USER
     if labels is None and user == AOL_USER:  # what the paper itself calls sensitive
         labels = pa.table({"user": [AOL_USER] * len(TABLE_4), "query": list(TABLE_4)})
-    found = affinity_figures(bench.log, sensitive=labels, user=user).to_json()
-    return found | {"labelled": labels is not None and bench.truth is not None, "person": user}
+    figures = affinity_figures(bench.log, sensitive=labels, user=user).to_json()
+    return figures | {"labelled": labels is not None and bench.truth is not None, "person": user}
 
 
 def table_1(bench: Workbench, rows: Sequence[Mapping[str, int]]) -> Exhibit:
@@ -146,20 +146,20 @@ def table_2(bench: Workbench, rows: Sequence[Mapping[str, int]]) -> Exhibit:
     )  # fmt: skip
 
 
-def table_3(bench: Workbench, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Exhibit:
+def table_3(bench: Workbench, concepts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Exhibit:
     """Concepts with the most mutual information."""
     shown = []
     for place in range(10):
         row: dict[str, Any] = {}
         for kind in ("bigrams", "trigrams"):
             words, score = TABLE_3[kind][place]
-            ours = found[kind][place] if place < len(found[kind]) else None
+            ours = concepts[kind][place] if place < len(concepts[kind]) else None
             row |= {
                 f"printed {kind}": f"{words} ({score})",
                 f"our {kind}": ours and f"{ours['words']} ({ours['score']:.2f})",
             }
         shown.append(row)
-    same = [ours["words"] in dict(TABLE_3[kind]) for kind in TABLE_3 for ours in found[kind]]
+    same = [ours["words"] in dict(TABLE_3[kind]) for kind in TABLE_3 for ours in concepts[kind]]
     return Exhibit(
         "Table 3", "Top ten bigrams and trigrams by mutual information",
         verdict_of(same) if not bench.synthetic else "not comparable",
@@ -171,12 +171,12 @@ def table_3(bench: Workbench, found: Mapping[str, Sequence[Mapping[str, Any]]]) 
     )  # fmt: skip
 
 
-def table_4(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
+def table_4(bench: Workbench, figures: Mapping[str, Any]) -> Exhibit:
     """Degrees of one user's sensitive queries."""
-    methods = [name for name in ("EQ", "AFF 0.9", "AFF 0.8") if name in found["figure_5a"]]
+    methods = [name for name in ("EQ", "AFF 0.9", "AFF 0.8") if name in figures["figure_5a"]]
     shown: list[dict[str, Any]] = []
     same = []
-    for row in found["table_4"]:
+    for row in figures["table_4"]:
         printed = TABLE_4.get(row["query"])
         shown.append(
             {"query": row["query"], **{name: row[name] for name in methods}, "printed": printed and str(printed)}
@@ -191,13 +191,13 @@ def table_4(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
             for query, each in TABLE_4.items()
             if query not in listed
         ]
-    ordered = all(row["EQ"] <= row["AFF 0.9"] <= row["AFF 0.8"] for row in found["table_4"] if row["EQ"] >= 2)
-    who = f"user {found['person']}" if found["person"] and not bench.synthetic else "one synthetic user"
+    ordered = all(row["EQ"] <= row["AFF 0.9"] <= row["AFF 0.8"] for row in figures["table_4"] if row["EQ"] >= 2)
+    who = f"user {figures['person']}" if figures["person"] and not bench.synthetic else "one synthetic user"
     return Exhibit(
         "Table 4", "Anonymity degree of one user's sensitive queries",
         "not comparable" if bench.synthetic or not same else "agrees" if all(same)
         else "agrees in part" if any(same) else "differs",
-        f"{len(found['table_4'])} queries of {who} have a degree of 2 or more under some policy; in the paper 12 of "
+        f"{len(figures['table_4'])} queries of {who} have a degree of 2 or more under some policy; in the paper 12 of "
         f"AOL's user 4417749. {sum(same)} rows are exactly as printed. As in the paper, degrees "
         + ("never fall" if ordered else "sometimes fall") + " from EQ to theta .9 to .8.",
         "Another person can be named; without labels all queries of that person count. The paper cuts subgraphs at "
@@ -253,26 +253,26 @@ def figure_4() -> Exhibit:
     )  # fmt: skip
 
 
-def _curves(found: Mapping[str, Sequence[float]], ks: Sequence[int], title: str, y: str) -> Chart:
-    lines = tuple(Series.over(name, list(ks), list(curve)) for name, curve in found.items())
+def _curves(curves: Mapping[str, Sequence[float]], ks: Sequence[int], title: str, y: str) -> Chart:
+    lines = tuple(Series.over(name, list(ks), list(curve)) for name, curve in curves.items())
     return Chart(title, "k", y, lines, log_x=True)
 
 
-def _at(found: Mapping[str, Any], figure: str, name: str, k: int) -> float:
-    return float(found[figure][name][list(found["ks"]).index(k)])
+def _at(figures: Mapping[str, Any], figure: str, name: str, k: int) -> float:
+    return float(figures[figure][name][list(figures["ks"]).index(k)])
 
 
-def figure_5(bench: Workbench, found: Mapping[str, Any]) -> list[Exhibit]:
+def figure_5(bench: Workbench, figures: Mapping[str, Any]) -> list[Exhibit]:
     """Shares of released queries over k: of all, and of one user."""
-    ks = found["ks"]
+    ks = figures["ks"]
     gains = {
-        k: _at(found, "figure_5a", "AFF 0.9", k) / max(1e-9, _at(found, "figure_5a", "EQ", k)) - 1 for k in (2, 10)
+        k: _at(figures, "figure_5a", "AFF 0.9", k) / max(1e-9, _at(figures, "figure_5a", "EQ", k)) - 1 for k in (2, 10)
     }
-    curves = [found["figure_5a"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")]
+    curves = [figures["figure_5a"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")]
     above = all(e <= a <= b for k, e, a, b in zip(ks, *curves, strict=True) if k > 1)
     grows = gains[10] > gains[2]
     rows = [
-        {"k": k, **{name: round(curve[place], 4) for name, curve in found["figure_5a"].items()}}
+        {"k": k, **{name: round(curve[place], 4) for name, curve in figures["figure_5a"].items()}}
         for place, k in enumerate(ks)
     ]
     first = Exhibit(
@@ -285,12 +285,12 @@ def figure_5(bench: Workbench, found: Mapping[str, Any]) -> list[Exhibit]:
         "exact."
         + (" Synthetic people refine head queries more regularly than real ones do." if bench.synthetic else ""),
         ours=Grid.of(rows, f"printed: Section 4.1, the two gains; ours: {bench.words}"),
-        charts=(_curves(found["figure_5a"], ks, "Released, all queries", "share of queries"),),
+        charts=(_curves(figures["figure_5a"], ks, "Released, all queries", "share of queries"),),
     )  # fmt: skip
-    if not found["figure_5b"]:
+    if not figures["figure_5b"]:
         missing = "No such user is in this log.", "Another person can be named."
         return [first, Exhibit("Figure 5 (b)", "The same for one user", "not reproduced", *missing)]
-    own = [found["figure_5b"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")]
+    own = [figures["figure_5b"][name] for name in ("EQ", "AFF 0.9", "AFF 0.8")]
     ordered = all(e <= a <= b for k, e, a, b in zip(ks, *own, strict=True) if k > 1)
     second = Exhibit(
         "Figure 5 (b)", "The same for one user", "agrees in part" if ordered else "differs",
@@ -298,54 +298,54 @@ def figure_5(bench: Workbench, found: Mapping[str, Any]) -> list[Exhibit]:
         + ("at least as many as equality, and a lower theta at least as many as a higher one." if ordered
            else "fewer than equality at some k, or a lower theta fewer than a higher one."),
         "In the paper it is AOL's user 4417749 with 224 distinct queries. It draws curves without numbers.",
-        charts=(_curves(found["figure_5b"], ks, "Released, one user's queries", "share of queries"),),
+        charts=(_curves(figures["figure_5b"], ks, "Released, one user's queries", "share of queries"),),
     )  # fmt: skip
     return [first, second]
 
 
-def figure_6(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
+def figure_6(bench: Workbench, figures: Mapping[str, Any]) -> Exhibit:
     """F_beta of releasing only what is not sensitive."""
-    if not found["figure_6"] or not found["labelled"]:
+    if not figures["figure_6"] or not figures["labelled"]:
         return Exhibit(
             "Figure 6", "F_beta on labelled queries", "not reproduced", "This log has no labels of what is sensitive.",
             "The authors' labels of 5,000 queries are not public. A synthetic log has labels.",
         )  # fmt: skip
-    ks = found["ks"]
-    held = {}
+    ks = figures["ks"]
+    claims = {}
     for beta in ("beta 1", "beta 0.1"):
-        equal, high, low = (found["figure_6"][beta][name] for name in ("EQ", "AFF 0.9", "AFF 0.8"))
+        equal, high, low = (figures["figure_6"][beta][name] for name in ("EQ", "AFF 0.9", "AFF 0.8"))
         places = [place for place, k in enumerate(ks) if k > 1]
-        held[f"AFF above EQ at every k, {beta}"] = all(high[p] >= equal[p] for p in places)
-        held[f"theta .8 above .9, {beta}"] = all(low[p] >= high[p] for p in places)
-    leaked = {name: curve[list(ks).index(10)] for name, curve in found["sensitive_released"].items()}
+        claims[f"AFF above EQ at every k, {beta}"] = all(high[p] >= equal[p] for p in places)
+        claims[f"theta .8 above .9, {beta}"] = all(low[p] >= high[p] for p in places)
+    leaked = {name: curve[list(ks).index(10)] for name, curve in figures["sensitive_released"].items()}
     return Exhibit(
-        "Figure 6", "F_beta on queries with sensitivity labels", verdict_of(list(held.values())),
-        f"{_kept(held)} What F_beta hides: at k = 10 these shares of the planted "
+        "Figure 6", "F_beta on queries with sensitivity labels", verdict_of(list(claims.values())),
+        f"{_kept(claims)} What F_beta hides: at k = 10 these shares of the planted "
         "secrets come out: " + ", ".join(f"{name} {share:.2%}" for name, share in leaked.items()) + ".",
         "The paper's 5,000 queries were labelled by colleagues of its authors; ours are secrets planted in a synthetic "
         "log, which are far rarer than what people would call sensitive.",
         ours=Grid.of(
-            [{"k": k, **{f"{name}, {beta}": round(curve[p], 4) for beta, curves in found["figure_6"].items() for name, curve in curves.items()}} for p, k in enumerate(ks)],  # noqa: E501
+            [{"k": k, **{f"{name}, {beta}": round(curve[p], 4) for beta, curves in figures["figure_6"].items() for name, curve in curves.items()}} for p, k in enumerate(ks)],  # noqa: E501
             f"ours: {bench.words}; the paper draws curves without numbers",
         ),
-        charts=tuple(_curves(curves, ks, f"F_beta, {beta}", "F_beta") for beta, curves in found["figure_6"].items()),
+        charts=tuple(_curves(curves, ks, f"F_beta, {beta}", "F_beta") for beta, curves in figures["figure_6"].items()),
     )  # fmt: skip
 
 
-def _kept(held: Mapping[str, bool]) -> str:
+def _kept(claims: Mapping[str, bool]) -> str:
     """Which of a paper's findings hold, in words."""
-    right, wrong = ("; ".join(words for words, is_so in held.items() if is_so is which) for which in (True, False))
+    right, wrong = ("; ".join(words for words, is_so in claims.items() if is_so is which) for which in (True, False))
     return f"Holds: {right or 'nothing'}." + (f" Does not hold: {wrong}." if wrong else "")
 
 
-def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
+def figure_7(bench: Workbench, figures: Mapping[str, Any]) -> Exhibit:
     """Information lost, NCP."""
-    ks, curves = found["ks"], found["figure_7"]
+    ks, curves = figures["ks"], figures["figure_7"]
     low = list(ks).index(2)
     crossing = next(
         (k for k, a, w in zip(ks, curves["AFF 0.9"], curves["WNGEN"], strict=True) if k > 1 and a > w), None
     )
-    held = {
+    claims = {
         "affinity loses no more than equality at any k": all(
             a <= e for a, e in zip(curves["AFF 0.9"][low:], curves["EQ"][low:], strict=True)
         ),
@@ -354,8 +354,8 @@ def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
     }
     rows = [{"k": k, **{name: round(curve[place], 4) for name, curve in curves.items()}} for place, k in enumerate(ks)]
     return Exhibit(
-        "Figure 7", "Normalized certainty penalty over k", verdict_of(list(held.values())),
-        f"{_kept(held)} Affinity crosses WNGEN {'at k = ' + str(crossing) if crossing else 'nowhere'} here. WNGEN's "
+        "Figure 7", "Normalized certainty penalty over k", verdict_of(list(claims.values())),
+        f"{_kept(claims)} Affinity crosses WNGEN {'at k = ' + str(crossing) if crossing else 'nowhere'} here. WNGEN's "
         f"NCP is {curves['WNGEN'][low]:.3f} at k = 2; the paper has about 0.7. {NOT_THEIRS}",
         f"In AOL's log {UNMATCHED_TERMS:.1%} of the terms match no concept, which no generalisation can lose less "
         "than.",
@@ -366,11 +366,12 @@ def figure_7(bench: Workbench, found: Mapping[str, Any]) -> Exhibit:
 
 def illustrations() -> list[Exhibit]:
     """Figures that measure nothing."""
-    told = {
+    titles = {
         "Figure 1": "Queries with 'tiger woods'",
         "Figure 2": "The scheme of the method",
         "Figure 3": "Generalised cores",
     }
     return [
-        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()
+        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.")
+        for name, title in titles.items()
     ]

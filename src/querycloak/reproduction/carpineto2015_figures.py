@@ -65,8 +65,8 @@ def query_lengths(engine: Engine, uses: ir.Table) -> list[dict[str, Any]]:
     by_query = uses.group_by("query").agg(searches=uses.searches.sum())
     blanks = (by_query.query.length() - by_query.query.replace(" ", "").length()).cast("int64")
     counted = by_query.select("searches", words=(blanks + 1).clip(upper=MOST_WORDS))
-    found = engine.fetch(counted.group_by("words").agg(queries=counted.count(), searches=counted.searches.sum()))
-    rows = {int(row["words"]): row for row in found.to_pylist()}
+    fetched = engine.fetch(counted.group_by("words").agg(queries=counted.count(), searches=counted.searches.sum()))
+    rows = {int(row["words"]): row for row in fetched.to_pylist()}
     return [
         {"words": words, "queries": int(rows[words]["queries"]), "searches": int(rows[words]["searches"])}
         for words in sorted(rows)
@@ -95,20 +95,20 @@ def top_concepts(concepts: Concepts, top: int = TOP) -> dict[str, list[dict[str,
     """Table 3: the pairs and triples of words with the most mutual information."""
     names = concepts.names.to_pylist()
     lengths = np.array([name.count(" ") + 1 for name in names])
-    found = {}
+    best_concepts = {}
     for length, title in ((2, "bigrams"), (LONGEST, "trigrams")):
         places = np.flatnonzero(lengths == length)
         best = sorted(places.tolist(), key=lambda place: (-int(concepts.weights[place]), names[place]))[:top]
-        found[title] = [{"words": names[place], "score": int(concepts.weights[place]) / GRID} for place in best]
-    return found
+        best_concepts[title] = [{"words": names[place], "score": int(concepts.weights[place]) / GRID} for place in best]
+    return best_concepts
 
 
 def high_level_partition(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> list[dict[str, Any]]:
     """Table 5: distinct queries under each concept of the third level, each query counted once; unmatched: the root."""
-    found = generalise(engine, uses, taxonomy)
+    generalised = generalise(engine, uses, taxonomy)
     tree = Tree.of(taxonomy)
     groups = _third_level(tree)
-    of_query = np.where(found.concepts == UNMATCHED, tree.root, groups[np.maximum(found.concepts, 0)])
+    of_query = np.where(generalised.concepts == UNMATCHED, tree.root, groups[np.maximum(generalised.concepts, 0)])
     counts = np.bincount(of_query, minlength=len(taxonomy))
     rows = [{"concept": taxonomy.shown(tree.root), "level": 1, "queries": int(counts[tree.root])}]
     children = _children(tree, tree.root)
@@ -128,14 +128,14 @@ def _children(tree: Tree, concept: int) -> list[int]:
 
 def _third_level(tree: Tree) -> NDArray[np.int64]:
     """For every concept the one of the first three levels that it is or lies under."""
-    found = np.arange(len(tree.parents))
+    ancestors = np.arange(len(tree.parents))
     second = tree.parents == tree.root
     top = second | second[tree.parents]  # levels two and three; the root is among the first
     while True:
-        above = np.where(top[found], found, tree.parents[found])
-        if (above == found).all():
-            return found
-        found = above
+        above = np.where(top[ancestors], ancestors, tree.parents[ancestors])
+        if (above == ancestors).all():
+            return ancestors
+        ancestors = above
 
 
 KS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 80, 100, 150, 200, 300, 500, 800, 1000)
@@ -248,9 +248,9 @@ def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int3
     """NCP over all words of all searches."""
     log.progress("matching queries", 0.0)
     taxonomy = wordnet()
-    found = generalise(log.engine, uses, taxonomy)
-    matcher, times = matcher_of(taxonomy), _searches(log, uses, found)
-    covered, words = (np.concatenate(each) for each in zip(*_matched(found.queries, matcher), strict=True))
+    generalised = generalise(log.engine, uses, taxonomy)
+    matcher, times = matcher_of(taxonomy), _searches(log, uses, generalised)
+    covered, words = (np.concatenate(each) for each in zip(*_matched(generalised.queries, matcher), strict=True))
     covered, words = covered * times, words * times
     curves = {
         name: ncp_of_suppression(each, words, ks).tolist()
@@ -260,7 +260,7 @@ def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int3
     tree = Tree.of(taxonomy)
     curves["WNGEN"] = [
         ncp_of_generalisation(
-            found.concepts, _without_root(found.becomes(k), tree.root), covered, words, tree.leaves_under
+            generalised.concepts, _without_root(generalised.becomes(k), tree.root), covered, words, tree.leaves_under
         )
         for k in ks
     ]
@@ -271,13 +271,13 @@ def _without_root(becomes: NDArray[np.int32], root: int) -> NDArray[np.int32]:
     return np.where(becomes == root, -1, becomes).astype(np.int32)
 
 
-def _searches(log: SearchLog, uses: ir.Table, found: Generalised) -> NDArray[np.int64]:
+def _searches(log: SearchLog, uses: ir.Table, generalised: Generalised) -> NDArray[np.int64]:
     """Searches of each query, in the order of the queries."""
     counted = uses.group_by("query").agg(searches=uses.searches.sum()).order_by("query")
     # Sums leave an engine as numbers of 128 bits.
     batches = [batch.column("searches").cast(pa.int64()).to_numpy() for batch in log.engine.stream(counted)]
     searches = np.concatenate([np.empty(0, np.int64), *batches])
-    if len(searches) != len(found.queries):
+    if len(searches) != len(generalised.queries):
         raise RuntimeError("two passes over one log gave different queries")
     return searches
 

@@ -244,10 +244,11 @@ def figure_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
 
 def illustrations() -> list[Exhibit]:
     """Tables and figures that measure nothing."""
-    told = {
+    titles = {
         "Table 1": "An example of a search log", "Table 2": "Notation", "Figure 1": "An example of the sanitisation",
         "Figure 2": "The constraints, drawn",
     }  # fmt: skip
     return [
-        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.") for name, title in told.items()
+        Exhibit(name, title, "not comparable", "An illustration; nothing is measured.")
+        for name, title in titles.items()
     ]

@@ -48,7 +48,7 @@ _ROUNDS = 200_000
 class OptimalTables:
     """Tables 4 to 7 and figures 3 to 6 for one log; programs that several of them share are solved once."""
 
-    held: Holdings
+    holdings: Holdings
     seconds: float = 10.0
     _solved: dict[tuple[Any, ...], Solution] = field(default_factory=dict, repr=False)
 
@@ -69,11 +69,11 @@ class OptimalTables:
     def log(self) -> dict[str, int]:
         """Table 3, its last column: what is left without pairs of a single user."""
         return {
-            "pairs": self.held.pairs,
-            "users": self.held.users,
-            "size": self.held.size,
-            "queries": int(np.unique(self.held.query).size),
-            **({} if self.held.keys is None else {"urls": len(self.held.keys["url"].unique())}),
+            "pairs": self.holdings.pairs,
+            "users": self.holdings.users,
+            "size": self.holdings.size,
+            "queries": int(np.unique(self.holdings.query).size),
+            **({} if self.holdings.keys is None else {"urls": len(self.holdings.keys["url"].unique())}),
         }
 
     def table_4(self) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ class OptimalTables:
             for delta, claimed in zip(DELTAS, printed, strict=True):
                 bound = _limit(exp_epsilon, delta)
                 most = PAPER_USERS * bound.units / UNIT
-                found = self.largest(bound)
+                solution = self.largest(bound)
                 rows.append(
                     {
                         "exp_epsilon": exp_epsilon,
@@ -91,12 +91,12 @@ class OptimalTables:
                         "claimed": claimed,
                         "claimed_at_most": most,
                         "claimed_feasible": claimed <= most,
-                        "users_times_limit": self.held.users * bound.units / UNIT,
-                        "relaxed": found.relaxed.value,
-                        "relaxed_at_most": found.relaxed.bound,
-                        "relaxed_floored": int(found.floored.sum()),
-                        "found": int(found.value),
-                        "at_most": int(found.bound),
+                        "users_times_limit": self.holdings.users * bound.units / UNIT,
+                        "relaxed": solution.relaxed.value,
+                        "relaxed_at_most": solution.relaxed.bound,
+                        "relaxed_floored": int(solution.floored.sum()),
+                        "found": int(solution.value),
+                        "at_most": int(solution.bound),
                     }
                 )
         return rows
@@ -141,7 +141,7 @@ class OptimalTables:
                     "claimed_pairs": round(claimed),
                     "claimed_at_most": most,
                     "claimed_feasible": claimed <= most,
-                    "pairs": self.held.pairs,
+                    "pairs": self.holdings.pairs,
                     **self._diverse(bound),
                 }
             )
@@ -166,15 +166,15 @@ class OptimalTables:
         for exp_epsilon in EXP_EPSILONS:
             for delta in DELTAS:
                 bound = _limit(exp_epsilon, delta)
-                goal = objective("diversity", self.held.totals)
-                found = self._most_diverse(bound)
+                goal = objective("diversity", self.holdings.totals)
+                solution = self._most_diverse(bound)
                 rows.append(
                     {
                         "exp_epsilon": exp_epsilon,
                         "delta": delta,
-                        "spe": int(eliminate(packing(self.held, bound, goal)).sum()) / self.held.pairs,
-                        "ours": found.value / self.held.pairs,
-                        "at_most": found.bound / self.held.pairs,
+                        "spe": int(eliminate(packing(self.holdings, bound, goal)).sum()) / self.holdings.pairs,
+                        "ours": solution.value / self.holdings.pairs,
+                        "at_most": solution.bound / self.holdings.pairs,
                     }
                 )
         return rows
@@ -183,8 +183,8 @@ class OptimalTables:
         """Seconds that each solver takes for D-UMP: at the paper's (1.7, 1e-3), and where something can come out."""
         rows = []
         for exp_epsilon, delta in ((1.7, 1e-3), (2.0, 0.5)):
-            goal = objective("diversity", self.held.totals)
-            constraints = packing(self.held, _limit(exp_epsilon, delta), goal)
+            goal = objective("diversity", self.holdings.totals)
+            constraints = packing(self.holdings, _limit(exp_epsilon, delta), goal)
             works: dict[str, Callable[[], IntArray]] = {
                 "spe": lambda c=constraints: eliminate(c),  # type: ignore[misc]
                 "ours": lambda c=constraints, g=goal: solve(c, g).counts,  # type: ignore[misc]
@@ -210,30 +210,30 @@ class OptimalTables:
         """Triplets of user and frequent pair by how far their share is off: the mean of ten outputs, users kept."""
         bound = _limit(2.0, 0.5)
         largest = self.largest(bound)
-        frequent = (self.held.totals / self.held.size >= 1 / 500)[self.held.pair]
-        before = self.held.count / self.held.size
-        entry = self.held.pair * self.held.users + self.held.user
+        frequent = (self.holdings.totals / self.holdings.size >= 1 / 500)[self.holdings.pair]
+        before = self.holdings.count / self.holdings.size
+        entry = self.holdings.pair * self.holdings.users + self.holdings.user
         rows = []
         for printed_size in (4000, 6000):
             size = max(1, round(printed_size / LARGEST * largest.value))
-            found = self._fump(bound, 1 / 500, size)
+            solution = self._fump(bound, 1 / 500, size)
             histogram = np.zeros(11)
-            for _ in range(runs if found is not None else 0):
-                pair, user, count = sample(self.held, found.counts, randomness)  # type: ignore[union-attr]
+            for _ in range(runs if solution is not None else 0):
+                pair, user, count = sample(self.holdings, solution.counts, randomness)  # type: ignore[union-attr]
                 after = np.zeros(entry.size)
-                after[np.searchsorted(entry, pair * self.held.users + user)] = count / size
+                after[np.searchsorted(entry, pair * self.holdings.users + user)] = count / size
                 histogram += diff_ratio(before[frequent], after[frequent]) / runs
             rows.append({"claimed_size": printed_size, "size": size, "triplets_by_tenths": histogram.tolist()})
         return rows
 
     def largest(self, bound: PairLimit) -> Solution:
         """O-UMP at this limit."""
-        goal = objective("size", self.held.totals)
-        return self._solve(("size", bound), packing(self.held, bound, goal), goal)
+        goal = objective("size", self.holdings.totals)
+        return self._solve(("size", bound), packing(self.holdings, bound, goal), goal)
 
     def _most_diverse(self, bound: PairLimit) -> Solution:
-        goal = objective("diversity", self.held.totals)
-        return self._solve(("diversity", bound), packing(self.held, bound, goal), goal)
+        goal = objective("diversity", self.holdings.totals)
+        return self._solve(("diversity", bound), packing(self.holdings, bound, goal), goal)
 
     def _solve(self, key: tuple[Any, ...], rows: Packing, goal: Objective, begun: IntArray | None = None) -> Solution:
         """The better of our search and HiGHS's, with the smaller of both bounds; every exhibit takes it from here."""
@@ -255,40 +255,40 @@ class OptimalTables:
         largest = self.largest(bound)
         if largest.value < size:
             return None
-        goal = objective("frequent", self.held.totals, support=support, output_size=size)
-        rows = packing(self.held, bound, goal)
+        goal = objective("frequent", self.holdings.totals, support=support, output_size=size)
+        rows = packing(self.holdings, bound, goal)
         return self._solve(("frequent", bound, support, size), rows, goal, begun=largest.counts)
 
     def _frequent(self, bound: PairLimit, support: float, size: int) -> dict[str, Any]:
-        found = self._fump(bound, support, size)
-        frequent = self.held.totals / self.held.size >= support
+        solution = self._fump(bound, support, size)
+        frequent = self.holdings.totals / self.holdings.size >= support
         number = int(frequent.sum())
-        row: dict[str, Any] = {"size": size, "frequent_pairs": number, "feasible": found is not None}
-        if found is None or number == 0:
+        row: dict[str, Any] = {"size": size, "frequent_pairs": number, "feasible": solution is not None}
+        if solution is None or number == 0:
             return row
-        again = found.counts / size >= support
+        again = solution.counts / size >= support
         return row | {
             "recall": int((frequent & again).sum()) / number,
             "precision": int((frequent & again).sum()) / max(1, int(again.sum())),
-            "distance": -found.value,
-            "distance_at_least": max(0.0, -found.bound),
-            "average_distance": -found.value / number,
-            **self._floored(found, frequent, size, support),
+            "distance": -solution.value,
+            "distance_at_least": max(0.0, -solution.bound),
+            "average_distance": -solution.value / number,
+            **self._floored(solution, frequent, size, support),
         }
 
-    def _floored(self, found: Solution, frequent: NDArray[np.bool_], size: int, support: float) -> dict[str, Any]:
+    def _floored(self, solution: Solution, frequent: NDArray[np.bool_], size: int, support: float) -> dict[str, Any]:
         """The same for the paper's own way: the linear program, rounded down."""
-        again = found.floored / size >= support
-        apart = np.abs(found.floored / size - self.held.totals / self.held.size)[frequent]
+        again = solution.floored / size >= support
+        apart = np.abs(solution.floored / size - self.holdings.totals / self.holdings.size)[frequent]
         return {
-            "floored_rows": int(found.floored.sum()),
+            "floored_rows": int(solution.floored.sum()),
             "floored_recall": int((frequent & again).sum()) / int(frequent.sum()),
             "floored_distance": float(apart.sum()),
         }
 
     def _diverse(self, bound: PairLimit) -> dict[str, Any]:
-        goal = objective("diversity", self.held.totals)
-        constraints = packing(self.held, bound, goal)
+        goal = objective("diversity", self.holdings.totals)
+        constraints = packing(self.holdings, bound, goal)
         ours = self._most_diverse(bound)
         return {
             "spe": int(eliminate(constraints).sum()),

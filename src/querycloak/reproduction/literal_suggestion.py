@@ -67,6 +67,6 @@ def every_step(graphs: Graphs) -> Steps:
 def literal_prefixes(steps: Steps, queries: int) -> KnownPrefixes:
     """All proper prefixes; true are the later queries of the session, the same one among them."""
     cases = KnownPrefixes.of(steps, queries)
-    at = np.searchsorted(cases.held, cases.session * queries + cases.query)
+    at = np.searchsorted(cases.keys, cases.session * queries + cases.query)
     again = cases.last[at] > cases.place if len(at) else np.zeros(0, np.bool_)
     return replace(cases, true=cases.true + again)

@@ -79,7 +79,7 @@ class _People:
         self._bench = bench
 
     @cached_property
-    def _found(self) -> Profiled:
+    def _profiled(self) -> Profiled:
         return profiled_users(self._bench.log, FEW_USERS if self._bench.quick else USERS)
 
     def points(self, place: int) -> list[dict[str, Any]]:
@@ -88,12 +88,12 @@ class _People:
 
     def _points(self, place: int) -> list[dict[str, Any]]:
         quick = self._bench.quick
-        found = points(
-            self._found, settings=(SETTINGS[place],), epsilons=FEW_EPSILONS if quick else EPSILONS,
+        curve = points(
+            self._profiled, settings=(SETTINGS[place],), epsilons=FEW_EPSILONS if quick else EPSILONS,
             variants=("paper",) if quick else ("paper", "default"), runs=RUNS,
             histogram_users=FEW_HISTOGRAM_USERS if quick else HISTOGRAM_USERS, randomness=Randomness(seed=SEED + place),
         )  # fmt: skip
-        return [point.to_json() for point in found]
+        return [point.to_json() for point in curve]
 
 
 def figure_1() -> Exhibit:
@@ -120,23 +120,23 @@ def figure_1() -> Exhibit:
 
 
 def _curve(
-    found: Sequence[Mapping[str, Any]], criterion: str, reading: str, profile: str = TOPICS
+    points: Sequence[Mapping[str, Any]], criterion: str, reading: str, profile: str = TOPICS
 ) -> dict[float, float]:
     """The loss over epsilon in the paper's variant, over named topics and what lies under none, or over named ones."""
     variant = "default" if criterion == "hbdp" else "paper"
     if reading == MIXED:
         reading = "user" if criterion == "hbdp" else "query"
-    chosen = [p for p in found if (p["criterion"], p["variant"], p["reading"]) == (criterion, variant, reading)]
+    chosen = [p for p in points if (p["criterion"], p["variant"], p["reading"]) == (criterion, variant, reading)]
     return {point["epsilon"]: point[profile] for point in chosen}
 
 
 def _figure(
-    bench: Workbench, setting: Setting, found: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
+    bench: Workbench, setting: Setting, points: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
     first: Sequence[Mapping[str, Any]],
 ) -> Exhibit:  # fmt: skip
-    by_reading = {reading: _findings(setting, found, equal, first, reading) for reading in ALL_READINGS}
+    by_reading = {reading: _findings(setting, points, equal, first, reading) for reading in ALL_READINGS}
     judged = {
-        (reading, profile): _findings(setting, found, equal, first, reading, profile)
+        (reading, profile): _findings(setting, points, equal, first, reading, profile)
         for reading in ALL_READINGS
         for profile in (TOPICS, NAMED)
     }
@@ -144,8 +144,8 @@ def _figure(
     rows = []
     for reading in READINGS:
         for criterion, name in CRITERIA.items():
-            named = _curve(found, criterion, reading, NAMED)
-            for epsilon, loss in _curve(found, criterion, reading).items():
+            named = _curve(points, criterion, reading, NAMED)
+            for epsilon, loss in _curve(points, criterion, reading).items():
                 same = _curve(equal, criterion, reading).get(epsilon)
                 losses = {
                     "loss, D(q) > P": round(loss, 4), "named topics alone": round(named[epsilon], 4),
@@ -154,7 +154,7 @@ def _figure(
                 rows.append({"epsilon per": reading, "epsilon": epsilon, "criterion": name, **losses})
     return Exhibit(
         f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}", verdict_of(list(judged[best].values())),
-        "\n".join(_sentence(reading, by_reading[reading], found) for reading in ALL_READINGS)
+        "\n".join(_sentence(reading, by_reading[reading], points) for reading in ALL_READINGS)
         + f"\nThe reading under which most holds, and which the verdict is about: {_READING[best[0]]}; "
         + ("profiles of the named topics alone." if best[1] == NAMED else "what lies under no topic is one more topic.")
         + f" Holds: {_listed(judged[best], holds=True)}. Does not hold: {_listed(judged[best], holds=False)}.",
@@ -162,7 +162,7 @@ def _figure(
         "divides epsilon over a user's queries. With epsilon 10 over 100 queries each concept gets 0.1, and no "
         "probability differs by more than 5 %: then every criterion is as good as none.",
         ours=Grid.of(rows, f"ours on {_users(bench)}, mean of {RUNS} runs; a drawing without numbers in the paper"),
-        charts=tuple(_chart(setting, found, equal, reading) for reading in READINGS),
+        charts=tuple(_chart(setting, points, equal, reading) for reading in READINGS),
     )  # fmt: skip
 
 
@@ -175,16 +175,16 @@ def _users(bench: Workbench) -> str:
     )
 
 
-def _listed(held: Mapping[str, bool], *, holds: bool) -> str:
-    return "; ".join(words for words, is_so in held.items() if is_so is holds) or "nothing"
+def _listed(claims: Mapping[str, bool], *, holds: bool) -> str:
+    return "; ".join(words for words, is_so in claims.items() if is_so is holds) or "nothing"
 
 
 def _chart(
-    setting: Setting, found: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]], reading: str
+    setting: Setting, points: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]], reading: str
 ) -> Chart:
     lines = []
     for criterion, name in CRITERIA.items():
-        curve = _curve(found, criterion, reading)
+        curve = _curve(points, criterion, reading)
         lines.append(Series.over(name, list(curve), list(curve.values())))
     same = _curve(equal, "hbdp", reading)
     lines.append(Series.over("HBDP, D(q) = P", list(same), list(same.values())))
@@ -192,15 +192,15 @@ def _chart(
 
 
 def _findings(
-    setting: Setting, found: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
+    setting: Setting, points: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
     first: Sequence[Mapping[str, Any]], reading: str, profile: str = TOPICS,
 ) -> dict[str, bool]:  # fmt: skip
     """The paper's findings for a figure, and which of them hold under a reading."""
-    curves = {criterion: _curve(found, criterion, reading, profile) for criterion in CRITERIA}
+    curves = {criterion: _curve(points, criterion, reading, profile) for criterion in CRITERIA}
     last = max(curves["sqc1"])
     at = {criterion: curve[last] for criterion, curve in curves.items()}
     same = {criterion: _curve(equal, criterion, reading) for criterion in CRITERIA}
-    held = {
+    claims = {
         f"SQC2 < SQC1 < NSQC at epsilon {last:g}, by {_CLEARLY - 1:.0%} or more": rises(
             [at["sqc2"], at["sqc1"] / _CLEARLY, at["nsqc"] / _CLEARLY**2]
         ),
@@ -212,14 +212,14 @@ def _findings(
         "HBDP loses something with D(q) = P": all(loss > 0 for loss in same["hbdp"].values()),
     }
     if setting.figure == 3:
-        held["HBDP loses more than twice as much as in Setting A"] = (
+        claims["HBDP loses more than twice as much as in Setting A"] = (
             at["hbdp"] > 2 * _curve(first, "hbdp", reading, profile)[last]
         )
     if setting.figure == 4:
-        held["SQC1 and SQC2 lose less than in Setting A"] = all(
+        claims["SQC1 and SQC2 lose less than in Setting A"] = all(
             at[criterion] < _curve(first, criterion, reading, profile)[last] for criterion in ("sqc1", "sqc2")
         )
-    return held
+    return claims
 
 
 # Three runs of a few hundred users do not tell smaller differences apart.
@@ -230,10 +230,10 @@ def _falls(values: Sequence[float]) -> bool:
     return values[-1] < 0.9 * values[0]
 
 
-def _sentence(reading: str, held: Mapping[str, bool], found: Sequence[Mapping[str, Any]]) -> str:
-    last = {name: list(_curve(found, criterion, reading).values())[-1] for criterion, name in CRITERIA.items()}
-    right = [words for words, is_so in held.items() if is_so]
-    wrong = [words for words, is_so in held.items() if not is_so]
+def _sentence(reading: str, claims: Mapping[str, bool], points: Sequence[Mapping[str, Any]]) -> str:
+    last = {name: list(_curve(points, criterion, reading).values())[-1] for criterion, name in CRITERIA.items()}
+    right = [words for words, is_so in claims.items() if is_so]
+    wrong = [words for words, is_so in claims.items() if not is_so]
     losses = ", ".join(f"{name} {number(value, 3)}" for name, value in last.items())
     sentence = f"With {_READING[reading]}: {order_words(last)} at the largest epsilon ({losses})."
     sentence += f" Holds: {'; '.join(right)}." if right else " Nothing of what the paper finds holds."
@@ -256,7 +256,7 @@ def reading_exhibit(bench: Workbench, made: Mapping[int, Sequence[Mapping[str, A
     }
     return Exhibit(
         "Order of HBDP", "Where HBDP stands under both readings",
-        verdict_of([each for held in last.values() for each in held]),
+        verdict_of([each for claims in last.values() for each in claims]),
         f"The paper has HBDP last everywhere. With epsilon per user it is last in {sum(last['user'])} of "
         f"{len(last['user'])} comparisons here: noise of scale 200 / epsilon on every bin makes its profile that of "
         "the domain, whatever the user asked, and the replacements do nearly the same. With epsilon per query it is "

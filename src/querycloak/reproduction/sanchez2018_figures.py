@@ -89,14 +89,14 @@ def profiled_users(log: SearchLog, users: int = 1000, queries: int = QUERIES) ->
     """Those who searched most for the four topics, each with this many such searches."""
     nouns = wordnet()
     finder, on_topic = ConceptFinder(nouns), topics_of(nouns, topic_concepts(nouns, FOUR)) > 0
-    names, found = [], []
+    names, concepts_kept = [], []
     for batch in log.engine.stream(log.rows.select("user", "time", "query").distinct()):
         concepts = finder.concepts(batch.column("query"))
         kept = (concepts >= 0) & on_topic[concepts]
         rows = batch.select(["user", "time"]).filter(pa.array(kept))
         names.append(rows)
-        found.append(concepts[kept])
-    table = pa.Table.from_batches(names).append_column("concept", pa.array(np.concatenate(found)))
+        concepts_kept.append(concepts[kept])
+    table = pa.Table.from_batches(names).append_column("concept", pa.array(np.concatenate(concepts_kept)))
     table = table.sort_by([("user", "ascending"), ("time", "ascending"), ("concept", "ascending")])
     owners = table["user"].combine_chunks().dictionary_encode().indices.to_numpy()
     counts = np.bincount(owners, minlength=1)
@@ -147,13 +147,13 @@ def _replaced(
         for reading in READINGS:
             for epsilon in epsilons:
                 one = ready.at(_method(setting, criterion, variant, reading, epsilon, queries))
-                found = []
+                losses = []
                 for _ in range(runs):
                     new = ready.domains.whole(home, one.draw(owners, home, place, lengths, randomness))
                     after = topic_profiles(owners, topics[new], len(people.concepts), len(setting.topics))
                     near = closeness(nouns, people.concepts.reshape(-1), new)
-                    found.append([*_losses(before, after), near])
-                means = [float(mean) for mean in np.mean(found, axis=0)]
+                    losses.append([*_losses(before, after), near])
+                means = [float(mean) for mean in np.mean(losses, axis=0)]
                 yield Point(setting.figure, setting.name, criterion, variant, reading, epsilon, *means)
 
 
@@ -181,13 +181,13 @@ def _histograms(
         for epsilon in epsilons:
             moved = 2 * some.shape[1] if reading == "user" else 2
             noise = Laplace(rounded_scale(moved, epsilon))
-            found = []
+            losses = []
             for _ in range(runs):
                 cell, counts = noisy_cells(cells, len(some) * len(bins), noise, randomness)
                 user, concept = cell // len(bins), bins[cell % len(bins)]
                 after = topic_profiles(user, topics[concept], len(some), len(setting.topics), counts)
-                found.append(_losses(before, after))
-            loss, on_named = (float(mean) for mean in np.mean(found, axis=0))
+                losses.append(_losses(before, after))
+            loss, on_named = (float(mean) for mean in np.mean(losses, axis=0))
             yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, loss, on_named, None)
 
 
@@ -263,6 +263,6 @@ def _placed(domains: Domains, concepts: NDArray[np.int32]) -> tuple[NDArray[np.i
     return np.zeros(len(concepts), np.int32), np.searchsorted(domains.domains[0].concepts, concepts).astype(np.int32)
 
 
-def as_table(found: Sequence[Point]) -> pa.Table:
+def as_table(points: Sequence[Point]) -> pa.Table:
     """The points as a table, for charts."""
-    return pa.Table.from_pylist([point.to_json() for point in found])
+    return pa.Table.from_pylist([point.to_json() for point in points])

@@ -32,7 +32,7 @@ def retrieval_runs(
     original = Original(train)
     subjects: list[Subject] = [original, *(Target.of(release, name) for name, release in releases.items())]
     logs = Logs(train, test, tuple(subjects))
-    found: dict[str, Any] = {subject.name: {} for subject in subjects}
+    runs: dict[str, Any] = {subject.name: {} for subject in subjects}
     for task in tasks:
         prepared = task.prepare(logs)
         first: list[CaseScores] = []
@@ -40,16 +40,16 @@ def retrieval_runs(
             scores = [each for each in prepared.scores(subject) if isinstance(each, CaseScores)]
             first = first or scores
             rows = rows_of(RowLabel(subject.name, None, task.name), scores, first, logs.test_users)
-            told: dict[str, Any] = found[subject.name].setdefault(task.name, {})
+            parts: dict[str, Any] = runs[subject.name].setdefault(task.name, {})
             for row in rows:
                 part, _, last = (row.slice or "").rpartition(",")
                 if DIFFERENCE in (row.slice, last):
-                    place = told.setdefault(part, {}).setdefault(row.measure, {})
+                    place = parts.setdefault(part, {}).setdefault(row.measure, {})
                     place |= {"difference": row.value, "low": row.low, "high": row.high, "p_value": row.p_value}
                 elif "over=users" not in (row.slice or ""):
-                    place = told.setdefault(row.slice or WHOLE, {}).setdefault(row.measure, {})
+                    place = parts.setdefault(row.slice or WHOLE, {}).setdefault(row.measure, {})
                     place |= {row.reading: row.value, "cases": row.cases, "answers": row.answered}
-    return found
+    return runs
 
 
 CITATION = (
@@ -83,11 +83,11 @@ FOLDS = 5
 def zhang2016(bench: Workbench) -> list[Exhibit]:
     """Every table and figure."""
     folds = range(1 if bench.quick else FOLDS)
-    found = [bench.step(f"fold_{fold + 1}", _fold(bench, fold)) for fold in folds]
+    results = [bench.step(f"fold_{fold + 1}", _fold(bench, fold)) for fold in folds]
     return [
         table_3(bench),
-        _table(bench, "Table 4", "Utilities with random walk", TABLE_4, found, "retrieval-walk", WHOLE),
-        _table_5(bench, found),
+        _table(bench, "Table 4", "Utilities with random walk", TABLE_4, results, "retrieval-walk", WHOLE),
+        _table_5(bench, results),
         figure_1(bench),
         *illustrations(bench),
     ]
@@ -113,9 +113,9 @@ def _fold(bench: Workbench, fold: int) -> Any:
             name: method.release(train, randomness=Randomness(seed=SEED + 10 * fold + place))
             for place, (name, method) in enumerate(methods.items())
         }
-        told = retrieval_runs(train, test, releases, (RetrievalWalk(), RetrievalFeedback()))
+        runs = retrieval_runs(train, test, releases, (RetrievalWalk(), RetrievalFeedback()))
         return {
-            "runs": told,
+            "runs": runs,
             "queries": {name: each.table("queries").num_rows for name, each in releases.items()},
             "settings": {name: _settings(methods[name]) for name in (PAPER, SCALED)},
         }
@@ -136,10 +136,10 @@ def _settings(method: QueryPool) -> dict[str, Any]:
 
 def table_3(bench: Workbench) -> Exhibit:
     """The log's figures beside AOL's."""
-    found = bench.step("table_3", lambda: profile(bench.log).to_json())
+    figures = bench.step("table_3", lambda: profile(bench.log).to_json())
     ours = {
-        "records": found["rows_kept"], "users": found["users"], "distinct queries": found["distinct_queries"],
-        "clicks": found["clicks"], "clicks per user": round(found["clicks"] / max(1, found["users"]), 2),
+        "records": figures["rows_kept"], "users": figures["users"], "distinct queries": figures["distinct_queries"],
+        "clicks": figures["clicks"], "clicks per user": round(figures["clicks"] / max(1, figures["users"]), 2),
     }  # fmt: skip
     same = all(abs(ours[name] / value - 1) < 0.01 for name, value in TABLE_3.items())
     rows = [{"figure": name, "printed": value, "ours": ours[name]} for name, value in TABLE_3.items()]
@@ -153,16 +153,16 @@ def table_3(bench: Workbench) -> Exhibit:
 
 
 def _mean(
-    found: Sequence[Mapping[str, Any]], run: str, task: str, part: str, measure: str, reading: str
+    results: Sequence[Mapping[str, Any]], run: str, task: str, part: str, measure: str, reading: str
 ) -> float | None:
-    values = [each["runs"][run][task][part][measure].get(reading) for each in found]
+    values = [each["runs"][run][task][part][measure].get(reading) for each in results]
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
 def _table(
-    bench: Workbench, name: str, title: str, printed: Mapping[str, Sequence[float]], found: Sequence[Mapping[str, Any]],
-    task: str, part: str,
+    bench: Workbench, name: str, title: str, printed: Mapping[str, Sequence[float]],
+    results: Sequence[Mapping[str, Any]], task: str, part: str,
 ) -> Exhibit:  # fmt: skip
     rows = [{"log": f"{log}, printed", **dict(zip(MEASURES, values, strict=True))} for log, values in printed.items()]
     readings = (
@@ -173,14 +173,15 @@ def _table(
         ("query-pool, ours, its own cases", OURS, "answered"), ("Original, on these", OURS, "common"),
     )  # fmt: skip
     for label, run, reading in readings:
-        values = {shown: _round(_mean(found, run, task, part, ours, reading)) for shown, ours in MEASURES.items()}
+        values = {shown: _round(_mean(results, run, task, part, ours, reading)) for shown, ours in MEASURES.items()}
         rows.append({"log": label, **values})
-    differences = [each["runs"][SCALED][task][part]["nDCG@10"] for each in found]
+    differences = [each["runs"][SCALED][task][part]["nDCG@10"] for each in results]
     return Exhibit(
         name, title, verdict_of([all_of([equivalent(each) for each in differences])]),
-        _statement(found, task, part), _WHY,
+        _statement(results, task, part), _WHY,
         ours=Grid.of(
-            rows, f"printed: {name}, rows 1 and 2, on AOL; ours on {bench.words}, {_folds(found)}; {_run_words(found)}"
+            rows,
+            f"printed: {name}, rows 1 and 2, on AOL; ours on {bench.words}, {_folds(results)}; {_run_words(results)}",
         ),
         charts=(_bars(rows, f"{title}: nDCG@10"),),
     )  # fmt: skip
@@ -198,10 +199,10 @@ def equivalent(difference: Mapping[str, Any]) -> bool | None:
     return False if difference["low"] > EQUAL_WITHIN or difference["high"] < -EQUAL_WITHIN else None
 
 
-def _run_words(found: Sequence[Mapping[str, Any]]) -> str:
+def _run_words(results: Sequence[Mapping[str, Any]]) -> str:
     """The settings of the two runs as published, for the page."""
     return "; ".join(
-        f"{name}: " + ", ".join(f"{key} = {value}" for key, value in found[0]["settings"][name].items())
+        f"{name}: " + ", ".join(f"{key} = {value}" for key, value in results[0]["settings"][name].items())
         for name in (PAPER, SCALED)
     )
 
@@ -218,17 +219,17 @@ _WHY = (
 )
 
 
-def _folds(found: Sequence[object]) -> str:
-    return f"mean of {len(found)} of {FOLDS} folds" if len(found) < FOLDS else f"mean of {FOLDS} folds"
+def _folds(results: Sequence[object]) -> str:
+    return f"mean of {len(results)} of {FOLDS} folds" if len(results) < FOLDS else f"mean of {FOLDS} folds"
 
 
 def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _statement(found: Sequence[Mapping[str, Any]], task: str, part: str) -> str:
-    original = number(_mean(found, ORIGINAL, task, part, "nDCG@10", "all"))
-    runs = " ".join(_run_statement(found, run, task, part) for run in (SCALED, PAPER))
+def _statement(results: Sequence[Mapping[str, Any]], task: str, part: str) -> str:
+    original = number(_mean(results, ORIGINAL, task, part, "nDCG@10", "all"))
+    runs = " ".join(_run_statement(results, run, task, part) for run in (SCALED, PAPER))
     return (
         f"The paper finds no significant difference. {runs} Over all test searches the original reaches {original}. "
         "Neither run is pure differential privacy as claimed: the filter of rare queries has no bounded sensitivity "
@@ -236,9 +237,9 @@ def _statement(found: Sequence[Mapping[str, Any]], task: str, part: str) -> str:
     )
 
 
-def _run_statement(found: Sequence[Mapping[str, Any]], run: str, task: str, part: str) -> str:
-    given, label = found[0]["settings"][run], "Scaled" if run == SCALED else "As published"
-    results = [each["runs"][run][task][part]["nDCG@10"] for each in found]
+def _run_statement(results_of_folds: Sequence[Mapping[str, Any]], run: str, task: str, part: str) -> str:
+    given, label = results_of_folds[0]["settings"][run], "Scaled" if run == SCALED else "As published"
+    results = [each["runs"][run][task][part]["nDCG@10"] for each in results_of_folds]
     known = [each for each in results if each.get("difference") is not None and each.get("low") is not None]
     first = f"{label} (K = {given['K']}, b = {given['b']:g}),"
     if not known:
@@ -251,7 +252,7 @@ def _run_statement(found: Sequence[Mapping[str, Any]], run: str, task: str, part
         f"{first} the anonymised log answers {answers:,} of {cases:,} test searches; on these its nDCG@10 differs from "
         f"the original's by {mean:+.4f} (95 % intervals within {low:+.4f} to {high:+.4f}; p < {SIGNIFICANT} in "
         f"{significant} of {len(results)} folds), and over all it reaches "
-        f"{number(_mean(found, run, task, part, 'nDCG@10', 'all'))}."
+        f"{number(_mean(results_of_folds, run, task, part, 'nDCG@10', 'all'))}."
     )
 
 
@@ -263,11 +264,11 @@ def _bars(rows: Sequence[Mapping[str, Any]], title: str) -> Chart:
     return Chart(title, "log", "nDCG@10", series, kind="bars")
 
 
-def _table_5(bench: Workbench, found: Sequence[Mapping[str, Any]]) -> Exhibit:
+def _table_5(bench: Workbench, results: Sequence[Mapping[str, Any]]) -> Exhibit:
     """Implicit feedback: the paper's reading is judged by the very click that it uses."""
     task = "retrieval-feedback"
-    made = _table(bench, "Table 5", "Utilities with implicit feedback", TABLE_5, found, task, OWN)
-    random, others = (_mean(found, SCALED, task, part, "nDCG@10", "answered") for part in (OWN_RANDOM, WHOLE))
+    made = _table(bench, "Table 5", "Utilities with implicit feedback", TABLE_5, results, task, OWN)
+    random, others = (_mean(results, SCALED, task, part, "nDCG@10", "answered") for part in (OWN_RANDOM, WHOLE))
     circular = (
         " The experiment is circular: the click that moves a url up is the click by which the order is judged. With "
         f"the anonymised log's urls in random order it still reaches {number(random)}; with clicks of other test users "
@@ -281,20 +282,20 @@ def _table_5(bench: Workbench, found: Sequence[Mapping[str, Any]]) -> Exhibit:
 def figure_1(bench: Workbench) -> Exhibit:
     """nDCG@10 of implicit feedback over noise b and threshold K."""
     steps = SMALL_GRID if bench.quick else GRID
-    found = {b: bench.step(f"noise_{b}", _at_noise(bench, b, steps)) for b in steps}
-    curves = {f"b = {b}": [found[b][str(k)][OWN] for k in steps] for b in steps}
+    results = {b: bench.step(f"noise_{b}", _at_noise(bench, b, steps)) for b in steps}
+    curves = {f"b = {b}": [results[b][str(k)][OWN] for k in steps] for b in steps}
     rows = []
     for b in steps:
         for k in steps:
-            told = found[b][str(k)]
-            values = {"nDCG@10, as the paper": _round(told[OWN]), "nDCG@10, others' clicks": _round(told[WHOLE])}
+            result = results[b][str(k)]
+            values = {"nDCG@10, as the paper": _round(result[OWN]), "nDCG@10, others' clicks": _round(result[WHOLE])}
             rows.append(
                 {
                     "b": b, "K": k, "b far below K": "yes" if FAR_BELOW * b <= k else "no",
-                    "queries out": told["queries"], **values, "answered": told["answers"],
+                    "queries out": result["queries"], **values, "answered": result["answers"],
                 }
             )  # fmt: skip
-    falls, near, far = _shape(found, steps)
+    falls, near, far = _shape(results, steps)
     flat = None if near is None or far is None else far < near
     words = {True: "holds", False: "does not hold", None: "cannot be told"}
     return Exhibit(
@@ -318,29 +319,36 @@ def _at_noise(bench: Workbench, noise: int, thresholds: Sequence[int]) -> Any:
             str(threshold): paper_run(float(noise), threshold).release(train, randomness=Randomness(seed=SEED))
             for threshold in thresholds
         }
-        told = retrieval_runs(train, test, releases, (RetrievalFeedback(),))
-        found: dict[str, Any] = {}
+        runs = retrieval_runs(train, test, releases, (RetrievalFeedback(),))
+        results: dict[str, Any] = {}
         for name, release in releases.items():
-            parts = told[name]["retrieval-feedback"]
-            found[name] = {part: parts[part]["nDCG@10"]["answered"] for part in (OWN, WHOLE)}
-            found[name] |= {"queries": release.table("queries").num_rows, "answers": parts[WHOLE]["nDCG@10"]["answers"]}
-        return found
+            parts = runs[name]["retrieval-feedback"]
+            results[name] = {part: parts[part]["nDCG@10"]["answered"] for part in (OWN, WHOLE)}
+            results[name] |= {
+                "queries": release.table("queries").num_rows,
+                "answers": parts[WHOLE]["nDCG@10"]["answers"],
+            }
+        return results
 
     return work
 
 
-def _shape(found: Mapping[int, Any], steps: Sequence[int]) -> tuple[bool | None, float | None, float | None]:
+def _shape(results: Mapping[int, Any], steps: Sequence[int]) -> tuple[bool | None, float | None, float | None]:
     """Whether the score falls with b at the smallest K, and its largest range over b at one K: near K, and far below.
 
     None where fewer than 50 searches are answered at both ends, or where fewer than two points have a score.
     """
-    first, last = (found[b][str(steps[0])] for b in (steps[0], steps[-1]))
+    first, last = (results[b][str(steps[0])] for b in (steps[0], steps[-1]))
     enough = min(first["answers"], last["answers"]) >= LEAST_HITS
     falls = last[OWN] < first[OWN] if enough and None not in (first[OWN], last[OWN]) else None
 
     def widest(*, far: bool) -> float | None:
         columns = (
-            [found[b][str(k)][OWN] for b in steps if (FAR_BELOW * b <= k) is far and found[b][str(k)][OWN] is not None]
+            [
+                results[b][str(k)][OWN]
+                for b in steps
+                if (FAR_BELOW * b <= k) is far and results[b][str(k)][OWN] is not None
+            ]
             for k in steps
         )
         return max((max(column) - min(column) for column in columns if len(column) > 1), default=None)
@@ -356,11 +364,11 @@ def illustrations(bench: Workbench) -> list[Exhibit]:
     )  # fmt: skip
     if not bench.synthetic:
         return [sample]
-    found = bench.step("examples", lambda: _examples(bench))
+    examples = bench.step("examples", lambda: _examples(bench))
     return [sample, Exhibit(
         "Table 2", "Samples of the anonymised log", "not comparable",
         "An example of output, nothing measured. Ours has the same three parts: queries, clicks, transitions.",
-        ours=Grid.of(found, f"rows of our query-pool at (29.99, 1e-7), on {bench.words}"),
+        ours=Grid.of(examples, f"rows of our query-pool at (29.99, 1e-7), on {bench.words}"),
     )]  # fmt: skip
 
 

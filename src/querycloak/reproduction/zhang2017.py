@@ -86,7 +86,7 @@ def doubled() -> Exhibit:
 
 def table_4() -> Exhibit:
     """Privacy levels of typical runs: formulas, no data."""
-    rows, held = [], []
+    rows, follows = [], []
     for b, threshold, sessions, queries, epsilon, delta in TABLE_4:
         run = Sessions(
             noise=b, threshold=threshold, sessions_per_user=sessions, queries_per_session=queries, no_clicks=True,
@@ -96,7 +96,7 @@ def table_4() -> Exhibit:
         if claimed is None:
             raise TypeError("the paper variant claims something")
         ours = claimed.numbers
-        held.append(abs(ours[0] - epsilon) < 0.005 and abs(ours[1] / delta - 1) < 0.005)
+        follows.append(abs(ours[0] - epsilon) < 0.005 and abs(ours[1] / delta - 1) < 0.005)
         rows.append(
             {
                 "b": b, "K": threshold, "l_s": sessions, "l_q": queries,
@@ -106,11 +106,11 @@ def table_4() -> Exhibit:
             }
         )  # fmt: skip
     return Exhibit(
-        "Table 4", "Privacy levels of typical A_Session runs", verdict_of(held),
-        f"{sum(held)} of {len(held)} rows follow from the paper's formula to the digits printed (4.95e-3 is 4.96e-3 "
-        "cut off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, sessions and "
-        "clicks, and both read the same users: their budgets add up. The run that the paper reports as (8, 2.25e-7) "
-        f"is proven ({number(paper_runs(20)['DP_S'].proven().numbers[0], 0)}, "
+        "Table 4", "Privacy levels of typical A_Session runs", verdict_of(follows),
+        f"{sum(follows)} of {len(follows)} rows follow from the paper's formula to the digits printed (4.95e-3 is "
+        "4.96e-3 cut off). The proven delta of each part is smaller than claimed. But a DP_S run has two parts, "
+        "sessions and clicks, and both read the same users: their budgets add up. The run that the paper reports as "
+        f"(8, 2.25e-7) is proven ({number(paper_runs(20)['DP_S'].proven().numbers[0], 0)}, "
         f"{paper_runs(20)['DP_S'].proven().numbers[1]:.2e}).",
         "The paper says that the whole keeps the weaker of the two budgets (Section 3.2.2); composition gives their "
         "sum.",
@@ -120,22 +120,22 @@ def table_4() -> Exhibit:
 
 def table_5(bench: Workbench) -> Exhibit:
     """Query suggestion with the four logs, and with our releases at the budget that the paper states."""
-    found = bench.step("table_5_runs", lambda: _table_5(bench))
+    results = bench.step("table_5_runs", lambda: _table_5(bench))
     rows = []
-    for name, told in found.items():
+    for name, result in results.items():
         printed = TABLE_5.get(name)
         rows.append(
             {
                 "run": name, "printed P@5": printed and printed[0], "printed R@5": printed and printed[1],
                 "printed sessions": printed and printed[2],
-                **_cells(told),
+                **_cells(result),
             }
         )  # fmt: skip
     return Exhibit(
-        "Table 5", "Query suggestion results using different query logs", verdict_of(_findings(found)),
-        _statement_5(found), _WHY_5,
+        "Table 5", "Query suggestion results using different query logs", verdict_of(_findings(results)),
+        _statement_5(results), _WHY_5,
         ours=Grid.of(rows, f"printed: Table 5, rows 1 to 4, on AOL; ours on {bench.words}"),
-        charts=tuple(_bars(measure, place, found) for place, measure in enumerate(("P@5", "R@5"))),
+        charts=tuple(_bars(measure, place, results) for place, measure in enumerate(("P@5", "R@5"))),
     )  # fmt: skip
 
 
@@ -151,17 +151,18 @@ _WHY_5 = (
 
 def literal(bench: Workbench) -> Exhibit:
     """Table 5 as the paper is written: repeats kept, the query itself allowed."""
-    found = bench.step("table_5_as_written", lambda: _table_5(bench, literal=True))
+    results = bench.step("table_5_as_written", lambda: _table_5(bench, literal=True))
     rows = [
-        {"run": name, "printed P@5": printed[0], "printed R@5": printed[1], **_cells(found[name])}
+        {"run": name, "printed P@5": printed[0], "printed R@5": printed[1], **_cells(results[name])}
         for name, printed in TABLE_5.items()
     ]
-    ours = {name: found[name]["P@5"]["answered"] for name in TABLE_5}
+    ours = {name: results[name]["P@5"]["answered"] for name in TABLE_5}
     return Exhibit(
         "Table 5 (as written)", "Query suggestion with repeats kept and the query itself allowed",
-        verdict_of(_findings(found)),
+        verdict_of(_findings(results)),
         f"The original's P@5 is {number(ours['Original'])}, where the paper prints {TABLE_5['Original'][0]}. The "
-        f"order: {order_words(ours)}. Hits: " + ", ".join(f"{name} {found[name]['hits']:,}" for name in TABLE_5) + ".",
+        f"order: {order_words(ours)}. Hits: "
+        + ", ".join(f"{name} {results[name]['hits']:,}" for name in TABLE_5) + ".",
         "The paper neither removes repeats of a query from sessions nor keeps a query from being suggested after "
         "itself. Read like this, most hits are the query itself, asked again; such a suggestion helps nobody, so our "
         "own task leaves both out.",
@@ -169,18 +170,18 @@ def literal(bench: Workbench) -> Exhibit:
     )  # fmt: skip
 
 
-def _cells(told: Mapping[str, Any]) -> dict[str, Any]:
-    precision, recall = told["P@5"], told["R@5"]
+def _cells(result: Mapping[str, Any]) -> dict[str, Any]:
+    precision, recall = result["P@5"], result["R@5"]
     return {
-        "hits": told["hits"], "prefixes": told["prefixes"],
+        "hits": result["hits"], "prefixes": result["prefixes"],
         "P@5": four(precision["answered"]), "95 % interval": _interval(precision),
-        "R@5": four(recall["answered"]), "sessions": told["sessions"],
+        "R@5": four(recall["answered"]), "sessions": result["sessions"],
         "R@5, all sessions": four(recall["all"]), "R@5, original, same sessions": four(recall["original"]),
     }  # fmt: skip
 
 
-def _interval(told: Mapping[str, Any]) -> str | None:
-    return None if told["low"] is None else f"{told['low']:.4f}\u00a0to\u00a0{told['high']:.4f}"
+def _interval(interval: Mapping[str, Any]) -> str | None:
+    return None if interval["low"] is None else f"{interval['low']:.4f}\u00a0to\u00a0{interval['high']:.4f}"
 
 
 def _table_5(bench: Workbench, *, literal: bool = False) -> dict[str, Any]:
@@ -197,42 +198,42 @@ def _table_5(bench: Workbench, *, literal: bool = False) -> dict[str, Any]:
     return suggestion_runs(train, test, released(train, runs), COSINE_SHARE)
 
 
-def _findings(found: Mapping[str, Any]) -> list[bool | None]:
+def _findings(results: Mapping[str, Any]) -> list[bool | None]:
     """Which of the paper's three findings hold: precision rises, recall rises, evaluated sessions fall."""
-    pairs = list(itertools.pairwise(found[name] for name in TABLE_5))
+    pairs = list(itertools.pairwise(results[name] for name in TABLE_5))
     return [
         *(all_of([measured(a, measure).below(measured(b, measure)) for a, b in pairs]) for measure in ("P@5", "R@5")),
-        rises([-found[name]["sessions"] for name in TABLE_5]),
+        rises([-results[name]["sessions"] for name in TABLE_5]),
     ]
 
 
-def _statement_5(found: Mapping[str, Any]) -> str:
-    precision = {name: found[name]["P@5"]["answered"] for name in TABLE_5}
-    everything = {name: found[name]["R@5"]["all"] for name in TABLE_5}
-    sessions = {name: float(found[name]["sessions"]) for name in TABLE_5}
-    ours = found[OURS_S]
-    hits = ", ".join(f"{name} {found[name]['hits']:,}" for name in TABLE_5)
+def _statement_5(results: Mapping[str, Any]) -> str:
+    precision = {name: results[name]["P@5"]["answered"] for name in TABLE_5}
+    everything = {name: results[name]["R@5"]["all"] for name in TABLE_5}
+    sessions = {name: float(results[name]["sessions"]) for name in TABLE_5}
+    ours = results[OURS_S]
+    hits = ", ".join(f"{name} {results[name]['hits']:,}" for name in TABLE_5)
     return (
         "The paper has, on the sessions that each run answers, Original < KA < DP_C < DP_S in precision and recall, "
         f"and the reverse in sessions answered. Here precision: {order_words(precision)}; sessions answered: "
         f"{order_words(sessions)}. Hits: {hits}. On the sessions that DP_S answers it reaches P@5 "
-        f"{number(found['DP_S']['P@5']['answered'])}, the original on the same sessions "
-        f"{number(found['DP_S']['P@5']['original'])}. Over all sessions, recall: {order_words(everything)}. Our "
+        f"{number(results['DP_S']['P@5']['answered'])}, the original on the same sessions "
+        f"{number(results['DP_S']['P@5']['original'])}. Over all sessions, recall: {order_words(everything)}. Our "
         "sessions at the budget "
         f"that the paper states, (8, 2.25e-7), answer {ours['sessions']:,} sessions where its own run answers "
-        f"{found['DP_S']['sessions']:,}, with P@5 {number(ours['P@5']['answered'])} against "
-        f"{number(found['DP_S']['P@5']['answered'])}."
+        f"{results['DP_S']['sessions']:,}, with P@5 {number(ours['P@5']['answered'])} against "
+        f"{number(results['DP_S']['P@5']['answered'])}."
     )
 
 
-def _bars(measure: str, place: int, found: Mapping[str, Any]) -> Chart:
-    names = list(found)
+def _bars(measure: str, place: int, results: Mapping[str, Any]) -> Chart:
+    names = list(results)
     return Chart(
         f"{measure} on the sessions that each run answers", "run", measure,
         (
             Series.over("printed", list(TABLE_5), [row[place] for row in TABLE_5.values()], printed=True),
-            Series.over("ours", names, [found[name][measure]["answered"] for name in names]),
-            Series.over("original, same sessions", names, [found[name][measure]["original"] for name in names]),
+            Series.over("ours", names, [results[name][measure]["answered"] for name in names]),
+            Series.over("original, same sessions", names, [results[name][measure]["original"] for name in names]),
         ),
         kind="bars",
     )  # fmt: skip
@@ -240,15 +241,15 @@ def _bars(measure: str, place: int, found: Mapping[str, Any]) -> Chart:
 
 def illustrations(bench: Workbench) -> list[Exhibit]:
     """Tables 1 to 3 measure nothing; of 2 and 3, which show output, we show ours."""
-    found = bench.step("examples", lambda: _examples(bench)) if bench.synthetic else None
+    examples = bench.step("examples", lambda: _examples(bench)) if bench.synthetic else None
     both = {"Table 2": "Session output example", "Table 3": "Click-through output example"}
     shown = [
         Exhibit(
             name, title, "not comparable", "An example of output, nothing measured. Ours has the same form.",
-            ours=Grid.of(found[name], f"the first rows that our sessions release at (8, 2.25e-7), on {bench.words}"),
+            ours=Grid.of(examples[name], f"the first rows that our sessions release at (8, 2.25e-7), on {bench.words}"),
         )
         for name, title in both.items()
-        if found is not None
+        if examples is not None
     ]  # fmt: skip
     toy = Exhibit(
         "Table 1", "Toy example for differential privacy", "not comparable",

@@ -124,12 +124,12 @@ def _figure_1(bench: Workbench, points: Mapping[int, Any]) -> Exhibit:
     ks = list(points)
     names = {"KA": "KA: click tuples", "DP_C": "DP_C: click tuples", "DP_S": "DP_S: sessions"}
     curves = {name: [points[k]["rows"][name] for k in ks] for name in names}
-    held = [all(a >= b for a, b in itertools.pairwise(curve)) for curve in curves.values()]
+    falls = [all(a >= b for a, b in itertools.pairwise(curve)) for curve in curves.values()]
     rows = [{"K": k, **{names[name]: points[k]["rows"][name] for name in names}} for k in ks]
     return Exhibit(
-        "Figure 1", "Data lost: distinct click tuples and sessions over the threshold K", verdict_of(held),
+        "Figure 1", "Data lost: distinct click tuples and sessions over the threshold K", verdict_of(falls),
         "The paper's finding, that what comes out falls steeply with K in all three, "
-        + ("holds" if all(held) else "holds in part")
+        + ("holds" if all(falls) else "holds in part")
         + f" here: from K = {ks[0]} to K = {ks[-1]}, KA falls from {curves['KA'][0]:,} to {curves['KA'][-1]:,} tuples, "
         f"DP_C from {curves['DP_C'][0]:,} to {curves['DP_C'][-1]:,}, DP_S from {curves['DP_S'][0]:,} to "
         f"{curves['DP_S'][-1]:,} sessions.",

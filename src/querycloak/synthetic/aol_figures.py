@@ -159,7 +159,7 @@ def _volumes(log: SearchLog, rows: ir.Table, searches: ir.Table) -> dict[str, fl
 
 def _words(log: SearchLog, queries: ir.Table) -> dict[str, float]:
     capped = queries.words.clip(upper=_MOST_WORDS)
-    found = _one(
+    counts = _one(
         log,
         queries.agg(
             distinct=queries.count(),
@@ -171,10 +171,10 @@ def _words(log: SearchLog, queries: ir.Table) -> dict[str, float]:
     )
     labels = {n: f"{n}+" if n == _MOST_WORDS else str(n) for n in range(1, _MOST_WORDS + 1)}
     return {
-        **{f"words per distinct query: {labels[n]}": found[f"distinct_{n}"] / found["distinct"] for n in labels},
-        **{f"words per search: {labels[n]}": (found[f"searches_{n}"] or 0) / found["searches"] for n in labels},
-        "distinct queries per search": found["distinct"] / found["searches"],
-        "share of distinct queries of one user": found["one_user"] / found["distinct"],
+        **{f"words per distinct query: {labels[n]}": counts[f"distinct_{n}"] / counts["distinct"] for n in labels},
+        **{f"words per search: {labels[n]}": (counts[f"searches_{n}"] or 0) / counts["searches"] for n in labels},
+        "distinct queries per search": counts["distinct"] / counts["searches"],
+        "share of distinct queries of one user": counts["one_user"] / counts["distinct"],
     }
 
 
@@ -231,8 +231,8 @@ def _repeats(log: SearchLog, searches: ir.Table) -> dict[str, float]:
     first = searches.group_by(["user", "query"]).agg(first=searches.time.min())
     joined = searches.filter(searches.new).inner_join(first, ["user", "query"])
     later = (microseconds_of(joined.time) - microseconds_of(joined["first"])) >= _DAY
-    found = _one(log, joined.agg(new=joined.count(), later=later.cast("int64").sum()))
-    return {"share of new queries asked a day or more before": (found["later"] or 0) / max(found["new"], 1)}
+    counts = _one(log, joined.agg(new=joined.count(), later=later.cast("int64").sum()))
+    return {"share of new queries asked a day or more before": (counts["later"] or 0) / max(counts["new"], 1)}
 
 
 def _heads(log: SearchLog, searches: ir.Table, queries: ir.Table) -> dict[str, float]:
@@ -266,8 +266,8 @@ def _nearest(candidates: pa.Table, wanted: int, number: int = 9) -> list[tuple[s
 
 def _containing(log: SearchLog, queries: ir.Table, head: str) -> dict[str, int]:
     within = queries.filter(queries["query"].contains(head))
-    found = _one(log, within.agg(all=within.count(), one=within.one_user.cast("int64").sum()))
-    return {"all": found["all"], "one": found["one"] or 0}
+    counts = _one(log, within.agg(all=within.count(), one=within.one_user.cast("int64").sum()))
+    return {"all": counts["all"], "one": counts["one"] or 0}
 
 
 def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
@@ -286,8 +286,8 @@ def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
     both = first.inner_join(pairs.rename(other="query", second="user"), "other")
     both = both.filter(both["first"] == both["second"])
     fitting = both.group_by(["one", "other"]).agg(users=both["first"].nunique())
-    found = _one(log, fitting.agg(all=fitting.count(), alone=(fitting.users == 1).cast("int64").sum()))
-    return {"two known queries find their user": (found["alone"] or 0) / max(found["all"], 1)}
+    counts = _one(log, fitting.agg(all=fitting.count(), alone=(fitting.users == 1).cast("int64").sum()))
+    return {"two known queries find their user": (counts["alone"] or 0) / max(counts["all"], 1)}
 
 
 def _interests(truth: Path) -> dict[str, float]:

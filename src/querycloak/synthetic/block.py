@@ -163,11 +163,11 @@ def _results(world: World, queries: TypedQueries, query: Ints, rank: Ints) -> Ha
     core = mixed(queries.pieces[query, CORE], queries.pieces[query, CORE + 1], queries.pieces[query, CORE + 2])
     subject = np.where(thing >= 0, mixed(thing), np.where(site >= 0, mixed(site, 1), core))
     own = share_of(mixed(text, rank, 3)) < np.where(subject == text, 0, _OWN_RESULTS)
-    found = np.where(own, mixed(text, rank), mixed(subject, rank))
-    number = len(world.spans["site"]) + below(found, 1 << 40)
+    site_hash = np.where(own, mixed(text, rank), mixed(subject, rank))
+    number = len(world.spans["site"]) + below(site_hash, 1 << 40)
     topic = world.thing_topic[np.maximum(thing, 0)]
-    common = (thing >= 0) & (share_of(mixed(found, 5)) < _TOPIC_SITES)
-    number = np.where(common, below(mixed(topic, below(mixed(found, 6), 30)), len(world.spans["site"])), number)
+    common = (thing >= 0) & (share_of(mixed(site_hash, 5)) < _TOPIC_SITES)
+    number = np.where(common, below(mixed(topic, below(mixed(site_hash, 6), 30)), len(world.spans["site"])), number)
     everyday = (queries.aim[query] == EVERYDAY) & (rank <= 3)
     number = np.where(everyday, below(mixed(core, rank), 2_000), number)
     return np.where((site >= 0) & (rank == 1), site, number).astype(np.uint64)
@@ -280,8 +280,8 @@ def _sensitive(
 
 
 def _interests(world: World, ids: pa.Array, people: People) -> pa.Table:
-    held = np.arange(people.topic.shape[1]) < people.interests[:, None]
-    person, column = np.nonzero(held)
+    is_interest = np.arange(people.topic.shape[1]) < people.interests[:, None]
+    person, column = np.nonzero(is_interest)
     condition = np.where(column == 0, people.condition[person], -1)
     texts = world.texts.take(pa.array(world.things.first + condition, mask=condition < 0))
     return pa.table(

@@ -61,11 +61,11 @@ class Encoding:
         *_, last = ["", *path.suffixes]
         compression = COMPRESSIONS.get(last.lower())
         inner = path.with_suffix("").suffix if compression else path.suffix
-        found = ENDINGS.get(inner.lower())
-        if found is None or (found == "parquet" and compression):
+        encoding = ENDINGS.get(inner.lower())
+        if encoding is None or (encoding == "parquet" and compression):
             rule = f"a name that ends in one of {', '.join(ENDINGS)}"
             refuse("out", rule, str(path), ".gz or .zst may follow, but for .parquet")
-        return cls(found, compression)
+        return cls(encoding, compression)
 
     @property
     def header(self) -> bytes:

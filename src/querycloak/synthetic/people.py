@@ -96,9 +96,9 @@ def _interests(people: People, person: Ints, start: Ints, random: np.random.Gene
     share: Floats = random.random(len(person))
     chosen = (share**1.6 * people.interests[person]).astype(np.int64)
     day = (start - START) / DAY
-    held: Flags = (people.begins[person, chosen] <= day) & (day <= people.ends[person, chosen])
-    held &= random.random(len(person)) >= _OF_THE_MOMENT
-    return np.where(held, chosen, -1)
+    lasting: Flags = (people.begins[person, chosen] <= day) & (day <= people.ends[person, chosen])
+    lasting &= random.random(len(person)) >= _OF_THE_MOMENT
+    return np.where(lasting, chosen, -1)
 
 
 DAY = 86_400

@@ -115,5 +115,5 @@ def _different(number: int, stream: int, *parts: list[str]) -> list[str]:
     """This number of different names of one part from each list."""
     random = np.random.Generator(np.random.Philox(stream))
     drawn = [pa.array(part).take(pa.array(random.integers(0, len(part), 2 * number))) for part in parts]
-    found: list[str] = pc.unique(pc.binary_join_element_wise(*drawn, "")).to_pylist()
-    return found[:number]
+    words: list[str] = pc.unique(pc.binary_join_element_wise(*drawn, "")).to_pylist()
+    return words[:number]

@@ -78,16 +78,16 @@ def written_forms(taxonomy: Taxonomy) -> dict[str, int]:
     """
     irregular = _irregular(taxonomy.exceptions)
     tagged = np.add.reduceat(taxonomy.sense_counts, taxonomy.senses_of.starts[:-1]).tolist()
-    found: dict[str, int] = {}
+    senses: dict[str, int] = {}
     words = [as_words(label) for label in taxonomy.labels]
     for number, label in enumerate(words):
         for form in _inflected(label, irregular, taxonomy.exceptions):
-            if form not in found or tagged[number] > tagged[found[form]]:
-                found[form] = number
+            if form not in senses or tagged[number] > tagged[senses[form]]:
+                senses[form] = number
     for number, form in enumerate(words):  # the labels themselves, after their inflections
-        if form and (form not in found or tagged[number] > tagged[found[form]]):
-            found[form] = number
-    return found
+        if form and (form not in senses or tagged[number] > tagged[senses[form]]):
+            senses[form] = number
+    return senses
 
 
 def _irregular(exceptions: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:

@@ -51,29 +51,29 @@ class ConceptFinder:
 
     def concepts(self, queries: pa.Array) -> NDArray[np.int32]:
         """The one concept that each query is mostly about, -1 where none was found."""
-        found = self._found(queries, per_phrase=False)
+        mentions = self._mentions(queries, per_phrase=False)
         labels = np.full(len(queries), NO_LABEL, np.int32)
-        labels[found.query] = found.label
+        labels[mentions.query] = mentions.label
         return self._first_senses[labels]
 
     def mentions(self, queries: pa.Array) -> Mentions:
         """One label for each phrase of each query, where there is one."""
-        return self._found(queries, per_phrase=True)
+        return self._mentions(queries, per_phrase=True)
 
     def concepts_of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """The most usual concepts of labels."""
         return self._first_senses[labels]
 
-    def _found(self, queries: pa.Array, *, per_phrase: bool) -> Mentions:
+    def _mentions(self, queries: pa.Array, *, per_phrase: bool) -> Mentions:
         texts = Spans.of(queries)
         parts = self._forms.parts, self._stop_words.parts
         counts = np.zeros(len(texts), np.int64)
         nothing = np.empty((0, 3), np.int32)
         _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, counts, nothing)
         places = np.cumsum(counts) - counts
-        found = np.empty((int(counts.sum()), 3), np.int32)
-        _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, places, found)
-        return Mentions(np.repeat(np.arange(len(texts)), counts), found[:, 0], found[:, 1], found[:, 2])
+        room = np.empty((int(counts.sum()), 3), np.int32)
+        _find(texts.data, texts.starts, texts.ends, *parts, per_phrase, _LONGEST, counts, places, room)
+        return Mentions(np.repeat(np.arange(len(texts)), counts), room[:, 0], room[:, 1], room[:, 2])
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped
 @part
 def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, longest):  # type: ignore[no-untyped-def]
     """The longest match that begins with a word: how many words it has, and its label."""
-    length, found = 0, -1
+    length, best = 0, -1
     hashed = _SEED
     at = word_starts[start]
     for stop in range(start, min(words, start + longest) if bounds[start] else start):
@@ -192,8 +192,8 @@ def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, l
         if bounds[stop] and not one_letter:
             label = _look_up(hashed, buffer, word_starts[start], word_ends[stop], forms)
             if label >= 0:
-                length, found = stop + 1 - start, label
-    return length, found
+                length, best = stop + 1 - start, label
+    return length, best
 
 
 @part
@@ -220,8 +220,8 @@ def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, found):  # type: ignore[no-untyped-def]
-    """The best match of each query, or of each phrase; only how many there are where `found` has no room."""
+def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, places, room):  # type: ignore[no-untyped-def]
+    """The best match of each query, or of each phrase; only their number where `room` is empty."""
     width = 64
     for query in range(starts.size):
         width = max(width, ends[query] - starts[query])
@@ -245,8 +245,8 @@ def _find(data, starts, ends, forms, stop_words, per_phrase, longest, counts, pl
                 end = _phrase_end(first, words, bounds, lengths) if bounds[first] else first + 1
             best = _best_between(first, end, lengths)
             if labels[best] >= 0:
-                if found.shape[0]:
-                    row = found[places[query] + matches]
+                if room.shape[0]:
+                    row = room[places[query] + matches]
                     row[0], row[1], row[2] = labels[best], origins[best], origin_ends[best + lengths[best] - 1]
                 matches += 1
             first = end

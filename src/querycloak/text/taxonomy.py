@@ -48,10 +48,10 @@ def all_above(parents_of: Lists, depths: Numbers) -> Lists:
         owners = np.concatenate([np.repeat(own[edges], lengths[above[edges]]), level])
         pairs = np.sort(owners * count + np.concatenate([inherited, level]))
         pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
-        owners, found = np.divmod(pairs, count)
+        owners, ancestors = np.divmod(pairs, count)
         starts[level] = len(values) + np.searchsorted(owners, level)
         lengths[level] = np.bincount(owners, minlength=count)[level]
-        values = np.concatenate([values, found])
+        values = np.concatenate([values, ancestors])
     return Lists.of_lengths(lengths, values[places(starts, lengths)])
 
 
@@ -122,12 +122,12 @@ class Taxonomy:
         """
         if self._plainly(phrase):
             return [phrase]
-        found = self._fitting(base_forms(phrase, self.exceptions))
+        forms = self._fitting(base_forms(phrase, self.exceptions))
         if phrase in self.label_numbers:
-            found.append(phrase)
-        if not found and " " in phrase:
-            found = self._fitting(self._word_by_word(phrase))
-        return sorted(dict.fromkeys(found), key=lambda label: -int(self.counts(label).sum()))
+            forms.append(phrase)
+        if not forms and " " in phrase:
+            forms = self._fitting(self._word_by_word(phrase))
+        return sorted(dict.fromkeys(forms), key=lambda label: -int(self.counts(label).sum()))
 
     def base(self, phrase: str) -> str | None:
         """The label that a word or phrase is a form of, if any: "flights" of "flight", "weather channel" of none."""

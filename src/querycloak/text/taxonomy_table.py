@@ -35,15 +35,15 @@ def read_taxonomy(path: str | Path) -> Taxonomy:
 
 def taxonomy_of(rows: Iterable[Row], name: str = "taxonomy") -> Taxonomy:
     """The taxonomy of (id, labels, parents) rows; an error names the ids that break a rule."""
-    found = list(rows)
-    if not found:
+    lines = list(rows)
+    if not lines:
         raise InputError("the taxonomy has no concepts; give one row (id, labels, parents) for each")
-    ids = [_identifier(place, row[0]) for place, row in enumerate(found, 1)]
+    ids = [_identifier(place, row[0]) for place, row in enumerate(lines, 1)]
     numbers = {identifier: number for number, identifier in enumerate(ids)}
     if len(numbers) < len(ids):
         raise InputError(f"ids occur twice in the taxonomy: {_some(_repeated(ids))}; each concept needs one of its own")
-    parents_of = _parents(ids, numbers, [row[2] for row in found])
-    labels, labels_of = _labels(ids, [row[1] for row in found])
+    parents_of = _parents(ids, numbers, [row[2] for row in lines])
+    labels, labels_of = _labels(ids, [row[1] for row in lines])
     senses_of = labels_of.inverted(len(labels))
     return Taxonomy(name, ids, labels, labels_of, senses_of, np.zeros(len(senses_of.values), np.int32), parents_of)
 

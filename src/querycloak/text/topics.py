@@ -48,7 +48,7 @@ def topic_concepts(taxonomy: Taxonomy, names: str | Sequence[str]) -> list[int]:
 
 def topics_of(taxonomy: Taxonomy, concepts: Sequence[int]) -> NDArray[np.int32]:
     """For every concept the number (from 1) of the first of these that it is or lies under, else 0."""
-    found = np.full(len(taxonomy), OTHER, np.int32)
+    topics = np.full(len(taxonomy), OTHER, np.int32)
     for number in range(len(concepts), 0, -1):
-        found[taxonomy.under(concepts[number - 1])] = number
-    return found
+        topics[taxonomy.under(concepts[number - 1])] = number
+    return topics

@@ -138,12 +138,12 @@ def test_tables_5_to_7_and_figures_are_whole(tables: OptimalTables) -> None:
 def test_the_floor_is_that_of_a_vertex_and_every_exhibit_has_the_best_solution(tables: OptimalTables) -> None:
     """A vertex has at most as many fractions as rows that are full; an interior point rounds down to far less."""
     bound = limit(math.log(2.0), 0.5)
-    goal = objective("size", tables.held.totals)
-    rows = packing(tables.held, bound, goal)
+    goal = objective("size", tables.holdings.totals)
+    rows = packing(tables.holdings, bound, goal)
     vertex, inner = (relax(rows, goal, whole=False, vertex=each) for each in (True, False))
     assert vertex.value == pytest.approx(inner.value, rel=1e-3)
     fractions = np.abs(vertex.counts - np.rint(vertex.counts)) > 1e-6
-    assert fractions.sum() <= tables.held.users
+    assert fractions.sum() <= tables.holdings.users
     assert rows.holds(solve_by_floor(rows, goal).counts)
     largest = tables.largest(bound)
     proved = by_highs(rows, goal, 5.0)

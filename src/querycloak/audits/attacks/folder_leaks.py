@@ -49,13 +49,13 @@ class FolderLeaks:
         if release.folder is None:
             return
         search = LeakSearch.of(release.folder)
-        found, by_chance = (search.leaks(log) for log in (knowledge.train, knowledge.control))
+        leaks_of_train, by_chance = (search.leaks(log) for log in (knowledge.train, knowledge.control))
         for column, kind in COLUMNS.items():
             shares = [
                 Share.of(len({leak.secret for leak in leaks if leak.kind == kind}), _different(log, column))
-                for leaks, log in ((found, knowledge.train), (by_chance, knowledge.control))
+                for leaks, log in ((leaks_of_train, knowledge.train), (by_chance, knowledge.control))
             ]
-            places = sorted({leak.place for leak in found if leak.kind == kind})
+            places = sorted({leak.place for leak in leaks_of_train if leak.kind == kind})
             alarm = f"leaks: {release.name} holds {kind} of the log in {', '.join(places)}" if places else None
             # Nothing found is what it should be, not an attack that fails.
             yield replace(Finding.of(kind, shares[0], shares[1], 0.0, alarm=alarm), why=None)
@@ -87,31 +87,31 @@ class LeakSearch:
     @classmethod
     def of(cls, folder: Path) -> LeakSearch:
         """Read a folder."""
-        found = tuple({each: None for each in passages(folder) if each.text})
+        parts = tuple({each: None for each in passages(folder) if each.text})
         allowed, names = _released(folder)
-        running = [each for each in found if not each.whole or len(each.text) > LONG]
+        running = [each for each in parts if not each.whole or len(each.text) > LONG]
         return cls(
-            found,
+            parts,
             allowed,
             names,
             _texts(each.text[i : i + LONG] for each in running for i in range(len(each.text) - LONG + 1)),
-            _texts(word for each in found if not each.whole for word in _short_words(each)),
-            _texts(each.text for each in found if each.whole),
+            _texts(word for each in parts if not each.whole for word in _short_words(each)),
+            _texts(each.text for each in parts if each.whole),
         )
 
     def leaks(self, log: SearchLog) -> list[Leak]:
         """What of a log stands in the folder."""
-        found: dict[Leak, None] = {}
+        leaks: dict[Leak, None] = {}
         rows = log.rows.select(*COLUMNS)
         for piece in in_pieces(log.engine.stream(rows)):
             for column, kind in COLUMNS.items():
                 texts = piece[column].unique().drop_null()
                 if kind == "users":
                     named = texts.filter(pc.is_in(texts, self.names)).to_pylist()
-                    found |= {Leak(text, NAMES, kind): None for text in named}
+                    leaks |= {Leak(text, NAMES, kind): None for text in named}
                 for text in self._candidates(texts, released=kind != "users"):
-                    found |= {Leak(text, place, kind): None for place in self._places(text.lower())}
-        return sorted(found, key=lambda leak: (leak.kind, leak.place, leak.secret))
+                    leaks |= {Leak(text, place, kind): None for place in self._places(text.lower())}
+        return sorted(leaks, key=lambda leak: (leak.kind, leak.place, leak.secret))
 
     def _candidates(self, texts: pa.Array, *, released: bool) -> list[str]:
         """Texts that may well stand somewhere, less those that rows may hold: only these are looked at one by one."""
@@ -145,7 +145,7 @@ def _stands_in(passage: FolderPassage, text: str) -> bool:
 
 def _short_words(passage: FolderPassage) -> Iterator[str]:
     """Whole words, and a few in a row, that together are shorter than what is found anywhere."""
-    places = [found.span() for found in _WORD.finditer(passage.text)]
+    places = [word.span() for word in _WORD.finditer(passage.text)]
     for number, (start, _) in enumerate(places):
         for _, end in places[number : number + LONG // 2]:
             if end - start >= LONG:
@@ -178,5 +178,5 @@ def _released(folder: Path) -> tuple[pa.Array, pa.Array]:
 
 
 def _different(log: SearchLog, column: str) -> int:
-    found = log.engine.fetch(log.rows[column].nunique().as_table())
-    return int(found[0][0].as_py() or 0)
+    number = log.engine.fetch(log.rows[column].nunique().as_table())
+    return int(number[0][0].as_py() or 0)

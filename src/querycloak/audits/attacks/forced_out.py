@@ -104,21 +104,21 @@ class ForcedOut:
 
 def rule_of(release: Target) -> ForcedOutRule | None:
     """What the card says; of the log itself, that every text comes out."""
-    told: Mapping[str, Any] = release.parameters
+    parameters: Mapping[str, Any] = release.parameters
     if release.method is None:
         return ForcedOutRule(1)
     if release.method == "k-anonymity":
-        return ForcedOutRule(int(told["min_users"]))
+        return ForcedOutRule(int(parameters["min_users"]))
     if release.method == "affinity":
-        words = 1 if told.get("min_word_users") is None else int(told["min_word_users"])
-        return ForcedOutRule(max(int(told["min_users"]), words), beside=words)
+        words = 1 if parameters.get("min_word_users") is None else int(parameters["min_word_users"])
+        return ForcedOutRule(max(int(parameters["min_users"]), words), beside=words)
     # Tables with plans of their own: a text needs to come out of one of them.
-    own = [told[kind] for kind in ("queries", "clicks") if isinstance(told.get(kind), Mapping)]
-    threshold = min((each["threshold"] for each in own if "threshold" in each), default=told.get("threshold"))
+    own = [parameters[kind] for kind in ("queries", "clicks") if isinstance(parameters.get(kind), Mapping)]
+    threshold = min((each["threshold"] for each in own if "threshold" in each), default=parameters.get("threshold"))
     if threshold is None:
         return None
-    per_user = told.get("per_user") if isinstance(told.get("per_user"), int) else None
-    shared = told.get("selection") in ("weighted", "rounds")
+    per_user = parameters.get("per_user") if isinstance(parameters.get("per_user"), int) else None
+    shared = parameters.get("selection") in ("weighted", "rounds")
     if release.variant == "paper" and per_user:
         # One account may count several times for one text there, but then for no other.
         return ForcedOutRule(math.floor(threshold / per_user) + 1, 1)
@@ -162,9 +162,9 @@ def _brought_out(method: Method, tried: Try, groups: int, random: np.random.Gene
     try:
         pq.write_table(rows, folder.path / "accounts.parquet")
         with read(folder.path / "accounts.parquet") as log:
-            told = Target.of(method.release(log, randomness=Randomness()), "accounts")
-            found = pa.chunked_array([part.unique() for part in told.texts()], pa.string())
-            return int(pc.sum(pc.is_in(chosen, found)).as_py() or 0)
+            target = Target.of(method.release(log, randomness=Randomness()), "accounts")
+            released_texts = pa.chunked_array([part.unique() for part in target.texts()], pa.string())
+            return int(pc.sum(pc.is_in(chosen, released_texts)).as_py() or 0)
     finally:
         folder.remove()
 
@@ -177,10 +177,10 @@ def _rebuilt(release: Target) -> Method | None:
     accepted = {field.name for field in fields(kind) if field.init}
     parameters = {name: value for name, value in release.parameters.items() if name not in _CHOSEN}
     options = current_options(kind, parameters)
-    told = {name: value for name, value in options.items() if name in accepted and value is not None}
-    told["variant"] = release.variant
-    bare = {name: value for name, value in told.items() if name not in _SOLVED}
-    given = [told, *({**bare, **budget} for budget in _budgets(release) if set(budget) <= accepted)]
+    options_given = {name: value for name, value in options.items() if name in accepted and value is not None}
+    options_given["variant"] = release.variant
+    bare = {name: value for name, value in options_given.items() if name not in _SOLVED}
+    given = [options_given, *({**bare, **budget} for budget in _budgets(release) if set(budget) <= accepted)]
     for tried in given:
         try:
             method: Method = kind(**tried)

@@ -114,9 +114,9 @@ class _ByTexts:
 
     def __call__(self, known: Numbers) -> Floats:
         shares = self._share[known]
-        told = ~np.isnan(shares)
-        number = told.sum(1)
-        total = np.where(told, shares, 0).sum(1)
+        is_known = ~np.isnan(shares)
+        number = is_known.sum(1)
+        total = np.where(is_known, shares, 0).sum(1)
         return np.asarray(np.divide(total, number, out=np.full(len(known), np.nan), where=number > 0))
 
 

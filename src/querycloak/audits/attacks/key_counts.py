@@ -76,8 +76,8 @@ def _of_names(release: Target, knowledge: AuditData) -> TestedKeys:
     place[out] = np.arange(len(out))
     sides = []
     for people in (knowledge.members, knowledge.controls):
-        told = place[people.query] >= 0
-        sides.append(Contributions(people.person[told], place[people.query[told]]))
+        released = place[people.query] >= 0
+        sides.append(Contributions(people.person[released], place[people.query[released]]))
     return TestedKeys(published[out].astype(np.float64), knowledge.text_users[out].astype(np.float64), *sides)
 
 
@@ -129,18 +129,18 @@ def _added(release: Target, log: SearchLog, rows: ir.Table, kind: str, keys: pa.
     key = KEYS[kind]
     clicked = rows.filter(rows.url.notnull())
     if release.variant == "paper" and kind == "clicks" and bounds.of_all:
-        held = first_records(clicked, bounds.of_all)
+        contributions = first_records(clicked, bounds.of_all)
     else:
-        held = (
+        contributions = (
             _sequences(release, rows)
             if kind == "sessions"
             else once_per_key(clicked if kind == "clicks" else rows.select("user", "time", "query"), key)
         )
-        held = held if bounds.of_all is None else first_keys(held, key, bounds.of_all)
-    told = held.inner_join(log.engine.upload(keys), list(key))
+        contributions = contributions if bounds.of_all is None else first_keys(contributions, key, bounds.of_all)
+    released = contributions.inner_join(log.engine.upload(keys), list(key))
     if bounds.of_released is not None:
-        told = first_keys(told, key, bounds.of_released)
-    return told.select("user", "k")
+        released = first_keys(released, key, bounds.of_released)
+    return released.select("user", "k")
 
 
 def _sequences(release: Target, rows: ir.Table) -> ir.Table:
@@ -160,16 +160,16 @@ def _joined(lists: pa.Array) -> pa.Array:
 
 def _bounds(release: Target, kind: str) -> list[CountBounds]:
     """The bounds that the card names, and none: a card may be anybody's."""
-    told: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
+    parameters: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
     names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
         kind, ("clicks_per_user", "per_user")
     )
-    of_all = next((told[name] for name in names if isinstance(told.get(name), int)), None)
-    of_released = told.get("counted_per_user")
-    found = [CountBounds()]
+    of_all = next((parameters[name] for name in names if isinstance(parameters.get(name), int)), None)
+    of_released = parameters.get("counted_per_user")
+    bounds = [CountBounds()]
     if of_all is not None or isinstance(of_released, int):
-        found.append(CountBounds(of_all, of_released if isinstance(of_released, int) else None))
-    return found
+        bounds.append(CountBounds(of_all, of_released if isinstance(of_released, int) else None))
+    return bounds
 
 
 def _own(parameters: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -30,7 +30,7 @@ def leaks_in(content: str | bytes, secrets: Iterable[str], place: str) -> list[L
 def leaks_in_exception(error: BaseException, secrets: Iterable[str]) -> list[Leak]:
     """The secrets in an exception: its words, its attributes, its trace, and all it was raised from or during."""
     secrets = list(secrets)
-    found: list[Leak] = []
+    leaks: list[Leak] = []
     seen: set[int] = set()
     queue: list[BaseException | None] = [error]
     while queue:
@@ -38,23 +38,23 @@ def leaks_in_exception(error: BaseException, secrets: Iterable[str]) -> list[Lea
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
-        told = "".join(traceback.format_exception(each)) + repr(each) + repr(vars(each))
-        found += leaks_in(told, secrets, f"exception {type(each).__name__}")
+        text = "".join(traceback.format_exception(each)) + repr(each) + repr(vars(each))
+        leaks += leaks_in(text, secrets, f"exception {type(each).__name__}")
         queue += [each.__cause__, each.__context__]
-    return found
+    return leaks
 
 
 def leaks_in_folder(folder: Path, secrets: Iterable[str]) -> list[Leak]:
     """The secrets in the names and bytes of all files below a folder, compressed or in Parquet too."""
     secrets = list(secrets)
-    found: list[Leak] = []
+    leaks: list[Leak] = []
     for path in sorted(folder.rglob("*")):
-        found += leaks_in(str(path.relative_to(folder)), secrets, "name of a file")
+        leaks += leaks_in(str(path.relative_to(folder)), secrets, "name of a file")
         if path.is_file():
             data = path.read_bytes()
-            found += leaks_in(data, secrets, path.name)
+            leaks += leaks_in(data, secrets, path.name)
             if data.startswith(b"\x1f\x8b"):
-                found += leaks_in(gzip.decompress(data), secrets, path.name)
+                leaks += leaks_in(gzip.decompress(data), secrets, path.name)
             if data.startswith(b"PAR1"):
-                found += leaks_in(str(pq.read_table(path).to_pylist()), secrets, path.name)
-    return found
+                leaks += leaks_in(str(pq.read_table(path).to_pylist()), secrets, path.name)
+    return leaks

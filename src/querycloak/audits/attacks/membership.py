@@ -64,11 +64,11 @@ class Membership:
 
     def _counts(self, release: Target, knowledge: AuditData) -> list[TestedKeys]:
         """Counts beside the true ones; kept, for a release may be judged alone and with others."""
-        found = next((counts for each, counts in self._counted if each is release), None)
-        if found is None:
-            found = list(key_counts(release, knowledge))
-            self._counted.append((release, found))
-        return found
+        counted = next((counts for each, counts in self._counted if each is release), None)
+        if counted is None:
+            counted = list(key_counts(release, knowledge))
+            self._counted.append((release, counted))
+        return counted
 
 
 class Scores(NamedTuple):
@@ -85,15 +85,15 @@ def scores_of(counted: Sequence[Sequence[TestedKeys]], knowledge: AuditData) -> 
     laws = [_law(tables) for tables in zip(*counted, strict=True)]
     random = knowledge.random("membership")
     order = random.permutation(len(knowledge.control_sample))
-    found = []
+    scores = []
     for tables in counted:
         members, controls = np.zeros(len(knowledge.member_sample)), np.zeros(len(knowledge.control_sample))
         evidence = [add_ratios(table, law, members, controls) for table, law in zip(tables, laws, strict=True)]
         # A tie is decided by chance, for members and others alike.
-        told, others = (side + random.random(len(side)) * 1e-9 for side in (members, controls))
+        tested_members, others = (side + random.random(len(side)) * 1e-9 for side in (members, controls))
         reference, tested = np.array_split(others[order], 2)
-        found.append(Scores(told, reference, tested, independent_draws(len(members), evidence)))
-    return found
+        scores.append(Scores(tested_members, reference, tested, independent_draws(len(members), evidence)))
+    return scores
 
 
 class Evidence(NamedTuple):
@@ -170,12 +170,12 @@ def _area(scored: Sequence[Scores]) -> Finding:
 
 def _at(allowed: float, scored: Sequence[Scores], release: Target) -> Iterator[Finding]:
     """Members found where at most this share of the reference is named wrongly."""
-    found, wrong = [], []
+    right, wrong = [], []
     for number, (members, _, tested, _) in enumerate(scored):
         threshold = _threshold(allowed, scored, number)
-        found.append(Share.of(int((members > threshold).sum()), len(members)))
+        right.append(Share.of(int((members > threshold).sum()), len(members)))
         wrong.append(Share.of(int((tested > threshold).sum()), len(tested)))
-    main, control = Share.mean(found), Share.mean(wrong)
+    main, control = Share.mean(right), Share.mean(wrong)
     setting = f"FPR {allowed:g}"
     guarantees = {"proven": release.proven, "claimed": release.claimed}
     bounds = {name: each for name, each in guarantees.items() if each is not None and _bounds_members(each)}
@@ -219,17 +219,17 @@ def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
     A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
     evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones. Who holds no published key has
     no evidence and is never found: the share of all people that is found varies as if the draws were more, by
-    people / told, and no more than that.
+    people / informative, and no more than that.
     """
     squared = np.zeros(people)
     for each in evidence:
         np.add.at(squared, each.person, each.strength**2)
-    told = float((squared > 0).sum())
+    informative = float((squared > 0).sum())
     of_squares = 0.0
     for each in evidence:
         weight = np.bincount(each.key, each.strength**2 / squared[each.person])
         of_squares += float((weight**2).sum())
-    return people * told / max(of_squares, told) if told else float(people)
+    return people * informative / max(of_squares, informative) if informative else float(people)
 
 
 def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) -> bool:

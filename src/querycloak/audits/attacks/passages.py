@@ -122,22 +122,22 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _json_numbers(folder: Path) -> frozenset[str]:
     """The numbers that a card states (rows, parameters) and sizes of files: where they stand they are nobody's."""
-    found: set[str] = set()
-    found |= {str(path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
+    own_numbers: set[str] = set()
+    own_numbers |= {str(path.stat().st_size) for path in folder.rglob("*") if path.is_file()}
     for path in folder.glob("*.json"):
         try:
             document = parsed_json(path.read_bytes(), parse_int=str, parse_float=str)
         except (OSError, ValueError):
             continue
         # As texts, numbers and strings look alike: a number is what is no string without that.
-        found |= set(_strings(document)) - set(_strings(parsed_json(path.read_bytes())))
-    return frozenset(found)
+        own_numbers |= set(_strings(document)) - set(_strings(parsed_json(path.read_bytes())))
+    return frozenset(own_numbers)
 
 
 def _without_numbers(text: str, numbers: frozenset[str]) -> str:
     for pattern in (_DIGEST, _MOMENT, _VERSION):
         text = pattern.sub(_APART, text)
-    return _NUMBER.sub(lambda found: _APART if _is_figure(found[0], numbers) else found[0], text)
+    return _NUMBER.sub(lambda match: _APART if _is_figure(match[0], numbers) else match[0], text)
 
 
 def _is_figure(number: str, numbers: frozenset[str]) -> bool:
@@ -211,11 +211,11 @@ def _text_columns(schema: pa.Schema) -> list[str]:
 @lru_cache(maxsize=1)
 def public_text() -> str:
     """Every text in querycloak's own source: what stands there, stands in every release, whatever the log."""
-    found: list[str] = []
+    texts: list[str] = []
     root = Path(querycloak.__file__).parent
     for path in sorted(root.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found += [
+        texts += [
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
-    return _APART.join(_BLANKS.sub(" ", text.lower()) for text in found)
+    return _APART.join(_BLANKS.sub(" ", text.lower()) for text in texts)

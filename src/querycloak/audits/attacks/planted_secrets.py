@@ -39,8 +39,8 @@ class PlantedSecrets:
         texts = pc.unique(secrets["query"].combine_chunks())
         out = np.zeros(len(texts), np.bool_)
         for released in release.texts():
-            found = pc.unique(pc.drop_null(pc.index_in(released, texts)))
-            out[found.to_numpy()] = True
+            places = pc.unique(pc.drop_null(pc.index_in(released, texts)))
+            out[places.to_numpy()] = True
         secret_out = out[pc.index_in(secrets["query"], texts).to_numpy()]
         sides = [_true(pc.is_in(secrets["user"], users)) for users in (knowledge.train_users, knowledge.control_users)]
         kinds = secrets["kind"].to_numpy(zero_copy_only=False)

@@ -33,7 +33,7 @@ class Reconstruction:
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
         """For people in the log, beside what the same rows would tell about people who are not in it."""
-        person, concept, times = _told(release, knowledge)
+        person, concept, times = _released(release, knowledge)
         concepts = _finder().concepts(knowledge.texts)
         own, others = (_pairs(people, concepts) for people in (knowledge.members, knowledge.controls))
         stranger = knowledge.random("reconstruction").integers(0, len(knowledge.controls), len(knowledge.members))
@@ -54,7 +54,7 @@ def _finder() -> ConceptFinder:
     return ConceptFinder(wordnet())
 
 
-def _told(release: Target, knowledge: AuditData) -> tuple[Numbers, Numbers, Numbers]:
+def _released(release: Target, knowledge: AuditData) -> tuple[Numbers, Numbers, Numbers]:
     """Which concepts the rows of the people attacked speak of, and how often."""
     owners = release.owners
     users = knowledge.members.users
@@ -80,8 +80,8 @@ def _one_number(person: Numbers, concept: NDArray[np.int32]) -> Numbers:
 
 def _pairs(people: UserHistories, concepts: NDArray[np.int32]) -> Numbers:
     """Person and concept as one number, for all that these people asked, sorted."""
-    found = concepts[people.query]
-    return np.unique(_one_number(people.person, found)[found >= 0])
+    person_concepts = concepts[people.query]
+    return np.unique(_one_number(people.person, person_concepts)[person_concepts >= 0])
 
 
 def _holds(pairs: Numbers, person: Numbers, concept: Numbers) -> Flags:
@@ -96,6 +96,6 @@ def _guess(own: Numbers, others: Numbers, people: int) -> float:
         return 0.0
     concept, number = np.unique(others & 0xFFFFFFFF, return_counts=True)
     share = number / number.sum()
-    held = own & 0xFFFFFFFF
-    place = np.searchsorted(concept, held).clip(0, len(concept) - 1)
-    return float(np.where(concept[place] == held, share[place], 0.0).sum() / max(people, 1))
+    own_concepts = own & 0xFFFFFFFF
+    place = np.searchsorted(concept, own_concepts).clip(0, len(concept) - 1)
+    return float(np.where(concept[place] == own_concepts, share[place], 0.0).sum() / max(people, 1))

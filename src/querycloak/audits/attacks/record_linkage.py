@@ -341,11 +341,11 @@ def _overall(records: Records, users: int) -> float:
 def _precision(same: Floats, different: Floats, recall: float, prevalence: float) -> Share:
     """Precision where this share of true pairs is found; its error is that of the false-positive rate."""
     threshold = np.quantile(same, 1 - recall)
-    found = float((same >= threshold).mean())
+    sensitivity = float((same >= threshold).mean())
     wrong = Share.of(int((different >= threshold).sum()), len(different))
 
     def precision(false_positives: float) -> float:
-        right = prevalence * found
+        right = prevalence * sensitivity
         return right / (right + (1 - prevalence) * false_positives)
 
     low, high = precision(wrong.centre + wrong.error), precision(max(wrong.centre - wrong.error, 0.0))

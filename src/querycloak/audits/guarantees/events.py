@@ -135,15 +135,15 @@ class Features:
 def candidates(features: Features) -> list[CandidateEvent]:
     """Events to choose from, with how often they happened in the runs that choose."""
     likely, unlikely = features.likely[: features.choosing], features.unlikely[: features.choosing]
-    found = [
+    events = [
         candidate
         for place, name in enumerate((*features.names, ROWS, SUM))
         for candidate in _of_one_number(place, name, likely[:, place], unlikely[:, place])
     ]
     single = len(features.names)
     if single > 1:
-        found += _of_all_numbers(likely[:, :single], unlikely[:, :single])
-    return found
+        events += _of_all_numbers(likely[:, :single], unlikely[:, :single])
+    return events
 
 
 def _of_one_number(place: int, name: str, likely: Floats, unlikely: Floats) -> Iterator[CandidateEvent]:

@@ -104,9 +104,9 @@ def _findings(
     for group, loss in own.items():
         yield _finding(pair, Step(group or "all steps"), OWN_KEYS, -math.expm1(-loss), most)
     for one, other in zip(having, without, strict=True):
-        told = _told_by_keys(one, other, pair.accounts * epsilon)
-        if told is not None:
-            yield _finding(pair, one, DELTA_OF_KEYS, told, most)
+        delta_of_keys = _delta_by_keys(one, other, pair.accounts * epsilon)
+        if delta_of_keys is not None:
+            yield _finding(pair, one, DELTA_OF_KEYS, delta_of_keys, most)
 
 
 def _distances(having: Step, without: Step, pair: Pair[Data]) -> Iterator[ExactFinding]:
@@ -136,7 +136,7 @@ def _own_chance(having: Step, without: Step) -> float:
     return -math.expm1(missed)
 
 
-def _told_by_keys(having: Step, without: Step, epsilon: float) -> float | None:
+def _delta_by_keys(having: Step, without: Step, epsilon: float) -> float | None:
     """The delta, at epsilon, of which cells come out, the worse of both ways, where a chance decides about each.
 
     Nothing where noise decides, or where the two logs differ in more cells than can be gone through.
@@ -168,7 +168,7 @@ def _passes(step: Step, centre: int) -> float:
 
 
 def _finding(pair: Pair[Data], step: Step, measure: str, value: Number, most: Number) -> ExactFinding:
-    found, stated = float(value), float(most)
-    refuted = found > stated * (1 + _ROUNDING) if measure in (OWN_KEYS, DELTA_OF_KEYS) else value > most
-    statement = f"{step.name}: {measure} is {found:.6g}, stated is {stated:.6g}"
-    return ExactFinding("exact", pair.name, refuted, statement, step.name, measure, found, stated)
+    measured, stated = float(value), float(most)
+    refuted = measured > stated * (1 + _ROUNDING) if measure in (OWN_KEYS, DELTA_OF_KEYS) else value > most
+    statement = f"{step.name}: {measure} is {measured:.6g}, stated is {stated:.6g}"
+    return ExactFinding("exact", pair.name, refuted, statement, step.name, measure, measured, stated)

@@ -76,10 +76,10 @@ def observe(run: Run, words: Sequence[str], out: Path) -> Observed:
     done = run(words)
     seconds = time.perf_counter() - start
     files = sorted(path for path in out.rglob("*") if path.is_file()) if out.exists() else []
-    said = re.sub(r"\d[\d,.]*", "#", done.stderr.replace(str(out), "OUT"))
+    messages = re.sub(r"\d[\d,.]*", "#", done.stderr.replace(str(out), "OUT"))
     return Observed(
         done.returncode,
-        tuple(said.splitlines()),
+        tuple(messages.splitlines()),
         tuple(str(path.relative_to(out)) for path in files),
         {str(path.relative_to(out)): path.stat().st_size for path in files},
         seconds,
@@ -96,7 +96,7 @@ def failure_channels(
 
     commands: for each name the words to run, given a log and a folder to write. users: ODD_USERS if not given.
     """
-    found: list[Channel] = []
+    channels: list[Channel] = []
     odd = ODD_USERS if users is None else users
     nobody = _written(folder / "nobody.tsv", [])
     logs = {user: _written(folder / f"{user}.tsv".replace(" ", "-"), rows()) for user, rows in odd.items()}
@@ -108,8 +108,8 @@ def failure_channels(
 
         without = seen(nobody, "nobody")
         for user, log in logs.items():
-            found += _differences(command, user, without, seen(log, user))
-    return found
+            channels += _differences(command, user, without, seen(log, user))
+    return channels
 
 
 def _written(log: Path, odd: Sequence[bytes]) -> Path:
@@ -119,8 +119,8 @@ def _written(log: Path, odd: Sequence[bytes]) -> Path:
 
 
 def _differences(command: str, user: str, without: Observed, having: Observed) -> Iterator[Channel]:
-    told = [each for each in {*without.messages} ^ {*having.messages} if each.strip()]
-    refusal = without.exit_code != having.exit_code and any(map(_LISTED.search, told))
+    differing = [each for each in {*without.messages} ^ {*having.messages} if each.strip()]
+    refusal = without.exit_code != having.exit_code and any(map(_LISTED.search, differing))
 
     def channel(what: str, one: object, other: object, *, listed: bool = False) -> Channel:
         return Channel(command, user, what, str(one), str(other), listed)
@@ -128,7 +128,7 @@ def _differences(command: str, user: str, without: Observed, having: Observed) -
     if without.exit_code != having.exit_code:
         yield channel("exit code", without.exit_code, having.exit_code, listed=refusal)
     if without.messages != having.messages:
-        listed = refusal or (bool(told) and all(map(_LISTED.search, told)))
+        listed = refusal or (bool(differing) and all(map(_LISTED.search, differing)))
         yield channel("messages", " / ".join(without.messages), " / ".join(having.messages), listed=listed)
     if without.files != having.files:
         yield channel("files", without.files, having.files, listed=refusal)

@@ -115,10 +115,10 @@ def _exit_codes(runs: int, error: Exception) -> Outcomes:
 def _outcomes(drawn: DrawnRuns) -> Outcomes:
     parts = [Outcomes.of_table(drawn.number, _without_names(table), kind) for kind, table in drawn.tables.items()]
     parts.append(Outcomes.of_numbers(**{EXIT_CODE: np.zeros(drawn.number)}))
-    for name in sorted({name for told in drawn.parameters for name in told}):
-        told = np.array([_number(answer.get(name)) for answer in drawn.parameters])
-        if drawn.answer.size and len(np.unique(told[~np.isnan(told)])) > 1:
-            parts.append(Outcomes.of_numbers(**{f"parameter {name}": told[drawn.answer]}))
+    for name in sorted({name for values in drawn.parameters for name in values}):
+        values = np.array([_number(answer.get(name)) for answer in drawn.parameters])
+        if drawn.answer.size and len(np.unique(values[~np.isnan(values)])) > 1:
+            parts.append(Outcomes.of_numbers(**{f"parameter {name}": values[drawn.answer]}))
     return Outcomes.side_by_side(parts)
 
 

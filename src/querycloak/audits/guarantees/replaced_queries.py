@@ -48,13 +48,13 @@ def _texts(method: Semantic) -> tuple[str, str, str, tuple[str, str]]:
     from querycloak.methods.semantic.replacement import Replacement
 
     domains = Replacement.of(method, method.read_taxonomy()).domains
-    found: list[list[str]] = []
+    labels_kept: list[list[str]] = []
     for number, domain in enumerate(domains.domains):
         concepts = domain.concepts[np.unique(np.linspace(0, len(domain.concepts) - 1, _TRIED).astype(np.int64))]
         labels = pa.array([domains.taxonomy.shown(int(concept)) for concept in concepts], pa.string())
         homes, places = domains.placed(domains.concepts(labels))
         whole = domains.whole(homes, places)
         fits = (homes == number) & (whole == concepts)
-        found.append([label for label, itself in zip(labels.to_pylist(), fits, strict=True) if itself])
-    first, last = found[0], found[-1]
+        labels_kept.append([label for label, itself in zip(labels.to_pylist(), fits, strict=True) if itself])
+    first, last = labels_kept[0], labels_kept[-1]
     return first[1 % len(first)], first[-1], first[len(first) // 2], (_UNKNOWN, last[-1])

@@ -146,17 +146,17 @@ class SamplingTester:
 
     def _chosen(self, features: Features, delta: float) -> Event:
         """The event that would show most, by the runs that choose."""
-        found = candidates(features)
-        rough = [self._rough(each, delta) for each in found]
+        events = candidates(features)
+        rough = [self._rough(each, delta) for each in events]
         best = np.argsort(rough)[::-1][:_CLOSER_LOOKS]
         alpha = level(self.pairs)
         shown = [
             float(
-                epsilon_low(found[i].likely * self.judged, found[i].unlikely * self.judged, self.judged, delta, alpha)
+                epsilon_low(events[i].likely * self.judged, events[i].unlikely * self.judged, self.judged, delta, alpha)
             )
             for i in best
         ]
-        chosen: CandidateEvent = found[best[int(np.argmax(shown))]]
+        chosen: CandidateEvent = events[best[int(np.argmax(shown))]]
         return chosen.event
 
     def _rough(self, candidate: CandidateEvent, delta: float) -> float:

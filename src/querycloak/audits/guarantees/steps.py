@@ -77,9 +77,9 @@ def steps_of(counted: object, past: Past) -> Sequence[Step]:
     return []
 
 
-def each_is_drawn(held: Iterable[str], drawn: Mapping[str, Number]) -> Limit:
+def each_is_drawn(cells: Iterable[str], drawn: Mapping[str, Number]) -> Limit:
     """No cell that somebody holds may be skipped: otherwise one more user decides whether others' cells are drawn."""
-    return Limit("cells that somebody holds and that draw no noise", len(set(held) - set(drawn)), 0)
+    return Limit("cells that somebody holds and that draw no noise", len(set(cells) - set(drawn)), 0)
 
 
 def named(cells: Iterable[Iterable[object]], values: Iterable[int]) -> dict[str, int]:

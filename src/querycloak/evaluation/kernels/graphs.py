@@ -40,7 +40,7 @@ class Graphs:
             for subject in subjects
             if subject.name != ORIGINAL
             for known in _TEXTS
-            if _held(subject, known)
+            if _is_kept(subject, known)
         }
         texts: dict[str, list[ir.Table]] = {"query": [], "url": []}
         for (_, known), table in self._tables.items():
@@ -82,8 +82,8 @@ class Graphs:
         counts = np.zeros(self.logs.queries)
         table = self._numbered(subject, QUERIES)
         if table is not None:
-            found = self._engine.fetch(table)
-            counts[found["query"].to_numpy()] = np.maximum(found["count"].to_numpy(), 0)
+            fetched = self._engine.fetch(table)
+            counts[fetched["query"].to_numpy()] = np.maximum(fetched["count"].to_numpy(), 0)
         return counts
 
     def _pairs(self, subject: Subject, known: str, right: str) -> WeightedPairs:
@@ -103,7 +103,7 @@ class Graphs:
         return None if table is None else self.logs.numbered(table, **_TEXTS[known])
 
 
-def _held(subject: Subject, known: str) -> bool:
+def _is_kept(subject: Subject, known: str) -> bool:
     """Whether a subject's table is to be kept: what comes of its log's times is kept as rows, once.
 
     Public phrases are not numbered: completion looks them up by itself.

@@ -57,15 +57,15 @@ def ranks(wanted: Wanted, walk: Walk, urls: int, threads: int) -> tuple[NDArray[
 
     Also whether the walk from each query asked reaches any url at all.
     """
-    found, reached = np.zeros(len(wanted.url), np.int64), np.zeros(len(wanted.query), np.bool_)
+    rank, reached = np.zeros(len(wanted.url), np.int64), np.zeros(len(wanted.query), np.bool_)
     queries = len(walk.stay)
 
     def work(first: int) -> None:
-        _ranks(wanted, walk, np.arange(first, len(wanted.query), threads), queries, urls, found, reached)
+        _ranks(wanted, walk, np.arange(first, len(wanted.query), threads), queries, urls, rank, reached)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
-    return found, reached
+    return rank, reached
 
 
 class _Sums(NamedTuple):
@@ -77,7 +77,7 @@ class _Sums(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _ranks(wanted, walk, cases, queries, urls, found, reached):  # type: ignore[no-untyped-def]
+def _ranks(wanted, walk, cases, queries, urls, rank, reached):  # type: ignore[no-untyped-def]
     places = _Sums(np.zeros(queries), np.empty(queries, np.int32), np.zeros(1, np.int64))
     ends = _Sums(np.zeros(urls), np.empty(urls, np.int32), np.zeros(1, np.int64))
     for case in cases:
@@ -88,7 +88,7 @@ def _ranks(wanted, walk, cases, queries, urls, found, reached):  # type: ignore[
                 _add(ends, walk.url[step], places.value[query] * walk.to_url[step])
         own = slice(wanted.starts[case], wanted.starts[case + 1])
         reached[case] = ends.used[0] > 0
-        found[own] = _ranked(ends, wanted.url[own])
+        rank[own] = _ranked(ends, wanted.url[own])
         _clear(places)
         _clear(ends)
 

@@ -89,7 +89,7 @@ def suggested(
     asked: NDArray[np.int32], index: ClickIndex, follow: Followers, cosine_share: float, most: int, threads: int
 ) -> NDArray[np.int32]:
     """For each query asked the `most` of highest scores above 0, ties by number; `NOBODY` where there are fewer."""
-    found = np.full((len(asked), most), NOBODY, np.int32)
+    suggestions = np.full((len(asked), most), NOBODY, np.int32)
     # Neighbours in number are neighbours in text and often alike: dealt out in turn, threads end at the same time.
     shares = [slice(first, None, threads) for first in range(threads)]
     queries, urls = len(index.starts) - 1, len(index.alone_starts) - 1
@@ -97,11 +97,11 @@ def suggested(
 
     def work(share: slice) -> None:
         room = _Room(np.full(queries, -1, np.int32), np.zeros(urls), np.zeros(most_urls + 1), np.zeros(most, np.int64))
-        _suggest(asked[share], index, follow, cosine_share, room, found[share])
+        _suggest(asked[share], index, follow, cosine_share, room, suggestions[share])
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, shares))
-    return found
+    return suggestions
 
 
 class _Room(NamedTuple):
@@ -117,7 +117,7 @@ class _Room(NamedTuple):
 
 
 @kernel
-def _suggest(asked, index, follow, cosine_share, room, found):  # type: ignore[no-untyped-def]
+def _suggest(asked, index, follow, cosine_share, room, suggestions):  # type: ignore[no-untyped-def]
     for case in range(asked.size):
         query = asked[case]
         for place in range(index.starts[query], index.starts[query + 1]):
@@ -129,15 +129,15 @@ def _suggest(asked, index, follow, cosine_share, room, found):  # type: ignore[n
             other = follow.query[place]
             room.seen[other] = case
             score = cosine_share * _cosine(index, room.vector, other) + (1 - cosine_share) * follow.share[place]
-            _enter(room.keys, found, case, _key(score), other)
+            _enter(room.keys, suggestions, case, _key(score), other)
         if cosine_share > 0:
-            _by_clicks(index, query, cosine_share, case, room, found)
+            _by_clicks(index, query, cosine_share, case, room, suggestions)
         for place in range(index.starts[query], index.starts[query + 1]):
             room.vector[index.url[place]] = 0.0
 
 
 @part
-def _by_clicks(index, query, cosine_share, case, room, found):  # type: ignore[no-untyped-def]
+def _by_clicks(index, query, cosine_share, case, room, suggestions):  # type: ignore[no-untyped-def]
     """Enter queries that share urls with the one asked."""
     first, last, keys = index.starts[query], index.starts[query + 1], room.keys
     room.remaining[last - first] = 0.0
@@ -152,7 +152,7 @@ def _by_clicks(index, query, cosine_share, case, room, found):  # type: ignore[n
             other = index.alone[at]
             if room.seen[other] != case:
                 room.seen[other] = case
-                if not _enter(keys, found, case, _key(cosine_share * mine), other):
+                if not _enter(keys, suggestions, case, _key(cosine_share * mine), other):
                     break
         for at in range(index.others_starts[here], index.others_starts[here + 1]):
             if _key(cosine_share * _bound(mine, rest, reach, index.others_weight[at])) + 1 < keys[-1]:
@@ -160,7 +160,7 @@ def _by_clicks(index, query, cosine_share, case, room, found):  # type: ignore[n
             other = index.others[at]
             if room.seen[other] != case:
                 room.seen[other] = case
-                _enter(keys, found, case, _key(cosine_share * _cosine(index, room.vector, other)), other)
+                _enter(keys, suggestions, case, _key(cosine_share * _cosine(index, room.vector, other)), other)
 
 
 @part
@@ -183,14 +183,14 @@ def _key(score):  # type: ignore[no-untyped-def]
 
 
 @part
-def _enter(keys, found, case, key, query):  # type: ignore[no-untyped-def]
+def _enter(keys, suggestions, case, key, query):  # type: ignore[no-untyped-def]
     """Put a query where it belongs in a list by falling key and rising number; whether it belongs there."""
     place = keys.size
-    while place > 0 and (key > keys[place - 1] or (key == keys[place - 1] and query < found[case, place - 1])):
+    while place > 0 and (key > keys[place - 1] or (key == keys[place - 1] and query < suggestions[case, place - 1])):
         place -= 1
     if place == keys.size or key == 0:
         return False
     for at in range(keys.size - 1, place, -1):
-        keys[at], found[case, at] = keys[at - 1], found[case, at - 1]
-    keys[place], found[case, place] = key, query
+        keys[at], suggestions[case, at] = keys[at - 1], suggestions[case, at - 1]
+    keys[place], suggestions[case, place] = key, query
     return True

@@ -41,16 +41,16 @@ class SortedTexts(NamedTuple):
 
 def ranges(prefixes: SortedTexts, texts: SortedTexts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each prefix the first of the texts that begin with it, and the first after these."""
-    found: tuple[NDArray[np.int64], NDArray[np.int64]] = _ranges(prefixes, texts)
-    return found
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = _ranges(prefixes, texts)
+    return bounds
 
 
 def most_popular(
     first: NDArray[np.int64], last: NDArray[np.int64], counts: NDArray[np.float64], most: int
 ) -> NDArray[np.int32]:
     """Of each range of texts those with the largest counts above 0, ties by text; `NOTHING` where there are fewer."""
-    found: NDArray[np.int32] = _most_popular(first, last, counts, most)
-    return found
+    suggestions: NDArray[np.int32] = _most_popular(first, last, counts, most)
+    return suggestions
 
 
 @njit(cache=True, nogil=True)
@@ -91,7 +91,7 @@ def _compared(prefix, begin, end, data, start, stop):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def _most_popular(first, last, counts, most):  # type: ignore[no-untyped-def]
-    found = np.full((first.size, most), NOTHING, np.int32)
+    suggestions = np.full((first.size, most), NOTHING, np.int32)
     best = np.zeros(most)
     for place in range(first.size):
         best[:] = 0.0
@@ -101,10 +101,10 @@ def _most_popular(first, last, counts, most):  # type: ignore[no-untyped-def]
                 continue
             at = most - 1
             while at > 0 and count > best[at - 1]:
-                best[at], found[place, at] = best[at - 1], found[place, at - 1]
+                best[at], suggestions[place, at] = best[at - 1], suggestions[place, at - 1]
                 at -= 1
-            best[at], found[place, at] = count, text
-    return found
+            best[at], suggestions[place, at] = count, text
+    return suggestions
 
 
 MOST = 10

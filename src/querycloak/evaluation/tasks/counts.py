@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 def relative_errors(published: ArrayLike, true: ArrayLike) -> Floats:
     """|published - true| / true of each key; keys that nobody holds have none and are left out."""
     values, users = np.asarray(published, np.float64), np.asarray(true, np.float64)
-    held = users > 0
-    return np.asarray(np.abs(values[held] - users[held]) / users[held])
+    real = users > 0
+    return np.asarray(np.abs(values[real] - users[real]) / users[real])
 
 
 def mean_relative_error(published: ArrayLike, true: ArrayLike) -> float | None:
@@ -46,8 +46,8 @@ def error_of_noise(published: ArrayLike, counted: ArrayLike, true: ArrayLike) ->
     """The mean of |published - counted| / true."""
     difference = np.abs(np.asarray(published, np.float64) - np.asarray(counted, np.float64))
     users = np.asarray(true, np.float64)
-    held = users > 0
-    return float((difference[held] / users[held]).mean()) if held.any() else None
+    real = users > 0
+    return float((difference[real] / users[real]).mean()) if real.any() else None
 
 
 def bias(published: ArrayLike, true: ArrayLike) -> float | None:
@@ -184,11 +184,11 @@ class Counts:
 
 def countable(subject: Subject) -> tuple[str, ...]:
     """The kinds of keys that a subject tells, in its tables or by the rows of its log."""
-    found = set(subject.kinds)
+    kinds = set(subject.kinds)
     if "log" in subject.kinds and subject.name != ORIGINAL:
         keys = _KEYS_OF_ROWS.get(subject.rows, ())
-        found |= {kind for kind in keys if kind == "queries" or "url" in subject.columns["log"]}
-    return tuple(kind for kind in KEYS if kind in found)
+        kinds |= {kind for kind in keys if kind == "queries" or "url" in subject.columns["log"]}
+    return tuple(kind for kind in KEYS if kind in kinds)
 
 
 def uncounted(subject: Subject, kind: str) -> str | None:
@@ -247,12 +247,12 @@ class PreparedCounts:
             yield from figures(kind, truth, self._compared(kind, truth, subject))
 
     def _truth(self, kind: str, subject: Subject) -> Truth:
-        told = depends_on(kind, subject.parameters)
-        if told not in self._truths:
+        key = depends_on(kind, subject.parameters)
+        if key not in self._truths:
             table = self._log.engine.stage(true_users(self._log, kind, subject.parameters))
             sizes = self._log.engine.fetch(table.group_by("n").agg(keys=table.count())).sort_by("n")
-            self._truths[told] = Truth(table, _numbers(sizes["n"]), _numbers(sizes["keys"]))
-        return self._truths[told]
+            self._truths[key] = Truth(table, _numbers(sizes["n"]), _numbers(sizes["keys"]))
+        return self._truths[key]
 
     def _compared(self, kind: str, truth: Truth, subject: Subject) -> Compared:
         if subject.name == ORIGINAL:
@@ -271,16 +271,16 @@ class PreparedCounts:
         fetched = self._log.engine.fetch(joined)
         columns = ["true", "count", *([] if why else ["counted"])]
         # Engines hand rows over in any order, and sums of floats depend on it.
-        found = fetched.sort_by([(name, "ascending") for name in columns])
-        counted_users = None if why else _numbers(found["counted"])
-        published = None if unpublished else _numbers(found["count"])
-        return Compared(published, _numbers(found["true"]), counted_users, why, unpublished)
+        ordered = fetched.sort_by([(name, "ascending") for name in columns])
+        counted_users = None if why else _numbers(ordered["counted"])
+        published = None if unpublished else _numbers(ordered["count"])
+        return Compared(published, _numbers(ordered["true"]), counted_users, why, unpublished)
 
     def _counted(self, bounds: KeysOfMethod, kind: str, released: pa.Table) -> ir.Table:
-        told = bounds.same_as(kind)
-        if told not in self._bounded:
-            self._bounded[told] = self._log.engine.stage(bounds.held(self._log, kind))
-        return bounds.counted(self._log, kind, self._bounded[told], released)
+        key = bounds.same_as(kind)
+        if key not in self._bounded:
+            self._bounded[key] = self._log.engine.stage(bounds.contributions(self._log, kind))
+        return bounds.counted(self._log, kind, self._bounded[key], released)
 
 
 def released_counts(subject: Subject, kind: str, *, escape: bool) -> pa.Table:
@@ -293,8 +293,8 @@ def released_counts(subject: Subject, kind: str, *, escape: bool) -> pa.Table:
     key, rows = list(KEYS[kind]), subject.table("log")
     if kind == "clicks":
         rows = rows.filter(pc.is_valid(rows["url"]))
-    held = rows.group_by(["user", *key]).aggregate([])
-    return held.group_by(key).aggregate([("user", "count")]).rename_columns([*key, "count"])
+    once = rows.group_by(["user", *key]).aggregate([])
+    return once.group_by(key).aggregate([("user", "count")]).rename_columns([*key, "count"])
 
 
 def only_pairs(sequences: pa.Table) -> pa.Table:
@@ -305,20 +305,20 @@ def only_pairs(sequences: pa.Table) -> pa.Table:
     return pairs.filter(pc.not_equal(pc.list_element(halves, 0), pc.list_element(halves, 1)))
 
 
-def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
+def figures(kind: str, truth: Truth, compared: Compared) -> Iterator[Figure]:
     """All measures of one table."""
-    table, held = f"table={kind}", found.true > 0
-    all_keys, rows = int(truth.keys.sum()), int(found.true.size)
+    table, real = f"table={kind}", compared.true > 0
+    all_keys, rows = int(truth.keys.sum()), int(compared.true.size)
     whole = int((truth.users * truth.keys).sum())
-    yield Figure(KEY_SHARE, KEY_SHARE(found.true, all_keys), table, cases=all_keys, answered=rows)
-    yield Figure(VOLUME_SHARE, VOLUME_SHARE(found.true, whole), table, cases=whole)
-    yield _told(SPURIOUS_RATE, SPURIOUS_RATE(found.true), table, rows)
-    yield from _errors(table, found, held)
+    yield Figure(KEY_SHARE, KEY_SHARE(compared.true, all_keys), table, cases=all_keys, answered=rows)
+    yield Figure(VOLUME_SHARE, VOLUME_SHARE(compared.true, whole), table, cases=whole)
+    yield _figure(SPURIOUS_RATE, SPURIOUS_RATE(compared.true), table, rows)
+    yield from _errors(table, compared, real)
     top = int(truth.users.max(initial=0))
     for low in (10**power for power in range(len(str(top)))):
-        decade = held & (found.true >= low) & (found.true < 10 * low)
-        yield from _errors(f"{table},users={low}-{10 * low - 1}", found, decade)
-    there = np.bincount(np.searchsorted(truth.users, found.true[held]), minlength=truth.users.size)
+        decade = real & (compared.true >= low) & (compared.true < 10 * low)
+        yield from _errors(f"{table},users={low}-{10 * low - 1}", compared, decade)
+    there = np.bincount(np.searchsorted(truth.users, compared.true[real]), minlength=truth.users.size)
     for least in (least for least in LEAST_USERS if least <= top):
         enough = truth.users >= least
         yield Figure(
@@ -327,20 +327,20 @@ def figures(kind: str, truth: Truth, found: Compared) -> Iterator[Figure]:
         )  # fmt: skip
 
 
-def _errors(where: str, found: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:
-    true, published = found.true[chosen], None if found.published is None else found.published[chosen]
+def _errors(where: str, compared: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:
+    true, published = compared.true[chosen], None if compared.published is None else compared.published[chosen]
     for measure in (MEAN_RELATIVE_ERROR, MEDIAN_RELATIVE_ERROR, BIAS):
         value = None if published is None else measure(published, true)
-        yield _told(measure, value, where, true.size, found.unpublished)
-    counted = None if found.counted is None else found.counted[chosen]
+        yield _figure(measure, value, where, true.size, compared.unpublished)
+    counted = None if compared.counted is None else compared.counted[chosen]
     for measure in (ERROR_OF_BOUNDING, BIAS_OF_BOUNDING):
-        yield _told(measure, None if counted is None else measure(counted, true), where, true.size, found.why)
+        yield _figure(measure, None if counted is None else measure(counted, true), where, true.size, compared.why)
     for measure in (ERROR_OF_NOISE, BIAS_OF_NOISE):
         known = counted is not None and published is not None
-        yield _told(measure, measure(published, counted, true) if known else None, where, true.size, found.why)
+        yield _figure(measure, measure(published, counted, true) if known else None, where, true.size, compared.why)
 
 
-def _told(measure: Measure, value: float | None, where: str, rows: int, why: str | None = None) -> Figure:
+def _figure(measure: Measure, value: float | None, where: str, rows: int, why: str | None = None) -> Figure:
     """A value over the rows of a slice, or why there is none."""
     reason = None if value is not None else why or "no such key came out"
     return Figure(measure, value, where, cases=rows, answered=rows, why=reason)

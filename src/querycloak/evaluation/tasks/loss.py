@@ -198,15 +198,15 @@ class PreparedLoss:
         taxonomy = wordnet()
         if self._generalised is None:
             self._generalised = generalise(self._log.engine, uses_of(self._log), taxonomy)
-        found, tree = self._generalised, Tree.of(taxonomy)
-        becomes = found.becomes(int(subject.parameters["min_users"]))
+        generalised, tree = self._generalised, Tree.of(taxonomy)
+        becomes = generalised.becomes(int(subject.parameters["min_users"]))
         shown = pa.array([taxonomy.shown(concept) for concept in range(len(taxonomy))], pa.string())
         there = pc.is_in(shown, value_set=pc.unique(subject.table("log")["query"]))
         kept = (becomes >= 0) & (becomes != tree.root) & there.to_numpy(zero_copy_only=False)[becomes]
-        covered, words = _words_covered(found.queries, matcher_of(taxonomy))
-        times = self._searches(found.queries)
+        covered, words = _words_covered(generalised.queries, matcher_of(taxonomy))
+        times = self._searches(generalised.queries)
         leaves = tree.leaves_under
-        general = np.where(becomes == found.concepts, 0.0, leaves[becomes] / int(leaves.max(initial=1)))
+        general = np.where(becomes == generalised.concepts, 0.0, leaves[becomes] / int(leaves.max(initial=1)))
         penalties = np.where(kept, general, 1.0)
         # A query's phrase has the penalty of its concept; its other words are left out.
         weights = np.concatenate([covered * times, (words - covered) * times])
@@ -215,17 +215,17 @@ class PreparedLoss:
 
     def _searches(self, queries: pa.ChunkedArray) -> Numbers:
         table = self._log.engine.fetch(self._queries.select("query", "searches"))
-        found = pc.index_in(queries, value_set=table["query"].combine_chunks())
-        return np.asarray(table["searches"].cast(pa.int64()).to_numpy()[found.to_numpy()], np.int64)
+        places = pc.index_in(queries, value_set=table["query"].combine_chunks())
+        return np.asarray(table["searches"].cast(pa.int64()).to_numpy()[places.to_numpy()], np.int64)
 
 
 def all_queries(subject: Subject) -> pa.Array:
     """Every query that stands anywhere in a release as it was typed, once."""
-    found = []
+    queries = []
     for kind in subject.kinds:
         if kind != "log" or subject.rows.is_verbatim:
-            found.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
-    return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in found]))
+            queries.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
+    return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in queries]))
 
 
 def _query_words(log: SearchLog) -> ir.Table:

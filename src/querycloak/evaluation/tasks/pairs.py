@@ -192,10 +192,10 @@ def diff_ratio_by_rank(log: Holdings, output: ReleasedPairs, support: float) -> 
     after = np.zeros(mine[0].size)
     most = max(int(mine[1].max(initial=0)), int(theirs[1].max(initial=0))) + 1
     place = np.searchsorted(theirs[0] * most + theirs[1], mine[0] * most + mine[1])
-    found = np.minimum(place, max(0, theirs[0].size - 1))
+    nearest = np.minimum(place, max(0, theirs[0].size - 1))
     if theirs[0].size:
-        same = (theirs[0][found] == mine[0]) & (theirs[1][found] == mine[1])
-        after[same] = theirs[2][found[same]] / max(1, output.size)
+        same = (theirs[0][nearest] == mine[0]) & (theirs[1][nearest] == mine[1])
+        after[same] = theirs[2][nearest[same]] / max(1, output.size)
     return [int(number) for number in diff_ratio(mine[2] / log.size, after)]
 
 
@@ -222,9 +222,11 @@ def association_error(log: Holdings, output: ReleasedPairs, support: float) -> f
 
 def pairs_per_user_error(log: Holdings, output: ReleasedPairs, support: float) -> float | None:
     """Total variation between how many frequent pairs users hold, of those who hold any."""
-    held = [np.asarray(each.sum(axis=1)).ravel().astype(np.int64) for each in _incidences(log, output, support)]
-    most = max(int(each.max(initial=0)) for each in held) + 1
-    counts = [np.bincount(each, minlength=most)[1:].astype(np.float64) for each in held]
+    pairs_of_users = [
+        np.asarray(each.sum(axis=1)).ravel().astype(np.int64) for each in _incidences(log, output, support)
+    ]
+    most = max(int(each.max(initial=0)) for each in pairs_of_users) + 1
+    counts = [np.bincount(each, minlength=most)[1:].astype(np.float64) for each in pairs_of_users]
     if any(each.sum() == 0 for each in counts):
         return None
     before, after = (each / each.sum() for each in counts)
@@ -307,51 +309,51 @@ class PreparedPairs:
     """The task for one TRAIN."""
 
     def __init__(self, train: SearchLog) -> None:
-        self._held: Holdings | None
+        self._holdings: Holdings | None
         try:
-            self._held = of_log(train)
+            self._holdings = of_log(train)
         except InputError:  # no pair has two users
-            self._held = None
+            self._holdings = None
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
         """Every measure, by support where it depends on that."""
-        if self._held is None:
+        if self._holdings is None:
             yield Figure(pair_measures(SUPPORTS[0])["recall"], None, why="no pair of TRAIN has two users")
             return
-        output = self._output(self._held, subject)
+        output = self._output(self._holdings, subject)
         for support in SUPPORTS:
-            for figure in figures(self._held, output, support, whole=support == SUPPORTS[0]):
+            for figure in figures(self._holdings, output, support, whole=support == SUPPORTS[0]):
                 uncounted = subject.name == NO_DATA and figure.measure.name == "size"
                 yield replace(figure, value=None, why=NOT_OF_USERS) if uncounted else figure
 
-    def _output(self, held: Holdings, subject: Subject) -> ReleasedPairs:
+    def _output(self, holdings: Holdings, subject: Subject) -> ReleasedPairs:
         if subject.name == ORIGINAL:
-            return output_of_log(held)
+            return output_of_log(holdings)
         # A log has users, and so says more than a table.
         in_log = "url" in subject.columns.get("log", ())
-        return output_of(held, subject.table("log" if in_log else "clicks"))
+        return output_of(holdings, subject.table("log" if in_log else "clicks"))
 
 
-def figures(held: Holdings, output: ReleasedPairs, support: float, *, whole: bool) -> Iterator[Figure]:
+def figures(holdings: Holdings, output: ReleasedPairs, support: float, *, whole: bool) -> Iterator[Figure]:
     """The measures at one support; with `whole` those, too, that do not depend on it."""
-    found, where = values(held, output, support), f"support={support:g}"
-    frequent = int((held.totals / held.size >= support).sum())
+    results, where = values(holdings, output, support), f"support={support:g}"
+    frequent = int((holdings.totals / holdings.size >= support).sum())
     for name, measure in pair_measures(support).items():
-        if name == "diff_ratio" and name in found:
+        if name == "diff_ratio" and name in results:
             for most in _OFF:
-                yield _told(WITHIN_RATIO, within_ratio(found[name], most), f"{where},off<={most:g}", frequent)
+                yield _figure(WITHIN_RATIO, within_ratio(results[name], most), f"{where},off<={most:g}", frequent)
         elif name in _OF_ALL_PAIRS:
             if whole:
-                yield _told(measure, found[name], None, held.pairs)
-        elif name in WITH_USERS and name not in found:
+                yield _figure(measure, results[name], None, holdings.pairs)
+        elif name in WITH_USERS and name not in results:
             shown = WITHIN_RATIO if name == "diff_ratio" else measure
             yield Figure(
                 shown, None, where, why="it has no users; optimal has them, and k-anonymity if its keys are log"
             )
         else:
-            yield _told(measure, found[name], where, frequent)
+            yield _figure(measure, results[name], where, frequent)
 
 
-def _told(measure: Measure, value: float | None, where: str | None, pairs: int) -> Figure:
+def _figure(measure: Measure, value: float | None, where: str | None, pairs: int) -> Figure:
     why = None if value is not None else "no frequent pair to compare" if pairs else "TRAIN has no pair as frequent"
     return Figure(measure, value, where, cases=pairs, why=why)

@@ -46,9 +46,9 @@ def on_topics(profiles: Floats) -> Floats:
 def divergences(before: Floats, after: Floats) -> Floats:
     """The Jensen-Shannon divergence, base 2, of each row; an empty profile is as far as can be from any other."""
     middle = (before + after) / 2
-    found = (_relative_entropy(before, middle) + _relative_entropy(after, middle)) / 2
+    divergence = (_relative_entropy(before, middle) + _relative_entropy(after, middle)) / 2
     empty = (before.sum(axis=1) == 0) != (after.sum(axis=1) == 0)
-    return np.where(empty, 1.0, np.clip(found, 0.0, 1.0))
+    return np.where(empty, 1.0, np.clip(divergence, 0.0, 1.0))
 
 
 def _relative_entropy(shares: Floats, middle: Floats) -> Floats:
@@ -86,11 +86,11 @@ def kept_share(before: Ints, after: Ints) -> float:
 
 def similarities(taxonomy: Taxonomy, left: Ints, right: Ints) -> Floats:
     """The similarity of each pair of concepts of one taxonomy."""
-    found = np.empty(len(left))
+    values = np.empty(len(left))
     for first in range(0, len(left), _PAIRS_AT_ONCE):
         some = slice(first, first + _PAIRS_AT_ONCE)
-        found[some] = _similarities(taxonomy, left[some], right[some])
-    return found
+        values[some] = _similarities(taxonomy, left[some], right[some])
+    return values
 
 
 def _similarities(taxonomy: Taxonomy, left: Ints, right: Ints) -> Floats:
@@ -205,8 +205,8 @@ class TopicFinder:
         """One number for each query; `topics` parts it."""
         concepts = self._finder.concepts(queries)
         # The last entry of a table of topics is for no concept, which is -1: other.
-        found = [np.where(concepts >= 0, topics[concepts], 0) for topics in self._topics]
-        return np.ravel_multi_index(tuple(found), self.sizes).astype(np.int64)
+        codes = [np.where(concepts >= 0, topics[concepts], 0) for topics in self._topics]
+        return np.ravel_multi_index(tuple(codes), self.sizes).astype(np.int64)
 
     def topics(self, codes: Codes) -> dict[str, Numbers]:
         """The topic of each code in each set of topics."""
@@ -297,7 +297,7 @@ class PreparedProfiles:
         """user, code and searches of these people, batch after batch."""
         uses = uses_of(self._log)
         uses = uses.semi_join(self._log.engine.upload(pa.table({"user": people})), "user")
-        found = [
+        batches = [
             (
                 _places(batch.column("user"), people),
                 self._finder.codes(batch.column("query")),
@@ -306,7 +306,7 @@ class PreparedProfiles:
             for batch in self._log.engine.stream(uses)
         ]
         none = np.empty(0, np.int64)
-        users, codes, weights = (np.concatenate([none, *parts]) for parts in zip(*found, strict=True))
+        users, codes, weights = (np.concatenate([none, *parts]) for parts in zip(*batches, strict=True))
         return users, codes, weights
 
 
@@ -329,11 +329,11 @@ def _weighted_queries(log: SearchLog) -> ir.Table:
     for name, rows in kinds.items():
         once = rows.distinct()
         counted[name] = once.group_by("query").agg(weight=once.count())
-    found = counted["log"].select("query", log=counted["log"].weight)
+    joined = counted["log"].select("query", log=counted["log"].weight)
     for name in ("queries", "clicks"):
         other = counted[name]
-        found = found.left_join(other, "query").select(*found.columns, **{name: other.weight})
-    return found
+        joined = joined.left_join(other, "query").select(*joined.columns, **{name: other.weight})
+    return joined
 
 
 def released_queries(table: pa.Table, source: str) -> tuple[pa.Array, Numbers]:
@@ -350,5 +350,5 @@ def released_queries(table: pa.Table, source: str) -> tuple[pa.Array, Numbers]:
 
 def _places(users: pa.Array | pa.ChunkedArray, people: pa.Array) -> Codes:
     """The number of each user among these people, of whom all are."""
-    found = pc.index_in(users, value_set=people).cast(pa.int64())
-    return np.asarray((found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found).to_numpy())
+    place = pc.index_in(users, value_set=people).cast(pa.int64())
+    return np.asarray((place.combine_chunks() if isinstance(place, pa.ChunkedArray) else place).to_numpy())

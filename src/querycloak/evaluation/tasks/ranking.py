@@ -23,13 +23,13 @@ def taus(first: Floats, second: Floats, starts: NDArray[np.int64]) -> Floats:
     lists = np.repeat(np.arange(starts.size - 1), np.diff(starts))
     # Here, for sorting within the kernel takes seconds to compile.
     order = starts[0] + np.lexsort((second[starts[0] : starts[-1]], first[starts[0] : starts[-1]], lists))
-    found = np.full(starts.size - 1, np.nan)
-    _taus(first[order], second[order], np.empty(order.size), starts - starts[0], found)
-    return found
+    values = np.full(starts.size - 1, np.nan)
+    _taus(first[order], second[order], np.empty(order.size), starts - starts[0], values)
+    return values
 
 
 @kernel
-def _taus(first, second, other, starts, found):  # type: ignore[no-untyped-def]
+def _taus(first, second, other, starts, values):  # type: ignore[no-untyped-def]
     for place in range(starts.size - 1):
         begin, end = starts[place], starts[place + 1]
         size = end - begin
@@ -39,7 +39,7 @@ def _taus(first, second, other, starts, found):  # type: ignore[no-untyped-def]
         tied_second = _ties(second, begin, end)  # which is sorted by now
         if pairs not in (tied_first, tied_second):
             agreed = pairs - tied_first - tied_second + tied_both - 2 * exchanges
-            found[place] = agreed / np.sqrt(float(pairs - tied_first)) / np.sqrt(float(pairs - tied_second))
+            values[place] = agreed / np.sqrt(float(pairs - tied_first)) / np.sqrt(float(pairs - tied_second))
 
 
 @part
@@ -164,8 +164,8 @@ class PreparedRanking:
 
 def _looked_up(pairs: WeightedPairs, wanted: WeightedPairs, rights: int) -> Floats:
     """The weights of the pairs wanted; 0 where there is none."""
-    held = pairs.left.astype(np.int64) * rights + pairs.right
+    own_keys = pairs.left.astype(np.int64) * rights + pairs.right
     key = wanted.left.astype(np.int64) * rights + wanted.right
-    at = np.minimum(np.searchsorted(held, key), max(0, len(held) - 1))
-    found = held[at] == key if len(held) else np.zeros(len(key), np.bool_)
-    return np.where(found, pairs.weight[at] if len(held) else 0.0, 0.0)
+    at = np.minimum(np.searchsorted(own_keys, key), max(0, len(own_keys) - 1))
+    known = own_keys[at] == key if len(own_keys) else np.zeros(len(key), np.bool_)
+    return np.where(known, pairs.weight[at] if len(own_keys) else 0.0, 0.0)

@@ -118,6 +118,6 @@ class PreparedWalk(PreparedSearches):
         """A search from whose query no url is reached is not answered."""
         logs, cases = self._graphs.logs, self._cases
         walk = walk_of(self._graphs.clicks(subject), self._graphs.next(subject))
-        found, reached = ranks(cases.wanted, walk, logs.urls, logs.engine.threads)
+        rank, reached = ranks(cases.wanted, walk, logs.urls, logs.engine.threads)
         answered = reached[np.searchsorted(cases.wanted.query, cases.query)]
-        yield from self._scored(found[cases.which], ~answered)
+        yield from self._scored(rank[cases.which], ~answered)

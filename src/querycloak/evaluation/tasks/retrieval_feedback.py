@@ -76,46 +76,46 @@ def searches_of(cases: ClickedSearches, lists: RankedUrls, urls: int) -> JudgedS
     """The searches beside one release's lists."""
     clicks, wanted = cases.clicks, cases.wanted
     pairs = len(wanted.url)
-    told = clicks.rank > 0
+    ranked = clicks.rank > 0
     # What one user clicked for one query, over all of the user's searches for it.
     group = clicks.user.astype(np.int64) * (int(clicks.query.max(initial=0)) + 1) + clicks.query
     groups, own = np.unique(group, return_inverse=True)
     order = np.argsort(own, kind="stable")
-    order = order[told[order]]
+    order = order[ranked[order]]
     own_starts = np.searchsorted(own[order], np.arange(len(groups) + 1))
     first = np.concatenate([[0], np.cumsum(cases.relevant)]).astype(np.int64)
     return JudgedSearches(
         np.searchsorted(wanted.query, cases.query), first, cases.which, clicks.rank,
         wanted.starts, _places(wanted.starts, wanted.url, lists, urls),
-        np.bincount(cases.which[told], clicks.rank[told], minlength=pairs).astype(np.float64),
-        np.bincount(cases.which[told], minlength=pairs),
+        np.bincount(cases.which[ranked], clicks.rank[ranked], minlength=pairs).astype(np.float64),
+        np.bincount(cases.which[ranked], minlength=pairs),
         own[first[:-1]], own_starts.astype(np.int64), cases.which[order], clicks.rank[order],
     )  # fmt: skip
 
 
 def _places(starts: NDArray[np.int64], url: NDArray[np.int32], lists: RankedUrls, urls: int) -> NDArray[np.int64]:
     """Where each pair wanted stands among the ranked urls, or `ABSENT`."""
-    held = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts)) * urls + lists.url
+    listed = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts)) * urls + lists.url
     key = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * urls + url
-    order = np.argsort(held)
-    at = np.minimum(np.searchsorted(held, key, sorter=order), max(0, len(held) - 1))
-    if not len(held):
+    order = np.argsort(listed)
+    at = np.minimum(np.searchsorted(listed, key, sorter=order), max(0, len(listed) - 1))
+    if not len(listed):
         return np.full(len(key), ABSENT, np.int64)
-    return np.where(held[order[at]] == key, order[at], ABSENT).astype(np.int64)
+    return np.where(listed[order[at]] == key, order[at], ABSENT).astype(np.int64)
 
 
 def click_ranks(searches: JudgedSearches, lists: RankedUrls, feedback: int, threads: int) -> NDArray[np.int64]:
     """For each click the rank, from 1, of its url after feedback, ties by text; 0 if the release does not have it."""
-    found = np.zeros(len(searches.click_pair), np.int64)
+    rank = np.zeros(len(searches.click_pair), np.int64)
     base = _keys_of_ranks(lists)
 
     def work(first: int) -> None:
         cases = np.arange(first, len(searches.asked), threads)
-        _click_ranks(searches, lists, base, cases, feedback, found)
+        _click_ranks(searches, lists, base, cases, feedback, rank)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
-    return found
+    return rank
 
 
 def _keys_of_ranks(lists: RankedUrls) -> NDArray[np.int64]:
@@ -125,7 +125,7 @@ def _keys_of_ranks(lists: RankedUrls) -> NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)
-def _click_ranks(searches, lists, base, cases, feedback, found):  # type: ignore[no-untyped-def]
+def _click_ranks(searches, lists, base, cases, feedback, rank):  # type: ignore[no-untyped-def]
     keys, rank_sum, rank_count = base.copy(), searches.rank_sum.copy(), searches.rank_count.copy()
     for case in cases:
         asked = searches.asked[case]
@@ -139,7 +139,7 @@ def _click_ranks(searches, lists, base, cases, feedback, found):  # type: ignore
         for click in clicks:
             place = searches.place[searches.click_pair[click]]
             if place != ABSENT:
-                found[click] = _rank(keys, lists.url, place, first, last)
+                rank[click] = _rank(keys, lists.url, place, first, last)
         keys[first:last] = base[first:last]
 
 
@@ -211,5 +211,5 @@ class PreparedFeedback(PreparedSearches):
             searches = searches_of(cases, lists, logs.urls)
             unanswered = np.diff(lists.starts)[searches.asked] == 0
             for part, feedback, _ in (each for each in _SLICES if each[2] == random):
-                found = click_ranks(searches, lists, feedback, logs.engine.threads)
-                yield from self._scored(found, unanswered, part)
+                rank = click_ranks(searches, lists, feedback, logs.engine.threads)
+                yield from self._scored(rank, unanswered, part)

@@ -97,7 +97,7 @@ class KnownPrefixes:
     true: NDArray[np.int64]
     place: NDArray[np.int64]
     # Every session's distinct queries as one sorted number each, with the last place where each was asked.
-    held: NDArray[np.int64]
+    keys: NDArray[np.int64]
     last: NDArray[np.int64]
     queries: int
 
@@ -122,10 +122,10 @@ class KnownPrefixes:
             key[order[ends]], order[ends].astype(np.int64), queries,
         )  # fmt: skip
 
-    def hits(self, found: NDArray[np.int32]) -> Hits:
+    def hits(self, suggestions: NDArray[np.int32]) -> Hits:
         """At which ranks of the lists found something true stands."""
-        key = self.session[:, None] * self.queries + found
-        at = np.minimum(np.searchsorted(self.held, key), max(0, len(self.held) - 1))
-        there = (found >= 0) & (self.held[at] == key) & (self.last[at] > self.place[:, None])
+        key = self.session[:, None] * self.queries + suggestions
+        at = np.minimum(np.searchsorted(self.keys, key), max(0, len(self.keys) - 1))
+        there = (suggestions >= 0) & (self.keys[at] == key) & (self.last[at] > self.place[:, None])
         case, rank = np.nonzero(there)
         return Hits.of_pairs(case, rank + 1, self.true)

@@ -64,12 +64,13 @@ class JsonColumns:
         """What each object holds in a column: by the mapping's dotted path, or under our own name in any case."""
         if self.mapping is None:
             return [
-                held[ours] if held and ours in held else member_in_any_case(held, ours, missing) for held in objects
+                record[ours] if record and ours in record else member_in_any_case(record, ours, missing)
+                for record in objects
             ]
         if ours not in self.mapping:
             return [missing] * len(objects)
         path = self.mapping[ours]
-        return [member(held, path, missing) for held in objects]
+        return [member(record, path, missing) for record in objects]
 
     @cached_property
     def _wanted(self) -> WantedMembers:
@@ -78,15 +79,15 @@ class JsonColumns:
 
     def read(self, records: Spans) -> JsonTexts:
         """The columns of records in UTF-8: scanned as bytes, and as objects where that is not enough."""
-        found = self._wanted.scan(records)
+        members = self._wanted.scan(records)
         paths = [ours if self.mapping is None else self.mapping.get(ours) for ours in COLUMNS]
-        texts = [found.text(path) for path in paths]
-        not_objects, without_query = no_rows(len(records)), found.kind(paths[COLUMNS.index("query")]) == ABSENT
-        if found.odd.any():
-            objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(found.odd).tolist()]
+        texts = [members.text(path) for path in paths]
+        not_objects, without_query = no_rows(len(records)), members.kind(paths[COLUMNS.index("query")]) == ABSENT
+        if members.odd.any():
+            objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(members.odd).tolist()]
             others = self.read_objects(objects)
-            texts = with_others(texts, found.odd, list(others.texts.values()))
-            not_objects[found.odd], without_query[found.odd] = others.not_objects, others.without_query
+            texts = with_others(texts, members.odd, list(others.texts.values()))
+            not_objects[members.odd], without_query[members.odd] = others.not_objects, others.without_query
         return JsonTexts(dict(zip(COLUMNS, texts, strict=True)), not_objects, without_query)
 
     def read_objects(self, objects: Sequence[JsonObject | None]) -> JsonTexts:
@@ -94,19 +95,19 @@ class JsonColumns:
         values = {ours: self.values(objects, ours, _ABSENT) for ours in COLUMNS}
         return JsonTexts(
             texts={ours: spans_of([as_text(value) for value in column]) for ours, column in values.items()},
-            not_objects=np.array([held is None for held in objects], np.bool_),
+            not_objects=np.array([record is None for record in objects], np.bool_),
             without_query=np.array([value is _ABSENT for value in values["query"]], np.bool_),
         )
 
-    def has(self, held: JsonObject | None, ours: str) -> bool:
+    def has(self, record: JsonObject | None, ours: str) -> bool:
         """Whether the object has the column, be it null."""
-        return self.values([held], ours, _ABSENT)[0] is not _ABSENT
+        return self.values([record], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
         """Refuse a log none of whose objects has all that a row needs; its keys are somebody's, and not told."""
         if self.mapping is not None:
             check_complete(self.mapping, "paths may be dotted, such as event.query")
-        if any(all(self.has(held, ours) for ours in REQUIRED) for held in objects):
+        if any(all(self.has(record, ours) for ours in REQUIRED) for record in objects):
             return
         names = [repr(self.mapping[ours]) if self.mapping else ours for ours in REQUIRED]
         raise MissingColumn(

@@ -152,13 +152,13 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
 
 def _written_out(column: pa.DictionaryArray) -> tuple[pa.Array, Mask]:
     """The column without its dictionary, and which rows are too long; of these nothing is written out."""
-    held = column.dictionary
-    if not _is_bytes(held.type):
+    values = column.dictionary
+    if not _is_bytes(values.type):
         return column.dictionary_decode(), no_rows(len(column))
-    too_long = pc.greater(pc.binary_length(held), LONGEST_FIELD).fill_null(False)
+    too_long = pc.greater(pc.binary_length(values), LONGEST_FIELD).fill_null(False)
     if not pc.any(too_long).as_py():
         return column.dictionary_decode(), no_rows(len(column))
-    short = pa.DictionaryArray.from_arrays(column.indices, pc.if_else(too_long, pa.scalar(None, held.type), held))
+    short = pa.DictionaryArray.from_arrays(column.indices, pc.if_else(too_long, pa.scalar(None, values.type), values))
     overlong = pc.take(too_long, column.indices).fill_null(False).to_numpy(zero_copy_only=False)
     return short.dictionary_decode(), overlong.astype(np.bool_)
 
@@ -201,8 +201,8 @@ def _sizes(column: pa.Array) -> NDArray[np.int64]:
     if coded:
         lengths = pc.if_else(pc.greater(lengths, LONGEST_FIELD), pa.scalar(0, lengths.type), lengths)
         lengths = pc.fill_null(pc.take(lengths, column.indices), 0)
-    found: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    sizes: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes
 
 
 def _is_uuid(kind: pa.DataType) -> bool:
@@ -219,12 +219,17 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _is_read(kind: pa.DataType, *, time: bool) -> bool:
     """Whether a column of this kind can be read at all."""
-    held = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if _is_bytes(held) or pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_null(held):
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if (
+        _is_bytes(value_type)
+        or pa.types.is_integer(value_type)
+        or pa.types.is_floating(value_type)
+        or pa.types.is_null(value_type)
+    ):
         return True
     if time:
-        return bool(pa.types.is_timestamp(held) or pa.types.is_date(held)) and held is kind
-    return _is_uuid(kind) or bool(pa.types.is_decimal(held))
+        return bool(pa.types.is_timestamp(value_type) or pa.types.is_date(value_type)) and value_type is kind
+    return _is_uuid(kind) or bool(pa.types.is_decimal(value_type))
 
 
 def names_of(file: LogFile) -> list[str]:

@@ -147,9 +147,9 @@ def mark_other_objects(
 def _of_other_formats(records: Spans, own: str) -> Mask:
     texts = records.strings()
     lines = pa.Array.from_buffers(pa.binary(), len(texts), texts.buffers())
-    found = np.zeros(len(records), np.bool_)
+    signs = np.zeros(len(records), np.bool_)
     for name, pattern in _LINES.items():
         if name != own:
             fits = pc.match_substring_regex(lines, rf"(?s)\A(?:{pattern})\z")
-            found |= fits.to_numpy(zero_copy_only=False)
-    return found
+            signs |= fits.to_numpy(zero_copy_only=False)
+    return signs

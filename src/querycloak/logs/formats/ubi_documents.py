@@ -79,12 +79,12 @@ def is_ubi(value: JsonObject | None) -> bool:
 
 def read_documents(records: Spans, click_actions: Sequence[str], *, counted: bool = False) -> Documents:
     """The documents of records in UTF-8; how many members each has is exact only if that is asked for."""
-    found = (_WANTED_AND_COUNTED if counted else _WANTED).scan(records)
-    scanned = _scanned(found, click_actions)
-    if not found.odd.any():
+    members = (_WANTED_AND_COUNTED if counted else _WANTED).scan(records)
+    scanned = _scanned(members, click_actions)
+    if not members.odd.any():
         return scanned
-    objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(found.odd).tolist()]
-    return _with_others(scanned, found.odd, documents_of(objects, click_actions))
+    objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(members.odd).tolist()]
+    return _with_others(scanned, members.odd, documents_of(objects, click_actions))
 
 
 def unique_actions(records: Spans) -> tuple[list[str], list[int]]:
@@ -110,17 +110,17 @@ def documents_of(objects: Sequence[JsonObject | None], click_actions: Sequence[s
     return Documents(kinds, instructions, clicks, counts, texts)
 
 
-def _scanned(found: Members, click_actions: Sequence[str]) -> Documents:
-    action, asked = found.kind("action_name"), found.kind("user_query") != ABSENT
+def _scanned(members: Members, click_actions: Sequence[str]) -> Documents:
+    action, asked = members.kind("action_name"), members.kind("user_query") != ABSENT
     kinds = np.where(action != ABSENT, np.int8(EVENT), np.where(asked, np.int8(QUERY), np.int8(0)))
-    clicks = (action == TEXT) & _is_in(found.text("action_name"), click_actions)
-    texts = {name: found.text(name) for name in _NAMES}
+    clicks = (action == TEXT) & _is_in(members.text("action_name"), click_actions)
+    texts = {name: members.text(name) for name in _NAMES}
     for name, paths in (("object", _OBJECT_IDS), ("position", _POSITIONS_OR_INDEX)):
-        texts[name] = found.text(paths).blank(~clicks)
-    instructions = (found.counts == 1) & ~found.wrapped
+        texts[name] = members.text(paths).blank(~clicks)
+    instructions = (members.counts == 1) & ~members.wrapped
     if instructions.any():
-        instructions &= np.logical_or.reduce([found.kind(name) == OBJECT for name in _ACTIONS])
-    return Documents(kinds, instructions, clicks, found.counts, texts)
+        instructions &= np.logical_or.reduce([members.kind(name) == OBJECT for name in _ACTIONS])
+    return Documents(kinds, instructions, clicks, members.counts, texts)
 
 
 def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documents:
@@ -135,10 +135,10 @@ def _with_others(documents: Documents, rows: Mask, others: Documents) -> Documen
 
 
 def _is_in(texts: Spans, names: Sequence[str]) -> Mask:
-    found = np.zeros(len(texts), np.bool_)
+    fits = np.zeros(len(texts), np.bool_)
     for name in names:
-        found |= texts.equal_to(name.encode())
-    return found
+        fits |= texts.equal_to(name.encode())
+    return fits
 
 
 def _document(value: JsonObject | None) -> JsonObject:

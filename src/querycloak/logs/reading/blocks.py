@@ -143,8 +143,8 @@ def _record_buffers(stream: ByteStream) -> Iterator[tuple[bytes, bool]]:
 def _after_line_feed(stream: ByteStream, data: bytes) -> bytes:
     """Read on, holding one piece at a time, until a line feed; what follows it."""
     while data:
-        _, found, rest = data.partition(b"\n")
-        if found:
+        _, line_feed, rest = data.partition(b"\n")
+        if line_feed:
             return rest
         data = stream.read(BLOCK)
     return b""
@@ -164,9 +164,9 @@ class _Window:
         """The record that is under way at `start` belongs to the part before."""
         consumed = -1
         while piece := self._stream.read(1 << 16):
-            head, found, rest = piece.partition(b"\n")
-            consumed += len(head) + len(found)
-            if found:
+            head, line_feed, rest = piece.partition(b"\n")
+            consumed += len(head) + len(line_feed)
+            if line_feed:
                 self._ahead = rest
                 break
         if self._left is not None:

@@ -272,10 +272,10 @@ def _identify(file: LogFile, options: FileOptions) -> LogFile:
     if options.compression is not None:
         return replace(file, compression=None if options.compression == compression.NONE else options.compression)
     if options.format_named:
-        told = compression.by_name(file.label, file.location)
+        guess = compression.by_name(file.label, file.location)
     else:
-        told = compression.by_first_bytes(file.label, file.location, magic)
-    return replace(file, compression=told.name, doubtful=told.doubtful)
+        guess = compression.by_first_bytes(file.label, file.location, magic)
+    return replace(file, compression=guess.name, doubtful=guess.doubtful)
 
 
 def _first_bytes(file: LogFile) -> bytes:

@@ -183,10 +183,10 @@ def _month(data, at, end, whole, parts):  # type: ignore[no-untyped-def]
     if at + 3 > end:
         return at
     for month in range(12):
-        found = True
+        same = True
         for i in range(3):
-            found &= data[at + i] | 32 == _MONTHS[3 * month + i]
-        if found:
+            same &= data[at + i] | 32 == _MONTHS[3 * month + i]
+        if same:
             parts[_MONTH] = month + 1
             after = at + 3
             while whole and after < end and 97 <= data[after] | 32 <= 122:

@@ -262,9 +262,9 @@ def _dated(data, start, end, order):  # type: ignore[no-untyped-def]
         at += 1
     if at >= end or (data[at] != 32 and data[at] != 84 and data[at] != 116):
         return np.int64(0), False
-    clock, found = _clock(data, at + 1, end)
+    clock, readable = _clock(data, at + 1, end)
     time = instant * SECOND + clock
-    return time, found and within_range(time)
+    return time, readable and within_range(time)
 
 
 @part
@@ -335,10 +335,10 @@ def _dated_or_epoch(data, starts, ends, times, readable, order):  # type: ignore
         start, end = np.int64(starts[row]), np.int64(ends[row])
         if readable[row] or start == end:
             continue
-        time, found = _dated(data, start, end, order)
-        if not found:
-            time, found = _epoch(data, start, end)
-        times[row], readable[row] = time, found
+        time, is_read = _dated(data, start, end, order)
+        if not is_read:
+            time, is_read = _epoch(data, start, end)
+        times[row], readable[row] = time, is_read
 
 
 @kernel

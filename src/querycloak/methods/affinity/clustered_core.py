@@ -105,8 +105,8 @@ def _neighbours(engine: Engine, people: _People, weights: NDArray[np.int64], rul
     """vertex and other: neighbours of what is open, and what surely stays, with no other."""
     names = people.vertices.select("vertex")
     frequency = np.zeros(len(weights), np.int64)
-    held = _tally(engine, engine.mapped(names, CountConcepts(len(weights)), TALLY))
-    frequency[held["key"].to_numpy()] = held["vertices"].to_numpy()
+    tally = _tally(engine, engine.mapped(names, CountConcepts(len(weights)), TALLY))
+    frequency[tally["key"].to_numpy()] = tally["vertices"].to_numpy()
     prefixes = Prefixes.of(weights, frequency, rule.theta)
     postings = engine.mapped(names, CountPostings(prefixes), TALLY)
     large = _tally(engine, postings, more_than=rule.most_in_block // 2)
@@ -121,10 +121,10 @@ def _tally(engine: Engine, counts: ir.Table, more_than: int = 0) -> pa.Table:
     return engine.fetch(total.filter(total.vertices > more_than))
 
 
-def _peeled(engine: Engine, people: _People, found: ir.Table, rule: Rule) -> ir.Table:
+def _peeled(engine: Engine, people: _People, neighbours: ir.Table, rule: Rule) -> ir.Table:
     """The vertices of the core, by rounds that remove what has too few users among what is left."""
-    stays = engine.stage(found.filter(found.other.isnull()).select("vertex").union(people.hubs).distinct())
-    edges = engine.stage(found.drop_null("other").distinct().anti_join(stays, "vertex"))
+    stays = engine.stage(neighbours.filter(neighbours.other.isnull()).select("vertex").union(people.hubs).distinct())
+    edges = engine.stage(neighbours.drop_null("other").distinct().anti_join(stays, "vertex"))
     while True:
         ends = edges.select("vertex").union(edges.select(vertex="other")).distinct()
         users = people.users.semi_join(ends, "vertex")

@@ -163,9 +163,9 @@ def core_degrees(graph: Graph, number_of_users: int, most: int) -> NDArray[np.in
     people = _Users(users.starts, users.values, np.full(number_of_users + 1, -1, np.int64))
     own = users.lengths[graph.open].astype(np.int64)
     chains = (np.full(most + 1, -1, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64))
-    found = np.full(count, most, np.int32)
-    _peel(edges, people, _Levels(own, np.minimum(own, most), *chains), most, found)
-    degrees[graph.open] = found
+    peeled = np.full(count, most, np.int32)
+    _peel(edges, people, _Levels(own, np.minimum(own, most), *chains), most, peeled)
+    degrees[graph.open] = peeled
     return degrees
 
 

@@ -205,8 +205,8 @@ def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def neighbours_of(v, index, found):  # type: ignore[no-untyped-def]
-    """Write the vectors affine to v, itself left out, into `found`; how many there are."""
+def neighbours_of(v, index, neighbours):  # type: ignore[no-untyped-def]
+    """Write the vectors affine to v, itself left out, into `neighbours`; returns their number."""
     count = 0
     starts, data, squares, norms = index.starts, index.concepts, index.squares, index.norms
     posting_starts, posted, posted_rest = index.posting_starts, index.posted, index.posted_rest
@@ -235,7 +235,7 @@ def neighbours_of(v, index, found):  # type: ignore[no-untyped-def]
                 continue
             shared = _shared_from(data, squares, first, i, last, starts[other], starts[other + 1])
             if shared > 0 and affine(shared, norm, norms[other], index.theta):
-                found[count] = other
+                neighbours[count] = other
                 count += 1
         rest -= squares[concept]
     return count

@@ -42,14 +42,14 @@ class Expanded:
 def expand(uses: Iterable[pa.RecordBatch], concepts: Concepts) -> Expanded:
     """Expand queries from batches of (query, user), each pair once, sorted by query."""
     vertices = Vertices()
-    found = gather(uses, lambda texts: vertices.add(texts, concepts))
+    gathered = gather(uses, lambda texts: vertices.add(texts, concepts))
     return Expanded(
-        queries=found.queries,
-        own_users=found.own_users,
-        vertex=found.numbers,
+        queries=gathered.queries,
+        own_users=gathered.own_users,
+        vertex=gathered.numbers,
         concepts=vertices.rows(),
-        users=sorted_sets(found.use_numbers, found.use_users, len(vertices)),
-        number_of_users=found.number_of_users,
+        users=sorted_sets(gathered.use_numbers, gathered.use_users, len(vertices)),
+        number_of_users=gathered.number_of_users,
     )
 
 
@@ -116,8 +116,8 @@ class Vertices:
         self._make_room(texts)
         vertex = np.empty(len(texts), np.int32)
         vertices = _VertexTable(self._slots, self._data, self._ends)
-        found = np.empty(MOST_CONCEPTS, np.int32)
-        self._count = _expand(_Texts(*spans_of(texts)), _phrases_of(concepts), vertices, self._count, vertex, found)
+        room = np.empty(MOST_CONCEPTS, np.int32)
+        self._count = _expand(_Texts(*spans_of(texts)), _phrases_of(concepts), vertices, self._count, vertex, room)
         return vertex
 
     def rows(self) -> Lists:
@@ -150,7 +150,7 @@ def _place(keys, key):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-untyped-def]
+def _expand(texts, phrases, vertices, count, vertex, room):  # type: ignore[no-untyped-def]
     data, slots, width = texts.data, phrases.slots, phrases.width
     for row in range(texts.starts.size):
         size, all_safe = 0, True
@@ -167,9 +167,9 @@ def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-
                     pair = _place(phrases.pair_keys, last * width + word)
                 if pair >= 0 and last_pair >= 0:
                     triple = _place(phrases.triple_keys, last_pair * width + word)
-                size = _noted(found, size, phrases.word_concepts[word] if word >= 0 else -1)
-                size = _noted(found, size, phrases.pair_concepts[pair] if pair >= 0 else -1)
-                size = _noted(found, size, phrases.triple_concepts[triple] if triple >= 0 else -1)
+                size = _noted(room, size, phrases.word_concepts[word] if word >= 0 else -1)
+                size = _noted(room, size, phrases.pair_concepts[pair] if pair >= 0 else -1)
+                size = _noted(room, size, phrases.triple_concepts[triple] if triple >= 0 else -1)
                 last, last_pair = word, pair
             begin = i + 1
         if not all_safe:
@@ -177,29 +177,29 @@ def _expand(texts, phrases, vertices, count, vertex, found):  # type: ignore[no-
         elif size == 0 or size > MOST_CONCEPTS:
             vertex[row] = UNEXPANDABLE
         else:
-            vertex[row], count = _joined(found, size, vertices, count)
+            vertex[row], count = _joined(room, size, vertices, count)
     return count
 
 
 @part
-def _noted(found, size, concept):  # type: ignore[no-untyped-def]
+def _noted(room, size, concept):  # type: ignore[no-untyped-def]
     """Note a concept; one too many only counts."""
     if concept < 0:
         return size
     if size < MOST_CONCEPTS:
-        found[size] = concept
+        room[size] = concept
     return min(size + 1, MOST_CONCEPTS + 1)
 
 
 @part
-def _joined(found, size, vertices, count):  # type: ignore[no-untyped-def]
+def _joined(room, size, vertices, count):  # type: ignore[no-untyped-def]
     """The vertex of these concepts, a new one if they are new, and how many vertices there are then."""
-    sort_span(found, 0, size)
+    sort_span(room, 0, size)
     at = vertices.ends[count]
     kept = 0
     for i in range(size):
-        if i == 0 or found[i] != found[i - 1]:
-            vertices.data[at + kept] = found[i]
+        if i == 0 or room[i] != room[i - 1]:
+            vertices.data[at + kept] = room[i]
             kept += 1
     slot = _find_vertex(vertices.data, at, at + kept, vertices.slots, vertices.ends)
     if vertices.slots[slot] < 0:

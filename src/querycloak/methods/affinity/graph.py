@@ -61,11 +61,11 @@ def build_graph(
     lists: list[NDArray[np.int32]] = []
     sizes: list[NDArray[np.int64]] = []
     listed = 0
-    for found in search.everything(threads or os.cpu_count() or 1, progress):
-        open_vertices.append(found.vertices)
-        sizes.append(found.sizes)
-        lists.append(found.neighbours)
-        listed += len(found.neighbours)
+    for block in search.everything(threads or os.cpu_count() or 1, progress):
+        open_vertices.append(block.vertices)
+        sizes.append(block.sizes)
+        lists.append(block.neighbours)
+        listed += len(block.neighbours)
         if listed > MOST_LISTED:
             raise ResourceError(TOO_MANY)
     vertices = np.concatenate([np.empty(0, np.int64), *open_vertices])
@@ -100,7 +100,7 @@ class Limits(NamedTuple):
 class _Scratch(NamedTuple):
     """Room for one thread: neighbours found, for each user the vertex at which it was last seen, and an order."""
 
-    found: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
     seen: NDArray[np.int64]
     order: NDArray[np.int64]
     """Of neighbours, where only some are kept; else there is no room."""
@@ -127,8 +127,8 @@ class Search:
         later = [(others[first : first + _BLOCK], False) for first in range(0, len(others), _BLOCK)]
         done, total = 0, max(1, len(blocks) + len(later))
         for work in (blocks, later):  # whoever stands next to a hub must be known before the others are looked at
-            for found in _in_parallel(self._look, work, threads):
-                yield found
+            for block in _in_parallel(self._look, work, threads):
+                yield block
                 done += 1
                 progress(done / total)
 
@@ -137,7 +137,7 @@ class Search:
         vertices, hubs = work
         scratch, index = self._borrow(), self._index.arrays
         if hubs:
-            _lift(vertices, index, self._people, scratch.found)
+            _lift(vertices, index, self._people, scratch.neighbours)
             self._unused.append(scratch)
             return Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
         sizes = np.full(len(vertices), -1, np.int64)
@@ -156,9 +156,9 @@ class Search:
         try:
             return self._unused.pop()
         except IndexError:
-            found = np.empty(len(self._index), np.int32)
+            neighbours = np.empty(len(self._index), np.int32)
             order = np.empty(len(self._index) if self._limits.keep else 0, np.int64)
-            return _Scratch(found, np.full(self._number_of_users + 1, -1, np.int64), order)
+            return _Scratch(neighbours, np.full(self._number_of_users + 1, -1, np.int64), order)
 
 
 def _in_parallel(work: Callable[[Any], Any], pieces: list[Any], threads: int) -> Iterator[Any]:
@@ -186,58 +186,58 @@ def symmetric(graph: Graph) -> Graph:
 
 
 @kernel
-def _lift(hubs, index, people, found):  # type: ignore[no-untyped-def]
+def _lift(hubs, index, people, neighbours):  # type: ignore[no-untyped-def]
     for hub in hubs:
-        count = neighbours_of(hub, index, found)
+        count = neighbours_of(hub, index, neighbours)
         for i in range(count):
-            people.stays[found[i]] = True
+            people.stays[neighbours[i]] = True
 
 
 @kernel
 def _list(vertices, done, index, people, limits, scratch, room, sizes):  # type: ignore[no-untyped-def]
     """List neighbours of vertices from `done` on while there is room; where it ended, and how much was used."""
     used = 0
-    found, starts = scratch.found, people.starts
+    neighbours, starts = scratch.neighbours, people.starts
     for place in range(done, vertices.size):
         v = vertices[place]
         if people.stays[v]:
             continue
-        count = neighbours_of(v, index, found)
+        count = neighbours_of(v, index, neighbours)
         if _users_that_stay(v, count, people, limits.most, scratch) >= limits.most:
             people.stays[v] = True
             continue
         if limits.keep and count > limits.keep:
-            _keep_largest(found, count, limits.keep, starts, scratch.order)
+            _keep_largest(neighbours, count, limits.keep, starts, scratch.order)
             count = limits.keep
         if count > room.size - used:
             return place, used
         for i in range(count):
-            room[used] = found[i]
+            room[used] = neighbours[i]
             used += 1
         sizes[place] = count
     return vertices.size, used
 
 
 @part
-def _keep_largest(found, count, keep, starts, order):  # type: ignore[no-untyped-def]
+def _keep_largest(neighbours, count, keep, starts, order):  # type: ignore[no-untyped-def]
     """Those with most users go first, the first of equals before the others; ascending again."""
     for i in range(count):
-        order[i] = (starts[found[i]] - starts[found[i] + 1]) * _PLACES + i
+        order[i] = (starts[neighbours[i]] - starts[neighbours[i] + 1]) * _PLACES + i
     sort_span(order, 0, count)
     for i in range(keep):
-        order[i] = found[order[i] % _PLACES]
+        order[i] = neighbours[order[i] % _PLACES]
     sort_span(order, 0, keep)
     for i in range(keep):
-        found[i] = order[i]
+        neighbours[i] = order[i]
 
 
 @part
 def _users_that_stay(v, count, people, most, scratch):  # type: ignore[no-untyped-def]
     """Different users of v and of those of its neighbours that stay, counted up to `most`."""
     total = 0
-    found, seen = scratch.found, scratch.seen
+    neighbours, seen = scratch.neighbours, scratch.seen
     for i in range(-1, count):
-        other = v if i < 0 else found[i]
+        other = v if i < 0 else neighbours[i]
         if i >= 0 and not people.stays[other]:
             continue
         for j in range(people.starts[other], people.starts[other + 1]):

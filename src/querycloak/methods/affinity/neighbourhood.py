@@ -103,10 +103,10 @@ def _word_users(log: SearchLog, uses: ir.Table, text: str) -> dict[str, int]:
     words = list(dict.fromkeys(word for word in text.split(" ") if word))
     if not words:
         return {}
-    found = log.engine.fetch(users_of_words(words_of(log, uses), words)).sort_by(
+    fetched = log.engine.fetch(users_of_words(words_of(log, uses), words)).sort_by(
         [("users", "ascending"), ("x", "ascending")]
     )
-    return dict(zip(found["x"].to_pylist(), found["users"].to_pylist(), strict=True))
+    return dict(zip(fetched["x"].to_pylist(), fetched["users"].to_pylist(), strict=True))
 
 
 def _as_in_the_log(log: SearchLog, query: str) -> str:
@@ -150,9 +150,9 @@ def _neighbourhood(
 
 
 def _neighbours(cores: Cores, v: int) -> NDArray[np.int32]:
-    found = np.empty(len(cores.index), np.int32)
-    count = neighbours_of(v, cores.index.arrays, found)
-    return np.sort(found[:count])
+    room = np.empty(len(cores.index), np.int32)
+    count = neighbours_of(v, cores.index.arrays, room)
+    return np.sort(room[:count])
 
 
 def _member(cores: Cores, expansion: Expansion, v: int, here: int, text: str) -> Member:

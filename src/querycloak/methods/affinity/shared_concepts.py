@@ -69,8 +69,8 @@ class CountConcepts:
         counts = np.zeros(self.number, np.int64)
         for batch in batches:
             counts += np.bincount(_vectors(batch.column("vertex")).values, minlength=self.number)
-        held = np.flatnonzero(counts)
-        yield pa.record_batch([held, counts[held]], schema=TALLY)
+        counted = np.flatnonzero(counts)
+        yield pa.record_batch([counted, counts[counted]], schema=TALLY)
 
 
 @dataclass(frozen=True)
@@ -184,14 +184,14 @@ class Compare:
         names, first = numbered.dictionary, np.unique(numbered.indices, return_index=True)[1]
         rows = posted.take(first)
         vectors = _vectors(names)
-        held, local = np.unique(vectors.values, return_inverse=True)
-        index = Index.of(Lists(vectors.starts, local.astype(np.int32)), self.weights[held], self.theta)
+        concepts, local = np.unique(vectors.values, return_inverse=True)
+        index = Index.of(Lists(vectors.starts, local.astype(np.int32)), self.weights[concepts], self.theta)
         users, number_of_users = _numbered(rows["users"].combine_chunks())
         hubs = rows["hub"].to_numpy()[index.order]
         search = Search(index, users.take(index.order), number_of_users, Limits(self.most, 0), hubs)
-        for found in search.everything(threads=1):
+        for block in search.everything(threads=1):
             yield from _written(
-                names, np.repeat(index.order[found.vertices], found.sizes), index.order[found.neighbours]
+                names, np.repeat(index.order[block.vertices], block.sizes), index.order[block.neighbours]
             )
         stay = names.take(index.order[search.stays & ~hubs])
         yield pa.record_batch([stay, pa.nulls(len(stay), pa.binary())], schema=NEIGHBOURS)
@@ -245,16 +245,16 @@ def _numbered(users: pa.Array) -> tuple[Lists, int]:
 
 
 def _hashes(vectors: Lists) -> NDArray[np.uint64]:
-    found = np.empty(len(vectors), np.uint64)
-    _hash_all(vectors.starts, vectors.values, found)
-    return found
+    hashes = np.empty(len(vectors), np.uint64)
+    _hash_all(vectors.starts, vectors.values, hashes)
+    return hashes
 
 
 @kernel
-def _hash_all(starts, data, found):  # type: ignore[no-untyped-def]
-    for v in range(found.size):
+def _hash_all(starts, data, hashes):  # type: ignore[no-untyped-def]
+    for v in range(hashes.size):
         value = np.uint64(14695981039346656037)
         for i in range(starts[v], starts[v + 1]):
             value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
             value ^= value >> np.uint64(31)
-        found[v] = value
+        hashes[v] = value

@@ -36,8 +36,8 @@ def matches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         queries = batch.column("query")
         concepts = matcher_of(wordnet()).concepts(Spans.of(queries))
-        found = pa.record_batch([queries, pa.array(concepts)], schema=MATCHES)
-        yield found.filter(pa.array(concepts != UNMATCHED))
+        matched = pa.record_batch([queries, pa.array(concepts)], schema=MATCHES)
+        yield matched.filter(pa.array(concepts != UNMATCHED))
 
 
 def renamings(engine: Engine, uses: ir.Table, taxonomy: Taxonomy, least: int) -> ir.Table:
@@ -82,10 +82,12 @@ class Generalised:
 
 def generalise(engine: Engine, uses: ir.Table, taxonomy: Taxonomy) -> Generalised:
     """Match every query."""
-    found = gather(engine.stream(sorted_uses(uses)), matcher_of(taxonomy).concepts)
-    of_concepts = sorted_sets(found.use_numbers, found.use_users, len(taxonomy))
+    gathered = gather(engine.stream(sorted_uses(uses)), matcher_of(taxonomy).concepts)
+    of_concepts = sorted_sets(gathered.use_numbers, gathered.use_users, len(taxonomy))
     tree = Tree.of(taxonomy)
-    return Generalised(found.queries, found.own_users, found.numbers, of_concepts, found.number_of_users, tree)
+    return Generalised(
+        gathered.queries, gathered.own_users, gathered.numbers, of_concepts, gathered.number_of_users, tree
+    )
 
 
 Numbers = NDArray[np.int32]

@@ -92,13 +92,15 @@ class Generalize(Method):
             from querycloak.methods.generalize.clusters import renamings
 
             return renamings(log.engine, uses, taxonomy, self.k)
-        found = generalise(log.engine, uses, taxonomy)
-        becomes = found.becomes(self.k)
+        generalised = generalise(log.engine, uses, taxonomy)
+        becomes = generalised.becomes(self.k)
         kept = np.flatnonzero((becomes >= 0) & (becomes != taxonomy.root))
         shown = pa.array([taxonomy.shown(concept) for concept in range(len(taxonomy))], pa.string())
         log.progress("writing", 0.0)
         return log.engine.upload(
-            pa.table({"query": found.queries.take(pa.array(kept)), "concept": shown.take(pa.array(becomes[kept]))})
+            pa.table(
+                {"query": generalised.queries.take(pa.array(kept)), "concept": shown.take(pa.array(becomes[kept]))}
+            )
         )
 
 

@@ -218,9 +218,9 @@ class OneTable(KeysMethod):
         from querycloak.methods.keys.contribution_bounding import once_per_key
 
         rows = self.rows(log)
-        held = once_per_key(rows, self.key, with_times=self.times is not None)
+        contributions = once_per_key(rows, self.key, with_times=self.times is not None)
         if self.priors is None:
-            return {self.table: held}
+            return {self.table: contributions}
         from querycloak.methods.keys.public_priors import with_prior
 
-        return {self.table: with_prior(log.engine, held, "query")}
+        return {self.table: with_prior(log.engine, contributions, "query")}

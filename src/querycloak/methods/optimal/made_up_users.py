@@ -105,8 +105,8 @@ def _associate(dealt: Dealt, degrees: Degrees, tables: NoisyTables, state: NDArr
 
 def _links(tables: NoisyTables, degrees: Degrees, part: float) -> Links:
     """The links with their targets: an output that keeps part of the rows keeps as large a part of the associations."""
-    held = (degrees.pairs[tables.first] > 0) & (degrees.pairs[tables.second] > 0)
-    first, second, count = tables.first[held], tables.second[held], tables.link_count[held]
+    kept = (degrees.pairs[tables.first] > 0) & (degrees.pairs[tables.second] > 0)
+    first, second, count = tables.first[kept], tables.second[kept], tables.link_count[kept]
     both = np.minimum(degrees.pairs[first], degrees.pairs[second])
     target = np.minimum(np.round(count * part).astype(np.int64), both)
     ends, others = np.concatenate([first, second]), np.concatenate([second, first])
@@ -118,12 +118,12 @@ def _links(tables: NoisyTables, degrees: Degrees, part: float) -> Links:
 @njit(cache=True, nogil=True)
 def _holds(pair, starts, one, wanted):  # type: ignore[no-untyped-def]
     """Whether a user holds a pair."""
-    found = False
+    holds = False
     for i in range(starts[one], starts[one + 1]):
         if pair[i] == wanted:
-            found = True
+            holds = True
             break
-    return found
+    return holds
 
 
 @njit(cache=True, nogil=True)
@@ -214,11 +214,11 @@ def _shift(slot, moving, sign, dealt, current, links):  # type: ignore[no-untype
     for i in range(dealt.starts[one], dealt.starts[one + 1]):
         if i == slot:
             continue
-        found = _link_of(moving, dealt.pair[i], links)
-        if found >= 0:
-            change -= abs(current[found] - links.target[found])
-            current[found] += sign
-            change += abs(current[found] - links.target[found])
+        link = _link_of(moving, dealt.pair[i], links)
+        if link >= 0:
+            change -= abs(current[link] - links.target[link])
+            current[link] += sign
+            change += abs(current[link] - links.target[link])
     return change
 
 
@@ -237,9 +237,9 @@ def _present(dealt, links):  # type: ignore[no-untyped-def]
     current = np.zeros(links.target.size, np.int64)
     for slot in range(dealt.pair.size):
         for i in range(slot + 1, dealt.starts[dealt.user[slot] + 1]):
-            found = _link_of(dealt.pair[slot], dealt.pair[i], links)
-            if found >= 0:
-                current[found] += 1
+            link = _link_of(dealt.pair[slot], dealt.pair[i], links)
+            if link >= 0:
+                current[link] += 1
     return current
 
 

@@ -114,19 +114,19 @@ def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table, most: i
     return engine.stage(first_keys(contributions.inner_join(released, list(KEY)), KEY, most).select("user", "pair"))
 
 
-def pairs_per_user(engine: Engine, held: ir.Table, budget: SyntheticPlan) -> IntArray:
+def pairs_per_user(engine: Engine, contributions: ir.Table, budget: SyntheticPlan) -> IntArray:
     """How many users hold 1, 2, ... of the released pairs (private)."""
-    each = held.group_by("user").agg(size=held.count())
+    each = contributions.group_by("user").agg(size=contributions.count())
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
     true = np.zeros(budget.counted_per_user, dtype=np.int64)
     true[counted["size"].to_numpy() - 1] = counted["users"].to_numpy()
     return true
 
 
-def linked_pairs(engine: Engine, held: ir.Table, most: int) -> ir.Table:
+def linked_pairs(engine: Engine, contributions: ir.Table, most: int) -> ir.Table:
     """Every two of the pairs that a user holds, of those that come first in the released table."""
-    window = ibis.window(group_by=held.user, order_by=held.pair)
-    numbered = held.mutate(place=ibis.row_number().over(window))
+    window = ibis.window(group_by=contributions.user, order_by=contributions.pair)
+    numbered = contributions.mutate(place=ibis.row_number().over(window))
     linked = engine.stage(numbered.filter(numbered.place < most).select("user", "pair"))
     other = linked.view()
     both = linked.join(other, [linked.user == other.user, linked.pair < other.pair])

@@ -37,10 +37,10 @@ def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
     """For every concept the number of the domain it is in, from 1, if several are named; 0 is the rest."""
     # No concept is in two domains, so that a replacement has the topic of what it replaces.
     labels, roots = domain_labels(name), domain_roots(taxonomy, name)
-    found = topics_of(taxonomy, roots)
+    numbers = topics_of(taxonomy, roots)
     for number, root in enumerate(roots, 1):
-        if found[root] != number:
-            inside = labels[found[root] - 1]
+        if numbers[root] != number:
+            inside = labels[numbers[root] - 1]
             raise ParameterError(
                 Sentence(
                     "{domain} names {inner!r}, which lies within {outer!r}; leave one out, or name the narrower first",
@@ -48,11 +48,11 @@ def domain_numbers(taxonomy: Taxonomy, name: str) -> NDArray[np.int32]:
                     outer=inside,
                 )
             )
-    if found[taxonomy.root]:
+    if numbers[taxonomy.root]:
         raise ParameterError(
             Sentence("{domain} names the root beside other concepts; name only these, the rest has its own")
         )
-    return found
+    return numbers
 
 
 def check_domain(taxonomy: Taxonomy, name: str) -> None:
@@ -214,13 +214,13 @@ class Domains:
 
     def mentions(self, queries: pa.Array) -> tuple[Mentions, Ints]:
         """What each phrase of each query mentions, and the concepts of these."""
-        found = self.finder.mentions(queries)
-        return found, self.finder.concepts_of(found.label)
+        mentions = self.finder.mentions(queries)
+        return mentions, self.finder.concepts_of(mentions.label)
 
     def whole(self, domains: Ints, places: Ints) -> Ints:
         """The numbers in the whole taxonomy of concepts that are numbered in their domains."""
-        found = np.empty(len(places), np.int32)
+        concepts = np.empty(len(places), np.int32)
         for number, domain in enumerate(self.domains):
             inside = domains == number
-            found[inside] = domain.concepts[places[inside]]
-        return found
+            concepts[inside] = domain.concepts[places[inside]]
+        return concepts

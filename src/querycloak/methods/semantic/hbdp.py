@@ -51,8 +51,8 @@ def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, rando
     if method.max_queries is None:
         raise TypeError("hbdp is made with a bound of queries: the method has checked it")
     noise = Laplace(rounded_scale(2 * method.max_queries, method.budget))
-    found, counts = noisy_cells(owners * np.int64(size) + concepts, cells, noise, randomness)
-    return _rows(searches.users, domain, found // size, found % size, counts)
+    cell_numbers, counts = noisy_cells(owners * np.int64(size) + concepts, cells, noise, randomness)
+    return _rows(searches.users, domain, cell_numbers // size, cell_numbers % size, counts)
 
 
 def noisy_cells(
@@ -67,9 +67,9 @@ def noisy_cells(
     # The rank among empty cells becomes a cell: as many occupied ones as stand before it are skipped.
     before = keys - np.arange(len(keys))
     places = empty.rank + np.searchsorted(before, empty.rank, side="right")
-    found = np.concatenate([keys[passed], places])
-    order = np.argsort(found)
-    return found[order], np.concatenate([drawn[passed], empty.count])[order]
+    all_keys = np.concatenate([keys[passed], places])
+    order = np.argsort(all_keys)
+    return all_keys[order], np.concatenate([drawn[passed], empty.count])[order]
 
 
 def _rows(

@@ -47,11 +47,11 @@ def figures() -> dict[str, Any]:
 
 def certified_for(taxonomy: Taxonomy, criterion: str) -> Certified | None:
     """What was solved for this whole taxonomy and this criterion, if it was."""
-    found = figures()["certified"].get(criterion)
-    if found is None or len(taxonomy) != figures()["concepts"] or digest_of(taxonomy) != figures()["digest"]:
+    certified = figures()["certified"].get(criterion)
+    if certified is None or len(taxonomy) != figures()["concepts"] or digest_of(taxonomy) != figures()["digest"]:
         return None
-    exact = tuple((loss, exponent) for loss, exponent in found["exact"])
-    return Certified(found["slope"], tuple(found["excess"]), found["least_similarity"], exact)
+    exact = tuple((loss, exponent) for loss, exponent in certified["exact"])
+    return Certified(certified["slope"], tuple(certified["excess"]), certified["least_similarity"], exact)
 
 
 def digest_of(taxonomy: Taxonomy) -> str:
@@ -63,17 +63,17 @@ def digest_of(taxonomy: Taxonomy) -> str:
 
 def similarity_of(candidates: str | None, criterion: str, loss: float) -> float | None:
     """The mean similarity of what is drawn to what was asked, between figures that were computed; None if unknown."""
-    found = figures()["similarity"].get(candidates or ALL, {}).get(criterion)
-    if found is None:
+    similarities = figures()["similarity"].get(candidates or ALL, {}).get(criterion)
+    if similarities is None:
         return None
     losses = np.log(figures()["losses"])
-    return round(float(np.interp(np.log(loss), losses, found)), 3)
+    return round(float(np.interp(np.log(loss), losses, similarities)), 3)
 
 
 def blind_similarity(candidates: str | None) -> float | None:
     """The same for a draw that knows nothing."""
-    found = figures()["blind"].get(candidates or ALL)
-    return None if found is None else round(float(found), 3)
+    similarity = figures()["blind"].get(candidates or ALL)
+    return None if similarity is None else round(float(similarity), 3)
 
 
 def best_choice(loss: float) -> tuple[str | None, str]:

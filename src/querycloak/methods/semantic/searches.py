@@ -40,9 +40,9 @@ def check_language(engine: Engine, searches: ir.Table, concepts_of: Callable[[pa
     numbered = searches.mutate(place=ibis.row_number().over(window))
     users = known = 0
     for batch in engine.stream(numbered.filter(numbered.place == 0).select("query")):
-        found = concepts_of(batch.column("query")) >= 0
-        users += len(found)
-        known += int(found.sum())
+        known_mask = concepts_of(batch.column("query")) >= 0
+        users += len(known_mask)
+        known += int(known_mask.sum())
     if users >= LEAST_USERS and ONE_USER_IN * known < users:
         raise InputError(
             Sentence(
@@ -157,10 +157,12 @@ class Histories(CountedByUser):
 def found_words(concepts: Ints) -> str:
     """In how many searches something was found, for the owner's eyes; said of every log, so that it says nothing."""
     missing = int((concepts < 0).sum())
-    found = f"no concept was found in {missing:,} of {concepts.size:,} searches: these became the root of their domain"
+    message = (
+        f"no concept was found in {missing:,} of {concepts.size:,} searches: these became the root of their domain"
+    )
     if 2 * missing <= concepts.size:
-        return found
-    return f"{found}; if the log is in another language, give a taxonomy of that language"
+        return message
+    return f"{message}; if the log is in another language, give a taxonomy of that language"
 
 
 def _joined(users: list[Any], lengths: list[NDArray[np.int64]]) -> tuple[pa.Array, NDArray[np.int64]]:

@@ -59,12 +59,12 @@ def solve(rows: Packing, goal: Objective, *, begun: IntArray | None = None) -> S
     relaxed = relax(rows, goal, whole=False, vertex=rows.row.size <= _FEW_ENTRIES)
     tight = relax(rows, goal, whole=True)
     floored = _floored(rows, relaxed)
-    found = [counts for counts in _candidates(rows, goal, relaxed, tight, floored, begun) if rows.holds(counts)]
+    starts = [counts for counts in _candidates(rows, goal, relaxed, tight, floored, begun) if rows.holds(counts)]
     if goal.total_exact:
-        found = [counts for counts in found if int(counts.sum()) == goal.total]
-    found.sort(key=goal.value, reverse=True)
+        starts = [counts for counts in starts if int(counts.sum()) == goal.total]
+    starts.sort(key=goal.value, reverse=True)
     # Two beginnings, for a search may end where the other does not.
-    best = max((exchange(rows, goal, begin, _rounds(rows, begin)) for begin in found[:2]), key=goal.value)
+    best = max((exchange(rows, goal, begin, _rounds(rows, begin)) for begin in starts[:2]), key=goal.value)
     bound = min(relaxed.bound, tight.bound)
     if goal.size == 1.0:  # a number of rows or pairs: whole
         bound = float(math.floor(bound + 1e-6))

@@ -149,12 +149,12 @@ def _fill(order, counts, load, total, least, rows, worth):  # type: ignore[no-un
 def _exchange(counts, load, left, exact, rounds, by_row, rows, worth):  # type: ignore[no-untyped-def]
     state = np.array([np.uint64(1)], np.uint64)
     chosen, place = np.empty(counts.size, np.int64), np.full(counts.size, -1, np.int64)
-    held = 0
+    size = 0
     for pair in np.flatnonzero(counts):
-        held = _enter(pair, chosen, place, held)
+        size = _enter(pair, chosen, place, size)
     out, added = np.empty(_MOST_OUT, np.int64), np.empty(_TRIES + _MOST_OUT, np.int64)
     for _ in range(rounds):
-        taken, lost = _take_out(out, chosen, held, state, counts, load, by_row, rows, worth)
+        taken, lost = _take_out(out, chosen, size, state, counts, load, by_row, rows, worth)
         room = left + taken
         number, won = _refill(out[:taken], lost / taken, room, exact, state, added, counts, load, by_row, rows, worth)
         if won < lost - _NO_LOSS or (exact and number < room):
@@ -165,10 +165,10 @@ def _exchange(counts, load, left, exact, rounds, by_row, rows, worth):  # type: 
             continue
         left = room - number
         for i in range(number):
-            held = _enter(added[i], chosen, place, held)
+            size = _enter(added[i], chosen, place, size)
         for i in range(taken):
             if counts[out[i]] == 0:
-                held = _leave(out[i], chosen, place, held)
+                size = _leave(out[i], chosen, place, size)
 
 
 @njit(cache=True, nogil=True)
@@ -180,11 +180,11 @@ def _near(pair, state, by_row, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _take_out(out, chosen, held, state, counts, load, by_row, rows, worth):  # type: ignore[no-untyped-def]
+def _take_out(out, chosen, size, state, counts, load, by_row, rows, worth):  # type: ignore[no-untyped-def]
     """Take out one unit, and perhaps others near it: how many, and what they were worth together."""
     taken, lost = 0, 0.0
     for attempt in range(1 + below(state, _MOST_OUT)):
-        pair = chosen[below(state, held)] if attempt == 0 else _near(out[0], state, by_row, rows)
+        pair = chosen[below(state, size)] if attempt == 0 else _near(out[0], state, by_row, rows)
         if counts[pair] == 0:
             continue
         lost += _gain(pair, counts[pair] - 1, worth)
@@ -216,22 +216,22 @@ def _refill(out, lost, room, exact, state, added, counts, load, by_row, rows, wo
 
 
 @njit(cache=True, nogil=True)
-def _enter(pair, chosen, place, held):  # type: ignore[no-untyped-def]
+def _enter(pair, chosen, place, size):  # type: ignore[no-untyped-def]
     """Put a pair on the list of those with a count, unless it is there; how long the list is."""
     if place[pair] >= 0:
-        return held
-    place[pair] = held
-    chosen[held] = pair
-    return held + 1
+        return size
+    place[pair] = size
+    chosen[size] = pair
+    return size + 1
 
 
 @njit(cache=True, nogil=True)
-def _leave(pair, chosen, place, held):  # type: ignore[no-untyped-def]
+def _leave(pair, chosen, place, size):  # type: ignore[no-untyped-def]
     """Strike a pair off that list, unless it is off already; how long the list is."""
     if place[pair] < 0:
-        return held
-    last = chosen[held - 1]
+        return size
+    last = chosen[size - 1]
     chosen[place[pair]] = last
     place[last] = place[pair]
     place[pair] = -1
-    return held - 1
+    return size - 1

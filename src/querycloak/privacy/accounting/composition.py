@@ -80,8 +80,8 @@ def composed_releases(
     if proven.epsilon is None or proven.delta is None:
         raise ParameterError("a rule about the output bounds nobody's belief, so there is nothing to add up")
     losses = losses_of(proven, draws) * releases
-    found = composed(losses, releases * stated(proven.epsilon), releases * stated(proven.delta), at_delta)
+    curve = composed(losses, releases * stated(proven.epsilon), releases * stated(proven.delta), at_delta)
     one_step = None if proven.covers_release else ONE_STEP
     if releases > 1:
-        return found.covering(one_step)
-    return replace(found, condition=one_step or ONE_RELEASE)
+        return curve.covering(one_step)
+    return replace(curve, condition=one_step or ONE_RELEASE)

@@ -296,17 +296,17 @@ class TableAccuracy:
 
     def lines(self) -> list[str]:
         """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
-        said = [f"count: {self.counts}"]
+        lines = [f"count: {self.counts}"]
         if self.margin95 is not None:
             margin = f"{self.margin95} up or down" if self.margin95.high else "0: at least 95 % of counts are exact"
-            said.append(f"95 % margin of a count: {margin}")
+            lines.append(f"95 % margin of a count: {margin}")
         if self.users50 is not None and self.users95 is not None:
             likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"
-            said.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
+            lines.append(f"users who bring a row out: {likely if self.users50 != self.users95 else self.users50}")
         if self.spurious is not None:
             rows = f"at most {self.spurious:.2g} expected" if self.spurious else "none"
-            said.append(f"rows that nobody asked for: {rows}")
-        return [*said, *self.notes]
+            lines.append(f"rows that nobody asked for: {rows}")
+        return [*lines, *self.notes]
 
     def to_json(self) -> dict[str, Any]:
         """As `describe --json` prints it and a card holds it."""

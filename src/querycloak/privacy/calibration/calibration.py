@@ -63,16 +63,16 @@ def calibrate(
 
 def _smaller_threshold(*plans: Callable[[], HistogramPlan]) -> HistogramPlan:
     """Return the plan of the smallest threshold, the first of equals; fail only if all fail."""
-    found: list[HistogramPlan] = []
+    feasible: list[HistogramPlan] = []
     failures: list[ParameterError] = []
     for plan in plans:
         try:
-            found.append(plan())
+            feasible.append(plan())
         except ParameterError as failure:
             failures.append(failure)
-    if not found:
+    if not feasible:
         raise failures[0]
-    return min(found, key=lambda plan: plan.threshold)
+    return min(feasible, key=lambda plan: plan.threshold)
 
 
 def _laplace_plan(epsilon: float, delta: float, per_user: int, two_draws: bool, deciding_share: float) -> HistogramPlan:

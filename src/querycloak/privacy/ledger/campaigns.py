@@ -67,21 +67,21 @@ class Spending:
     def has_campaign(self, population: str, guarantee: Guarantee, queries: int) -> bool:
         """Whether this was charged before, with all that it leaves unprotected; writes nothing."""
         with self._file.reading() as connection:
-            return self._found(connection, population, guarantee, queries) is not None
+            return self._recorded(connection, population, guarantee, queries) is not None
 
     def campaign(self, population: str, guarantee: Guarantee, queries: int, charge: Callable[[], int]) -> Campaign:
         """The campaign of these terms, charged now if there is none; concurrent first runs charge once."""
         order.check_may_pay()
         with self._file.writing(create=True) as connection:
-            found = self._found(connection, population, guarantee, queries)
-            if found is not None:
-                return found
+            campaign = self._recorded(connection, population, guarantee, queries)
+            if campaign is not None:
+                return campaign
             made = Campaign(charge(), secret_key(), queries)
             row = (made.charge, population, _terms(guarantee), queries, made.key)
             connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
             return made
 
-    def _found(
+    def _recorded(
         self, connection: sqlite3.Connection, population: str, guarantee: Guarantee, queries: int
     ) -> Campaign | None:
         row = connection.execute(FIND, (population, _terms(guarantee), queries)).fetchone()

@@ -348,13 +348,13 @@ def _check_name(population: object) -> None:
         # Not by `refuse`: one command takes the name by an option, another as it stands.
         rule = f"of 1 to {LONGEST_NAME} printable characters, without a blank at its ends"
         way_out = "name the people behind the log, such as shop-users"
-        said = Sentence(
+        message = Sentence(
             "the name of a population must be {rule}, got {name!r}; {way_out}",
             rule=rule,
             name=population,
             way_out=way_out,
         )
-        raise ParameterError(said, parameter="population", rule=rule, value=population, way_out=way_out)
+        raise ParameterError(message, parameter="population", rule=rule, value=population, way_out=way_out)
 
 
 def _json(values: Mapping[str, Any]) -> str:

@@ -127,8 +127,8 @@ class SqliteFile:
             return False
         marked = len(head) == HEAD and head.startswith(MAGIC)
         if not marked or int.from_bytes(head[68:72], "big") != self.kind.application:
-            said = f"{str(self.path)!r} is not a {self.kind.name} of querycloak; nothing in it was changed"
-            raise InputError(self._with_way_out(said))
+            message = f"{str(self.path)!r} is not a {self.kind.name} of querycloak; nothing in it was changed"
+            raise InputError(self._with_way_out(message))
         version, newest = int.from_bytes(head[60:64], "big"), len(self.kind.versions)
         if version > newest:
             raise InputError(
