@@ -123,7 +123,7 @@ def _next(target: Path) -> Iterator[str]:
     from querycloak.comparison.comparison_folder import PAGE
     from querycloak.comparison.demo import LOG
 
-    program, log = _program(), shlex.quote(str(target / LOG))
+    program, log = program_as_typed(), shlex.quote(str(target / LOG))
     yield f"\nThe page: {target / PAGE}"
     yield "\nNext:"
     yield f"  {program} guarantee clicks --epsilon 8 --delta 1e-6 --explain"
@@ -132,6 +132,12 @@ def _next(target: Path) -> Iterator[str]:
     yield f"  {program} release clicks {log} --epsilon 8 --delta 1e-6 --out release"
 
 
-def _program() -> str:
-    """How this program was started, if a shell would not find it by its name."""
-    return "querycloak" if shutil.which("querycloak") else shlex.quote(sys.argv[0])
+def program_as_typed() -> str:
+    """How to start this program, as typed: by its name, if a shell knows it, else as it was started."""
+    if shutil.which("querycloak"):
+        return "querycloak"
+    if Path(sys.argv[0]).name != "__main__.py":
+        return shlex.quote(sys.argv[0])
+    named = shutil.which("python")
+    same = named is not None and Path(named).resolve() == Path(sys.executable).resolve()
+    return f"{'python' if same else shlex.quote(sys.executable)} -m querycloak"

@@ -14,6 +14,7 @@ from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
 from querycloak.privacy.sampling.exact import shown_up
+from querycloak.sentence import printable
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
@@ -128,6 +129,7 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
         epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
         made = charge.made[:16].replace("T", " ")
         yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
+        yield from (f"    in {printable(folder)}" for folder in charge.folders)
 
 
 def composed_line(composed: Composed) -> str:

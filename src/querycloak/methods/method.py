@@ -286,7 +286,7 @@ class Method(metaclass=MethodClass):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
         with order.paying():
             paid = payment.pay(counted)
-        with order.drawing():
+        with paid.accounting.staying(), order.drawing():
             drawn = paid.counted.draw(drawing)
         if not isinstance(drawn, Drawn):
             raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")

@@ -49,7 +49,7 @@ def save(
     one_of("format", format_name, FORMATS)
     dropped: Counter[str] = Counter()
     rows: dict[str, list[pa.RecordBatch]] = {}
-    with folder if isinstance(folder, Unfinished) else reserve(folder) as unfinished:
+    with release.accounting.staying(), folder if isinstance(folder, Unfinished) else reserve(folder) as unfinished:
         target = unfinished.target
         files = []
         for kind, table in release.tables.items():

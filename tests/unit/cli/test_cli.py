@@ -96,7 +96,7 @@ def test_inspect_for_people_says_first_that_it_is_private(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["inspect", "no-such.tsv"], "LOG: no such file or folder: 'no-such.tsv'"),
+        (["inspect", "no-such.tsv"], "LOG: no such file or folder: 'no-such.tsv'\n"),
         (["inspect", "{empty}"], "LOG is empty (0 bytes)"),
         (["inspect", "{binary}"], "LOG is not text (a binary file?)"),
         (["inspect", "{folder}"], "LOG is a folder without log files"),

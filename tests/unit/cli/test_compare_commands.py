@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import sys
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from querycloak.cli.demo_command import program_as_typed
 from querycloak.comparison.comparison_views import TASK_VIEWS
 from querycloak.pages.shown_text import shown_share
 from tests.commands import in_process, querycloak
@@ -198,3 +201,20 @@ def test_the_demo_ends_with_a_page_and_what_can_be_typed(tmp_path: Path, monkeyp
         words = shlex.split(line)
         assert in_process(*words[1:], tmp=tmp_path).returncode == 0, line
     assert in_process("demo", "--out", tmp_path, tmp=tmp_path).returncode == 2  # not ours
+
+
+@pytest.mark.parametrize(
+    ("started", "known", "typed"),
+    [
+        ("/usr/lib/querycloak/__main__.py", {}, f"{sys.executable} -m querycloak"),
+        ("/usr/lib/querycloak/__main__.py", {"python": sys.executable}, "python -m querycloak"),
+        ("/usr/lib/querycloak/__main__.py", {"querycloak": "/usr/bin/querycloak"}, "querycloak"),
+        ("/opt/own bin/querycloak", {}, "'/opt/own bin/querycloak'"),
+    ],
+)
+def test_what_can_be_typed_next_starts_the_program_as_it_was_started(
+    monkeypatch: pytest.MonkeyPatch, started: str, known: dict[str, str], typed: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [started])
+    monkeypatch.setattr(shutil, "which", known.get)
+    assert program_as_typed() == typed

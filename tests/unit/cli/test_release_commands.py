@@ -209,7 +209,9 @@ def test_a_release_that_outlived_its_process_is_found_by_ledger_show(log: Path, 
     in_process("ledger", "set", "people", "--epsilon", "10", "--delta", "0.1", *ledger)
     command = ("release", "clicks", log, *BUDGET, "--out", tmp_path / "out", *ledger, "--population", "people")
     assert querycloak(*command, tmp=tmp, QUERYCLOAK_FAULT="after rename").returncode == -9
-    assert "released" in in_process("ledger", "show", *ledger).stdout
+    shown = in_process("ledger", "show", *ledger).stdout
+    assert "released" in shown
+    assert f"    in {tmp_path / 'out'}\n" in shown
     (account,) = json.loads(in_process("ledger", "show", "--json", *ledger).stdout)
     digest = hashlib.sha256((tmp_path / "out" / "card.json").read_bytes()).hexdigest()
     assert account["charges"][0]["releases"] == [digest]

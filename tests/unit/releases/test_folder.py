@@ -272,7 +272,25 @@ class TestAccounting:
         other = release.save(tmp_path / "text", "tsv")
         (made,) = ledger.show("shop")[0].charges
         assert set(made.releases) == {saved.digest, other.digest}
+        assert made.folders == (str(tmp_path / "out"), str(tmp_path / "text"))
         assert load(tmp_path / "out").accounting == accounting
+
+    def test_a_full_disk_does_not_undo_the_charge(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "a message of the system")
+
+        ledger = Ledger(tmp_path / "ledger")
+        ledger.set_limit("shop", 8, 1e-6)
+        accounting = payment_of(ledger, "shop", Bill("clicks", PROVEN, {"threshold": 9})).pay(None).accounting
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(ResourceError) as refused:
+            a_release(accounting=accounting).save(tmp_path / "out")
+        assert str(refused.value) == (
+            f"the disk of '{tmp_path}' is full; nothing was written; free some room or name another; charge 1 to "
+            "'shop' stays; another release is charged again"
+        )
+        (made,) = ledger.show("shop")[0].charges
+        assert (made.status, made.folders) == ("no release", ())
 
     def test_half_an_accounting_is_none(self) -> None:
         with pytest.raises(ParameterError, match="must have both a population and a charge, or neither"):

@@ -20,7 +20,7 @@ from querycloak.errors import InputError
 from querycloak.logs.reading import compression
 from querycloak.logs.reading.compression import Decompressed, checked_compression
 from querycloak.logs.reading.spooled import STANDARD_INPUT, spooled
-from querycloak.sentence import Sentence
+from querycloak.sentence import Action, Sentence
 
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
 TRUTH_ENDING = ".truth"
@@ -227,6 +227,10 @@ def _is_log(path: Path) -> bool:
     return name.endswith(LOG_ENDINGS) and not any(word in name for word in _NEVER_LOGS)
 
 
+_TABLES = Action("; a table of pandas, Polars, Arrow or DuckDB is given as it is, not by a name", ())
+"""Only for callers in Python: a command takes no tables."""
+
+
 def local_file(label: str, path: str) -> LogFile:
     """The file at a path, as it is stored."""
     size, stamp = _local_state(label, path)
@@ -239,11 +243,12 @@ def _remote_file(label: str, address: str) -> LogFile:
 
 
 def _local_state(label: str, path: str) -> tuple[int, tuple[int, ...]]:
+    message: str | Sentence
     try:
         status = os.stat(path)
     except FileNotFoundError:
         # The one place that repeats a name: there is no such file, so it names nobody's data.
-        message = f"{label}: no such file or folder: {path!r}"
+        message = Sentence("{label}: no such file or folder: {path!r}{tables}", label=label, path=path, tables=_TABLES)
     except (OSError, ValueError) as error:
         message = f"{label} cannot be opened: {_reason(error)}"
     else:

@@ -30,6 +30,8 @@ class Charge:
     guarantee: Guarantee
     parameters: Mapping[str, Any]
     releases: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Where its releases were written; empty if there is none, or if an older querycloak noted it."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -102,6 +104,7 @@ class Account:
                     "guarantee": charge.guarantee.to_json(),
                     "status": charge.status,
                     "releases": list(charge.releases),
+                    **({"folders": list(charge.folders)} if charge.folders else {}),
                 }
                 for charge in self.charges
             ],

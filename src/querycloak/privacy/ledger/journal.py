@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["TABLES", "Entry", "append", "entries", "now", "problems", "row_digest", "seal", "spendings"]
+__all__ = ["TABLES", "Entry", "append", "entries", "folders", "now", "problems", "row_digest", "seal", "spendings"]
 
 TABLES = (
     """CREATE TABLE journal (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, entry TEXT NOT NULL,
@@ -71,6 +71,15 @@ def spendings(connection: sqlite3.Connection) -> dict[int, tuple[int, str]]:
             one = entry.what["number"], entry.what["mark"]
             last[entry.what["charge"]] = max(one, last.get(entry.what["charge"], one))
     return last
+
+
+def folders(connection: sqlite3.Connection) -> dict[int, list[str]]:
+    """For each charge, the folders into which its releases were written, as far as the journal holds them."""
+    written: dict[int, list[str]] = {}
+    for entry in entries(connection):
+        if entry.what["what"] == "release" and "folder" in entry.what:
+            written.setdefault(entry.what["charge"], []).append(entry.what["folder"])
+    return written
 
 
 def entries(connection: sqlite3.Connection) -> Iterator[Entry]:

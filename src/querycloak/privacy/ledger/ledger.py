@@ -189,7 +189,8 @@ class Ledger:
             ).fetchone()
             if known is None:
                 connection.execute("INSERT INTO releases VALUES (?, ?)", (number, release_digest))
-                journal.append(connection, {"what": "release", "charge": number, "digest": release_digest})
+                entry = {"what": "release", "charge": number, "digest": release_digest}
+                journal.append(connection, {**entry, **_announced_folder(connection, number, release_digest)})
             connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
@@ -285,7 +286,8 @@ class Ledger:
         self._require_sums(connection, population)
         rows = connection.execute(CHARGES, (population,)).fetchall()
         try:
-            charges = tuple(_charge(population, *row) for row in rows)
+            folders = journal.folders(connection) if version_of(connection) >= 3 else {}
+            charges = tuple(_charge(population, *row, tuple(folders.get(row[0], ()))) for row in rows)
             return Account(population, _limit(limit[0]), _limit(limit[1]), charges)
         except (ValueError, TypeError, QuerycloakError):
             problem = self._file.damaged()
@@ -328,11 +330,26 @@ def default_path() -> Path:
 
 
 def _charge(
-    population: str, number: int, made: str, method: str, guarantee: str, parameters: str, digests: str | None
+    population: str,
+    number: int,
+    made: str,
+    method: str,
+    guarantee: str,
+    parameters: str,
+    digests: str | None,
+    folders: tuple[str, ...],
 ) -> Charge:
     promised = Guarantee.from_json(json.loads(guarantee))
     released = tuple(digests.split(",")) if digests else ()
-    return Charge(number, population, made, method, promised, MappingProxyType(json.loads(parameters)), released)
+    given = MappingProxyType(json.loads(parameters))
+    return Charge(number, population, made, method, promised, given, released, folders)
+
+
+def _announced_folder(connection: sqlite3.Connection, charge: int, digest: str) -> dict[str, str]:
+    """The folder that was announced for a release, for its entry in the journal; empty if none was."""
+    row = connection.execute("SELECT folder FROM announced WHERE charge = ? AND digest = ?", (charge, digest))
+    announced = row.fetchone()
+    return {} if announced is None else {"folder": announced[0]}
 
 
 def _check_charge(connection: sqlite3.Connection, number: int, digest: str) -> None:

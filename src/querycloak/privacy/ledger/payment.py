@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
@@ -51,6 +51,21 @@ class Accounting:
         if isinstance(value, Mapping) and set(value) == {"population", "charge"}:
             return cls(str(value["population"]), int(value["charge"]))
         raise ParameterError("accounting must be 'not accounted', or a population and a charge")
+
+    @contextmanager
+    def staying(self) -> Iterator[None]:
+        """Errors in this block also say that the charge stays."""
+        try:
+            yield
+        except QuerycloakError as error:
+            if self.charge is not None and not isinstance(error, OrderError):
+                error.sentence = Sentence(
+                    "{problem}; charge {charge} to {population!r} stays; another release is charged again",
+                    problem=error.sentence,
+                    charge=self.charge,
+                    population=self.population,
+                )
+            raise
 
     def announce(self, digest: str, folder: Path) -> None:
         """Note in the ledger where the release is about to be, in case the process dies before `complete`."""

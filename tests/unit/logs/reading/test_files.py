@@ -133,9 +133,10 @@ def test_no_log_at_all() -> None:
 
 def test_a_missing_file_is_named_as_it_was_given(tmp_path: Path) -> None:
     path = str(tmp_path / "missing.tsv")
-    assert refusal_of(path) == f"LOG: no such file or folder: {path!r}"
+    tables = "; a table of pandas, Polars, Arrow or DuckDB is given as it is, not by a name"
+    assert refusal_of(path) == f"LOG: no such file or folder: {path!r}{tables}"
     fill(tmp_path, "there.tsv")
-    assert refusal_of(tmp_path / "there.tsv", path) == f"LOG 2: no such file or folder: {path!r}"
+    assert refusal_of(tmp_path / "there.tsv", path) == f"LOG 2: no such file or folder: {path!r}{tables}"
 
 
 def test_a_folder_without_logs_is_told_which_names_are_looked_for(tmp_path: Path) -> None:
