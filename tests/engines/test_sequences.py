@@ -58,14 +58,23 @@ def subsequences(session: list[str]) -> list[tuple[str, ...]]:
     return [chosen for length in range(2, len(session) + 1) for chosen in combinations(session, length)]
 
 
-def expected(rows: list[Row], most_sessions: int, most_queries: int, *, paper: bool) -> Keys:
+def repeats(key: tuple[str, ...]) -> bool:
+    return any(first == second for first, second in pairwise(key))
+
+
+def expected(rows: list[Row], most_sessions: int, most_queries: int, *, paper: bool, keep: bool = False) -> Keys:
     keys: Keys = {}
     for user in {row[0] for row in rows}:
         cut = [session[:most_queries] for session in sessions_of(rows, user)]
         if paper:
             keys[user] = Counter(key for session in cut[:most_sessions] for key in subsequences(session))
         else:
-            in_order = [key for session in cut for key in sorted(subsequences(session), key=lambda k: (len(k), k))]
+            in_order = [
+                key
+                for session in cut
+                for key in sorted(subsequences(session), key=lambda k: (len(k), k))
+                if keep or not repeats(key)
+            ]
             keys[user] = Counter(list(dict.fromkeys(in_order))[: sensitivity(most_sessions, most_queries)])
     return {user: counted for user, counted in keys.items() if counted}
 
@@ -104,6 +113,26 @@ def test_users_add_what_the_proof_note_says(
         assert {number for keys in counted.values() for number in keys.values()} == {1}
     elif most_queries == 4:
         assert any(number > 1 for keys in counted.values() for number in keys.values())
+
+
+@pytest.mark.parametrize("most_queries", [3, 5])
+def test_a_query_twice_in_a_row_counts_only_if_repeats_are_kept(
+    engine: Engine, tmp_path: Path, most_queries: int
+) -> None:
+    rows = some_rows(seed=3)
+    log = read(write(tmp_path / "log.tsv", aol(rows)), engine=engine)
+    dropped, kept = (counted_by(a_method(2, most_queries, repeats=how), log) for how in (None, "keep"))
+    assert dropped == expected(rows, 2, most_queries, paper=False)
+    assert kept == expected(rows, 2, most_queries, paper=False, keep=True)
+    assert not any(repeats(key) for keys in dropped.values() for key in keys)
+    assert any(repeats(key) for keys in kept.values() for key in keys)
+
+
+def test_the_paper_counts_every_subsequence() -> None:
+    with pytest.raises(ParameterError, match="the paper variant counts every subsequence"):
+        a_method(1, 3, variant="paper", repeats="drop")
+    assert a_method(1, 3, variant="paper").parameters()["repeats"] == "keep"
+    assert a_method(1, 3).parameters()["repeats"] == "drop"
 
 
 @pytest.mark.parametrize("variant", ["default", "paper"])
@@ -212,7 +241,14 @@ def test_a_higher_threshold_releases_no_more(duckdb_engine: Engine, tmp_path: Pa
     log = read(write(tmp_path / "log.tsv", aol(some_rows(seed=3, users=300))), engine=duckdb_engine)
     numbers = []
     for threshold in (12, 20, 30, 300):
-        method = Sessions(noise=0.05, threshold=threshold, sessions_per_user=2, queries_per_session=3, no_clicks=True)
+        method = Sessions(
+            noise=0.05,
+            threshold=threshold,
+            sessions_per_user=2,
+            queries_per_session=3,
+            no_clicks=True,
+            repeats="keep",
+        )
         numbers.append({tuple(row["queries"]) for row in method.release(log).table("sessions").to_pylist()})
     assert all(above < below for below, above in pairwise(numbers[:-1]))
     assert not numbers[-1]

@@ -94,8 +94,11 @@ class KeysOfMethod:
 
     def same_as(self, kind: str) -> tuple[object, ...]:
         """What two methods share that let in the same keys."""
-        names = ("per_user", "sequences_per_user", "queries_per_user", "queries_per_session", "gap_minutes", "priors")
-        return (kind, *(self._parameters.get(name) for name in (*names, "pool", "off_pool")))
+        decisive = (
+            "per_user", "sequences_per_user", "queries_per_user", "queries_per_session", "gap_minutes", "priors",
+            "repeats", "pool", "off_pool",
+        )  # fmt: skip
+        return (kind, *(self._parameters.get(name) for name in decisive))
 
     def counted(self, log: SearchLog, kind: str, contributions: ir.Table, released: pa.Table) -> ir.Table:
         """The key's columns and `n`, the users counted for it; `released` are the keys that came out."""
@@ -118,7 +121,10 @@ class KeysOfMethod:
         if kind == "sessions":
             most = int(self._parameters["queries_per_session"])
             sessions = sequences.session_queries(log.rows, float(self._parameters["gap_minutes"]), most)
-            texts = sequences.subsequences(sessions, most, escape=not log.source.choices.normalise)
+            # Cards of earlier versions do not name repeats, and sequences with them counted.
+            repeats = self._parameters.get("repeats") != "drop"
+            escape = not log.source.choices.normalise
+            texts = sequences.subsequences(sessions, most, escape=escape, repeats=repeats)
             keys = sequences.once_per_sequence(texts)
         else:
             rows = log.clicks if kind == "clicks" else self._asked(log)

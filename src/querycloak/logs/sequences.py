@@ -6,6 +6,7 @@ several clicks of a search or the pages of its results. Sessions of one query ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import ibis
@@ -75,14 +76,15 @@ def affordable_sessions(sessions: ir.Table, most: int, characters: int) -> ir.Ta
     return so_far.filter(so_far.written <= characters).drop("written")
 
 
-def subsequences(sessions: ir.Table, most: int, *, escape: bool) -> ir.Table:
+def subsequences(sessions: ir.Table, most: int, *, escape: bool, repeats: bool) -> ir.Table:
     """user, queries and earliest: a row for every choice of two or more queries of a session, in their order.
 
+    repeats: whether choices with one query twice in a row count; others were asked between, and are not chosen.
     `queries` is one text for each list: its length, then the queries; so short lists come first among those of a time.
     """
     texts = [_escaped(sessions[f"q{i}"]) if escape else sessions[f"q{i}"] for i in range(most)]
     chosen = [
-        _joined(length, [texts[i] for i in places])
+        _joined(length, [texts[i] for i in places], () if repeats else _apart(places))
         for length in range(2, most + 1)
         for places in combinations(range(most), length)
     ]
@@ -90,11 +92,18 @@ def subsequences(sessions: ir.Table, most: int, *, escape: bool) -> ir.Table:
     return rows.filter(rows.queries.notnull())
 
 
-def _joined(length: int, texts: list[ir.StringValue]) -> ir.StringValue:
-    """One text; null if any of them is, for then the session is shorter."""
+def _apart(places: Sequence[int]) -> list[int]:
+    """Which of the chosen places do not follow the one before at once: only these can repeat its query."""
+    return [at for at in range(1, len(places)) if places[at] - places[at - 1] > 1]
+
+
+def _joined(length: int, texts: list[ir.StringValue], may_repeat: Sequence[int] = ()) -> ir.StringValue:
+    """One text; null if any of them is, because the session is shorter then, or if one of `may_repeat` repeats."""
     whole = ibis.literal(chr(ord("0") + length)) + texts[0]
     for text in texts[1:]:
         whole = whole + _BETWEEN + text
+    for at in may_repeat:
+        whole = ibis.ifelse(texts[at] == texts[at - 1], ibis.null("string"), whole)
     return whole
 
 

@@ -183,6 +183,11 @@ class PaperClicks(RecordsBounded, Clicks):
 class PaperSessions(RecordsBounded, Sessions):
     """A_Session beside A_Click: the sequences of each user's first sessions, and the first clicks."""
 
+    @property
+    def keeps_repeats(self) -> bool:
+        """The paper counts every subsequence."""
+        return True
+
     def bounds_for(self, given: Given) -> SessionBounds:  # noqa: ARG002 (the paper's do not depend on it)
         """The bounds that are given, and the paper's."""
         return self.checked_bounds(SessionBounds(sessions=1, queries=3))
@@ -199,6 +204,8 @@ class PaperSessions(RecordsBounded, Sessions):
                     "{selection}, {two_draws}, {split}, {priors} and {tables} out"
                 )
             )
+        if self.repeats == "drop":
+            raise ParameterError(Sentence("the paper variant counts every subsequence: leave {repeats:drop} out"))
         plans, claims, proofs = paper_plans(given, self.room(RECORDS_PER_USER, self.bounds))
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.
         epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
@@ -213,7 +220,7 @@ class PaperSessions(RecordsBounded, Sessions):
         from querycloak.methods.sessions.count import kept_sessions, subsequences
 
         sessions = first_sessions(kept_sessions(log, self.gap_minutes, self.bounds.queries), self.bounds.sessions)
-        tables = {"sessions": subsequences(log, sessions, self.bounds)}
+        tables = {"sessions": subsequences(log, sessions, self.bounds, repeats=self.keeps_repeats)}
         if "clicks" in self.released:
             tables = {"clicks": first_records(clicks_of(log), self.plans["clicks"].per_user), **tables}
         return tables

@@ -149,7 +149,7 @@ def _sequences(release: Target, rows: ir.Table) -> ir.Table:
     sessions = session_queries(rows, float(parameters.get("gap_minutes", _GAP_MINUTES)), most)
     counted = parameters.get("sessions_per_user")
     bounded = sessions if not isinstance(counted, int) else first_sessions(sessions, counted)
-    return once_per_sequence(subsequences(bounded, most, escape=False))
+    return once_per_sequence(subsequences(bounded, most, escape=False, repeats=parameters.get("repeats") != "drop"))
 
 
 def _joined(lists: pa.Array) -> pa.Array:

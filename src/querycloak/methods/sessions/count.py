@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from querycloak.methods.sessions.session_bounds import SessionBounds
 
 
-def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float) -> ir.Table:
+def sequences_of(log: SearchLog, bounds: SessionBounds, gap_minutes: float, *, repeats: bool) -> ir.Table:
     """Each user's subsequences of sessions, once each."""
-    return sequences.once_per_sequence(subsequences(log, kept_sessions(log, gap_minutes, bounds.queries), bounds))
+    sessions = kept_sessions(log, gap_minutes, bounds.queries)
+    return sequences.once_per_sequence(subsequences(log, sessions, bounds, repeats=repeats))
 
 
-def subsequences(log: SearchLog, sessions: ir.Table, bounds: SessionBounds) -> ir.Table:
-    """Every subsequence of these sessions, up to a user's number of characters."""
+def subsequences(log: SearchLog, sessions: ir.Table, bounds: SessionBounds, *, repeats: bool) -> ir.Table:
+    """Every subsequence of these sessions, up to a user's number of characters; repeats: see `logs.sequences`."""
     sessions = sequences.affordable_sessions(sessions, bounds.queries, CHARACTERS_PER_USER)
-    return sequences.subsequences(sessions, bounds.queries, escape=not log.source.choices.normalise)
+    escape = not log.source.choices.normalise
+    return sequences.subsequences(sessions, bounds.queries, escape=escape, repeats=repeats)
 
 
 def kept_sessions(log: SearchLog, gap_minutes: float, most: int) -> ir.Table:

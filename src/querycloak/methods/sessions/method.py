@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 TABLE = "sessions"
 GAP_MINUTES = 30
+Repeats = Literal["drop", "keep"]
 QUERIES_IF_CHOSEN = 3
 """How many queries of a session count where the other bounds are chosen on the log."""
 
@@ -78,6 +79,9 @@ class Sessions(KeysMethod):
         help="How many queries of a session count: 3 if not given, 2 with Laplace noise."
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
+    repeats: Repeats | None = option(
+        help="keep: sequences with a query twice in a row come out, too. If not given: drop; keep in the paper variant."
+    )
     max_keys_per_user: int | Literal["auto"] | None = option(
         formerly="per_user",
         help="How many clicked pairs of one user count, as for clicks, and how many queries. auto chooses this number "
@@ -204,6 +208,11 @@ class Sessions(KeysMethod):
     def _any_selection(self) -> bool:
         return self.selection is None and not self.two_draws
 
+    @property
+    def keeps_repeats(self) -> bool:
+        """Whether a sequence may hold a query twice in a row."""
+        return self.repeats == "keep"
+
     def reads(self) -> object:
         """How many queries of a session count."""
         return self.bounds.queries
@@ -262,6 +271,7 @@ class Sessions(KeysMethod):
             "queries_per_session": self.queries_per_session if self.plan.candidates else self.bounds.queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
+            "repeats": "keep" if self.keeps_repeats else "drop",
             "characters_per_user": CHARACTERS_PER_USER,
             "tables": self.tables,
             "split": self.split,
@@ -273,7 +283,7 @@ class Sessions(KeysMethod):
         """What each user may add to each table: a row for each 1 that is counted, before a plan's bound on keys."""
         from querycloak.methods.sessions.count import sequences_of
 
-        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes)}
+        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, repeats=self.keeps_repeats)}
         if clicks.TABLE in self.released:
             from querycloak.methods.clicked import clicks_of
             from querycloak.methods.keys.contribution_bounding import once_per_key
