@@ -1,4 +1,4 @@
-"""Where compiled code is kept: beside the package or in the user's cache, as numba does, or below the temporary folder.
+"""Folder of compiled code: beside the package or in the user's cache, as numba does, or below the temporary folder.
 
 In a container, or for a service without a home, neither of the first two can be written, and numba refuses to work.
 What is loaded from there is executed, so the folder must be one that nobody else can have written to.
@@ -27,12 +27,12 @@ def choose_place() -> None:
 
 
 def advice() -> str | None:
-    """What to say if code is compiled again and again."""
+    """Advice if code is compiled again and again."""
     return ADVICE if _chosen and "numba" in sys.modules else None
 
 
 def _can_write(folder: str) -> bool:
-    """Whether files can be made in a folder, which may have to be made first."""
+    """True if files can be made in a folder, which may have to be made first."""
     while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)

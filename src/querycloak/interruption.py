@@ -16,7 +16,7 @@ _cleaning: list[bool] = []
 
 
 def interrupt(number: int, _: object) -> None:
-    """What a signal does: it interrupts, unless a clean-up is under way, which is finished first."""
+    """Signal handler: it interrupts, but lets a clean-up under way finish first."""
     received.append(number)
     if not _cleaning:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What an error says, as a value: parameters stand in it by name, and each reader sees them as he would write them.
+"""Error message as a value: parameters stand in it by name, and each reader sees them in their own notation.
 
 A Python caller reads `max_keys_per_user`, somebody at a terminal `--max-keys-per-user`. Text that comes from outside
 (a value received, the name of a file) is passed by keyword, so that it is never taken for a part of the template.
@@ -101,7 +101,7 @@ def _filled(field: str, form: str, conversion: str | None, values: dict[str, obj
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a value is written in Python as it is typed."""
+    """True if a value is written in Python as it is typed."""
     if text in ("True", "False", "None"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""What an attack is: a class with a name that says what it cannot be run on, and otherwise what it found.
+"""Attack: a named class that refuses releases it cannot attack and reports findings on the others.
 
 `docs/own-attack.md` adds one in a page.
 """
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Risk:
-    """What an attack gains beyond what anybody can do, with its 95 % interval; 0 is nothing, 1 everything."""
+    """Gain of an attack over public knowledge, with its 95 % interval: 0 is no gain, 1 is certainty."""
 
     value: float
     low: float
@@ -93,7 +93,7 @@ INVALID = "invalid: no better than without the release, so it says nothing about
 
 @dataclass(frozen=True)
 class Finding:
-    """What an attack found in one setting; all numbers are null where it could not be run, and `why` says why.
+    """Result of an attack in one setting. Numbers are null where it could not run; `why` gives the reason.
 
     `alarm` is a sentence if this must not happen at all: a leak, or more than a guarantee allows.
     """
@@ -149,11 +149,11 @@ class Attack(Protocol):
     name: ClassVar[str]
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:
-        """Why it cannot be run on this release; nothing if it can."""
+        """Reason that it cannot run on this release; None if it can."""
         ...
 
     def run(self, release: Target, knowledge: AuditData) -> Iterable[Finding]:
-        """What it finds, setting by setting; called only if `unsupported_reason` gave no reason."""
+        """Findings, one for each setting; called only if `unsupported_reason` is None."""
         ...
 
 
@@ -162,5 +162,5 @@ class PooledAttack(Protocol):
     """An attack that also judges several releases together that differ by their noise alone."""
 
     def run_on_several(self, releases: Sequence[Target], knowledge: AuditData) -> Iterable[Finding]:
-        """What it finds in all of them; they have the same method and parameters."""
+        """Findings on several releases of one method with the same parameters."""
         ...

@@ -11,7 +11,7 @@ from querycloak.errors import ParameterError
 
 
 class AttackEntry(NamedTuple):
-    """Where an attack lives."""
+    """Import path of an attack."""
 
     module: str
     class_name: str

@@ -1,4 +1,4 @@
-"""Which names of a release hold which texts: an inverted index of a log, and compiled searches in it."""
+"""Inverted index from texts to the released names that hold them, with compiled searches."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class NameIndex:
 
 
 class Fitting(NamedTuple):
-    """How many names fit (2 stands for more), and one of them."""
+    """Number of names that fit (2 stands for more), and one of them."""
 
     number: Numbers
     name: Numbers

@@ -1,4 +1,4 @@
-"""What an audit works with: the log that was released, people who are not in it, and what attackers know of both.
+"""Data of an audit: the released log, people outside it, and the attackers' knowledge of both.
 
 True figures of people: private, and in memory only.
 """
@@ -29,7 +29,7 @@ WAYS = ("random", "first", "rare")
 
 @dataclass(frozen=True, eq=False)
 class UserHistories:
-    """What some people asked: person i's different queries, in the order in which they were first asked.
+    """Different queries of each person, in the order in which they were first asked.
 
     Queries are numbers into the knowledge's `texts`: those of person i are query[starts[i]:starts[i + 1]].
     """
@@ -43,12 +43,12 @@ class UserHistories:
 
     @property
     def lengths(self) -> Numbers:
-        """How many different queries each person has."""
+        """Number of different queries of each person."""
         return np.diff(self.starts)
 
     @property
     def person(self) -> Numbers:
-        """Whose each entry of `query` is."""
+        """Person of each entry of `query`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def ordered(self, *keys: NDArray[Any]) -> Numbers:
@@ -140,17 +140,17 @@ class AuditData:
 
     @property
     def members(self) -> UserHistories:
-        """What people in the log asked."""
+        """Queries of people in the log."""
         return self._asked[1]
 
     @property
     def controls(self) -> UserHistories:
-        """What people who are not in the log asked."""
+        """Queries of people outside the log."""
         return self._asked[2]
 
     @cached_property
     def text_users(self) -> Numbers:
-        """How many users of TRAIN asked each text."""
+        """Number of users of TRAIN who asked each text."""
         engine = self.train.engine
         wanted = engine.upload(pa.table({"query": self.texts}))
         rows = self.train.rows.semi_join(wanted, "query")
@@ -177,7 +177,7 @@ class AuditData:
         return people.ordered(self.text_users[people.query] - int(members), chance)
 
     def holders_in(self, release: Target) -> NameIndex:
-        """Which names of a release hold which of the texts."""
+        """Index of the names of a release by the texts that they hold."""
         if self._holders is None or self._holders[0] is not release:  # releases are attacked one after another
             self._holders = release, NameIndex.of(release.batches("log", ["user", "query"]), self.texts)
         return self._holders[1]

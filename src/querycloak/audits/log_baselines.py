@@ -1,4 +1,4 @@
-"""What every release is compared with: the log itself, the log under other names, and plain k-anonymity."""
+"""Baselines of an audit: the log itself, the log under other names, and plain k-anonymity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose rows are whose in a release that was made from a known seed, for audits: in memory, and never published."""
+"""Owners of the rows of a seeded release, for audits: in memory only, never published."""
 
 from __future__ import annotations
 

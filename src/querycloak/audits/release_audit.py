@@ -33,7 +33,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, repr=False)
 class ReleaseAudit(ShownInNotebooks):
-    """What all attacks found; true figures, so private. `alarms` are sentences about what must not happen at all."""
+    """Findings of all attacks: true figures, hence private. `alarms` are sentences on events that must not happen."""
 
     rows: tuple[dict[str, Any], ...]
     alarms: tuple[str, ...]
@@ -105,12 +105,12 @@ def audit_release(
 
 
 def attacked_by(attack: Attack, release: Target, knowledge: AuditData) -> ReleaseAudit:
-    """What one attack finds in one release."""
+    """Findings of one attack on one release."""
     return _audit_of(attack, release, _findings(attack, release, knowledge))
 
 
 def _together(attacked: Sequence[Target], chosen: Sequence[Attack], knowledge: AuditData) -> Iterator[ReleaseAudit]:
-    """What attacks find in several releases of one kind that they can judge together."""
+    """Findings of attacks that judge several releases of one kind together."""
     by_name = {release.name: release for release in attacked}
     kinds = {name: (each.method, each.variant, each.parameters) for name, each in by_name.items() if each.method}
     for name, names in repeats(kinds).items():

@@ -54,7 +54,7 @@ def compare(
 
 
 def plan_of(epsilon: str | None, delta: float | None, releases: Path | None) -> list[PlannedRelease]:
-    """What to release, from what was typed."""
+    """Plan of a comparison from the typed options."""
     from querycloak.comparison.comparison import planned
     from querycloak.comparison.comparison_plan import DELTA
 
@@ -215,7 +215,7 @@ def _proven(release: ReleaseSummary) -> str:
 
 
 def legend(summary: Summary) -> str:
-    """What the columns are."""
+    """Meaning of the columns."""
     from querycloak.comparison.comparison_views import TASK_VIEWS
     from querycloak.pages.shown_text import NOTHING
 

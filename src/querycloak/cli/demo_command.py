@@ -119,7 +119,7 @@ def _secret(summary: Summary) -> Iterator[str]:
 
 
 def _next(target: Path) -> Iterator[str]:
-    """What can be typed next, as it stands."""
+    """Commands to type next."""
     from querycloak.comparison.comparison_folder import PAGE
     from querycloak.comparison.demo import LOG
 
@@ -133,7 +133,7 @@ def _next(target: Path) -> Iterator[str]:
 
 
 def program_as_typed() -> str:
-    """How to start this program, as typed: by its name, if a shell knows it, else as it was started."""
+    """Command that started this program, if a shell would not find it by its name."""
     if shutil.which("querycloak"):
         return "querycloak"
     if Path(sys.argv[0]).name != "__main__.py":

@@ -30,7 +30,7 @@ UNSEEN = "Choose it without looking at the log: no guarantee covers a choice tha
 
 
 def completing(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What a shell offers for an option of free text: the known words."""
+    """Completion of a free-text option: the known words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in words() if word.startswith(incomplete)]
@@ -66,7 +66,7 @@ class OptionGroup:
 
 @dataclass(frozen=True)
 class Reading(OptionGroup):
-    """How a log is read: the options of all commands that read one."""
+    """Reading options of a log, shared by all commands that read one."""
 
     log_format: Annotated[
         str | None,
@@ -195,7 +195,7 @@ class Reading(OptionGroup):
 
 @dataclass(frozen=True)
 class Composing(OptionGroup):
-    """How budgets are added up."""
+    """Options for the composition of budgets."""
 
     composition: Annotated[
         Literal["sum", "pld"],
@@ -210,7 +210,7 @@ class Composing(OptionGroup):
 
     @property
     def tightly(self) -> bool:
-        """Whether privacy-loss distributions are asked for."""
+        """True if privacy-loss distributions are asked for."""
         if self.at_delta is not None and self.composition != "pld":
             raise ParameterError(Sentence("{at_delta} goes with {composition:pld}; sums have the sum of deltas"))
         return self.composition == "pld"

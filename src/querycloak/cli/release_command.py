@@ -301,7 +301,7 @@ def _chosen(parameters: dict[str, Any]) -> str:
 
 
 def _reason(method: Method, chosen: dict[str, Any]) -> str:
-    """Why auto chose this, in a sentence to repeat; it follows from the choice alone, which the budget has paid for."""
+    """Reason for the choice of auto, as a sentence; follows from the choice alone, which the budget has paid for."""
     bound = chosen.get("max_keys_per_user") or chosen.get("sessions_per_user")
     if method.parameters().get("selection") not in (None, "auto"):
         return f"Auto chose {bound} per user because, by a noisy score over all users, this bound releases most."

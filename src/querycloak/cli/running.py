@@ -149,7 +149,7 @@ def interrupted() -> int:
 
 
 def was_interrupted() -> bool:
-    """Whether the command was asked to end, also if a library changed the error."""
+    """True if the command was asked to end, also if a library changed the error."""
     return bool(received)
 
 
@@ -173,7 +173,7 @@ def _write(text: str) -> None:
 
 
 def _nobody_reads() -> bool:
-    """Whether stdout is a pipe that its reader has closed, as `| head` does; no more is written to it then."""
+    """True if stdout is a pipe that its reader has closed, as `| head` does; no more is written to it then."""
     watched = select.poll()
     watched.register(1, 0)
     if not watched.poll(0):

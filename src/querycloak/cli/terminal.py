@@ -17,7 +17,7 @@ _BAR = 32
 
 
 def console() -> Console:
-    """Where results go."""
+    """Console for results."""
     from rich.console import Console
 
     class Results(Console):

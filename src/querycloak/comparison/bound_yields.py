@@ -1,4 +1,4 @@
-"""How much a method releases at each bound: for logs whose figures may be seen."""
+"""Yield of a method at each bound, for logs whose figures may be seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from querycloak.sentence import Sentence
 
 @dataclass(frozen=True)
 class BoundYield:
-    """What came out at one bound: rows, and the sum of their noisy counts (private, unless the log is public)."""
+    """Rows released at one bound and the sum of their noisy counts (private, unless the log is public)."""
 
     bound: int
     parameters: dict[str, Any]

@@ -50,7 +50,7 @@ class Comparison:
 
     @classmethod
     def load(cls, folder: ComparisonFolder) -> Comparison:
-        """What a folder holds that is complete."""
+        """Complete results in a folder."""
         tables = (pq.read_table(folder.path / name) for name in (EVALUATION, AUDIT))
         return cls(folder.path, folder.state, *tables)
 
@@ -147,7 +147,7 @@ def run_comparison(
 
 
 def identity_of(log: SearchLog, plan: Sequence[PlannedRelease], truth: Path | None) -> str:
-    """What must be the same for a comparison to go on: the log's files, how they are read, the plan, the truth."""
+    """Identity of a comparison that is resumed: the log's files, reading options, plan and truth."""
     files = [(file.location, file.size, _changed(file.location)) for file in log.source.files]
     choices = log.source.choices
     read = [log.format, choices.describe(), sorted(choices.leave_out)]

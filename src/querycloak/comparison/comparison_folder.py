@@ -27,12 +27,12 @@ KIND = FolderKind(STATE, {"querycloak": "comparison", "version": 1}, "a comparis
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a comparison made this folder."""
+    """True if a comparison made this folder."""
     return KIND.state(folder) is not None
 
 
 def is_demo(folder: Path) -> bool:
-    """Whether the demo made this folder."""
+    """True if the demo made this folder."""
     return bool((KIND.state(folder) or {}).get("demo"))
 
 

@@ -1,4 +1,4 @@
-"""Which releases a comparison makes: every method there is, at each budget, or those of a file."""
+"""Releases of a comparison: every method at each budget, or those of a file."""
 
 from __future__ import annotations
 

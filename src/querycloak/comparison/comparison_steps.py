@@ -73,7 +73,7 @@ def missing_rows(task: Task, about: RowLabel, why: str) -> list[Row]:
 
 
 def audit_table(beside: Found, steps: Sequence[Found]) -> pa.Table:
-    """What stands beside all releases, then every release."""
+    """Audit rows: baselines first, then every release."""
     rows = list(beside["audit"])
     for step in steps:
         rows += _missing_attacks(step) if step["failed"] else step["audit"]
@@ -137,7 +137,7 @@ class Run:
         self._done += self._weights()[step]
 
     def _within(self, what: str, _: float) -> None:
-        """What is being done within a step."""
+        """Progress within a step."""
         self._on_step(f"{self._doing}: {what}", self._done / self._weight)
 
     def _split(self) -> Mapping[str, Any]:
@@ -171,11 +171,11 @@ class Run:
 
     @cached_property
     def _owners(self) -> dict[str, pa.Table]:
-        """Whose rows are whose, by release: in memory, and nowhere else."""
+        """Owners of the rows of each release: in memory only."""
         return {}
 
     def _baselines(self) -> Mapping[str, Any]:
-        """What the log itself, the log under other names and plain k-anonymity tell and are good for."""
+        """Audit and evaluation of the baselines: the log itself, the log under other names, and plain k-anonymity."""
         audit: list[dict[str, Any]] = []
         for each in log_baselines(self._knowledge):
             rows, _ = self._attacks(each)
@@ -307,7 +307,7 @@ class Run:
 
 
 def _facts(release: Release, digest: str) -> dict[str, Any]:
-    """What the page says of a release besides its figures."""
+    """Facts on a release for the page, besides its figures."""
     return {
         "variant": release.variant,
         "parameters": dict(release.parameters),
@@ -320,7 +320,7 @@ def _facts(release: Release, digest: str) -> dict[str, Any]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something failed, for a table: our own errors hold nothing of the log, others may, so only their kind."""
+    """Reason of a failure, for a table. Our own errors hold nothing of the log; of others only the type is shown."""
     if isinstance(error, QuerycloakError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -31,7 +31,7 @@ _LITTLE = 0.01
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left of a task: the value in a row of the evaluation, and the share of what the log itself gives.
+    """Remaining utility of a task: the value in a row of the evaluation, and its share of the log's own value.
 
     `coverage`: share of cases with an answer; None where a task has no cases. `added`: the share minus that of the rule
     without data; None where one of them has no value.
@@ -48,13 +48,13 @@ class Kept:
 
     @property
     def is_finding(self) -> bool:
-        """Whether the share means something: its 95 % interval is narrower than the axis from 0 to 100 %."""
+        """True if the share means something: its 95 % interval is narrower than the axis from 0 to 100 %."""
         return self.share is not None and (self.low is None or self.high is None or self.high - self.low < 1)
 
 
 @dataclass(frozen=True)
 class Gained:
-    """What an attack gains, in a row of the audit; `idle` if it is no better than without the release."""
+    """Gain of an attack, in a row of the audit; `idle` if it is no better than without the release."""
 
     attack: str
     row: int
@@ -95,7 +95,7 @@ class ReleaseSummary:
         return f"{name} ({budget.replace(' ', _NO_BREAK)})" if comma else name
 
     def fits(self, attack: str) -> bool:
-        """Whether an attack says something about it: not if it is empty, nor of texts that need no reconstruction."""
+        """True if an attack says something about it: not if it is empty, nor of texts that need no reconstruction."""
         if self.is_empty:
             return False
         return attack != "reconstruction" or not RowKind(self.facts.get("rows", RowKind.ASKED)).is_verbatim
@@ -125,12 +125,12 @@ class ReleaseSummary:
 
     @property
     def what(self) -> str:
-        """What it is, in a sentence or two."""
+        """Description in a sentence or two."""
         return _OLD_RULE if self.name == DMA.name else str(self.facts["summary"])
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has tables, and no row in any of them."""
+        """True if it has tables, and no row in any of them."""
         return bool(self.tables) and not any(table["rows"] for table in self.tables.values())
 
 
@@ -292,7 +292,7 @@ def _shares(kind: str, row: Mapping[str, Any], original: float) -> tuple[float, 
 
 
 def promise_of(facts: Mapping[str, Any]) -> str:
-    """What kind of promise stands behind a release."""
+    """Kind of guarantee of a release."""
     if facts["failed"]:
         return "failed"
     proven = facts["proven"]

@@ -1,4 +1,4 @@
-"""How tasks and attacks are shown in a comparison: the measure and the setting that stand for each, and in which words.
+"""Views of tasks and attacks in a comparison: the measure or setting that represents each, and its words.
 
 They are chosen here and not by what came out: the largest of many would be a matter of luck.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class TaskView(NamedTuple):
-    """How a task is shown: the measure that stands for it, and how its value becomes a share of what the log gives.
+    """View of a task: its measure, and the conversion of the value to a share of the log's value.
 
     share: `of-original`, the value divided by the original's; `itself`; or `loss`, one minus the value.
     """
@@ -58,7 +58,7 @@ JUDGED = ("completion", "suggestion", "retrieval-walk", "retrieval-feedback", "r
 
 
 class AttackView(NamedTuple):
-    """How an attack is shown: the beginning of its setting; what happens to a person, and by whom; how it is done."""
+    """View of an attack: the beginning of its setting; the harm, the attacker; the procedure."""
 
     title: str
     setting: str

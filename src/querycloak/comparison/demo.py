@@ -22,7 +22,7 @@ _MADE = {AUDIT, EVALUATION, PAGE, RELEASES, STATE, UNFINISHED, LOG, f"{LOG}{TRUT
 
 
 def demo_plan() -> list[PlannedRelease]:
-    """What the demo releases."""
+    """Plan of the demo."""
     return [*usual_releases(), PUBLISHED]
 
 

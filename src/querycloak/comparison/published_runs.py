@@ -29,7 +29,7 @@ PUBLISHED_RUNS: Mapping[str, PublishedRun] = {
 
 
 class Published(NamedTuple):
-    """What is claimed of a published run, and what is proven of it."""
+    """Claimed and proven guarantee of a published run."""
 
     where: str
     claimed: Guarantee
@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
 
 def published(method: str) -> Published | None:
-    """What stands behind a method's paper; nothing if it has none, or claims no more than is proven."""
+    """Published runs of a method's paper; None if there is no paper, or if it claims no more than is proven."""
     if method not in PUBLISHED_RUNS:
         return None
     run = PUBLISHED_RUNS[method]

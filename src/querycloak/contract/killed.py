@@ -25,7 +25,7 @@ _POINT = "after charge"
 
 
 def killed_after_the_charge(methods: Sequence[Method], log_file: Path, folder: Path) -> list[str | None]:
-    """What is wrong with what each method leaves behind when it dies between payment and saving; None if nothing is.
+    """Fault in the remains of each method after it dies between payment and saving; None if there is none.
 
     Each must be a method that a ledger can charge. Below `folder`, which is empty, each has a folder of its own.
     """
@@ -47,7 +47,7 @@ def killed_after_the_charge(methods: Sequence[Method], log_file: Path, folder: P
 
 
 def _parts(method: Method) -> tuple[type[Method], dict[str, Any]]:
-    """What makes the same method in another process."""
+    """Arguments that build the same method in another process."""
     return type(method), {each.name: vars(method)[each.name] for each in options_of(type(method))}
 
 

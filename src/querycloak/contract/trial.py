@@ -29,7 +29,7 @@ Row = tuple[int, str, str, str]
 
 
 def user_name(user: int) -> str:
-    """What a user is called in the log: a text that stands nowhere else."""
+    """Name of a user in the log: a text that stands nowhere else."""
     return f"account-417{user:02}749"
 
 
@@ -66,7 +66,7 @@ _PLENTY = 1e6, 0.999
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a release left behind."""
+    """Remains of a release."""
 
     release: Release
     folder: Path
@@ -115,12 +115,12 @@ class Trial:
 
     @property
     def folder(self) -> Path:
-        """Where everything of this trial is; only its owner may enter."""
+        """Folder of this trial; only its owner may enter."""
         return Path(self._temporary.name)
 
     @property
     def engine(self) -> Engine:
-        """What runs the trial."""
+        """Engine of the trial."""
         if self._engine is None:
             self._engine = connect("duckdb")
         return self._engine
@@ -154,7 +154,7 @@ class Trial:
 
     @property
     def is_charged(self) -> bool:
-        """Whether a ledger can account for this method: it counts what is spent on each user."""
+        """True if a ledger can account for this method: it counts what is spent on each user."""
         proven = self.method.proven()
         return proven.kind == "syntactic" or proven.unit == "user"
 

@@ -116,7 +116,7 @@ class DuckDBEngine:
         return guarded(work, self._explain, doing)
 
     def _explain(self, error: Exception) -> BaseException | None:
-        """What a stream raised while DuckDB was pulling at it, which DuckDB reports in words of its own."""
+        """Error that a stream raised while DuckDB read it; DuckDB reports it in words of its own."""
         # DuckDB has two ways of saying that; which one it takes depends on what it was doing.
         if type(error).__name__ == "InterruptException" or str(error) == "Query interrupted":
             return KeyboardInterrupt()

@@ -1,4 +1,4 @@
-"""What an engine does for the rest: turns sources of Arrow batches into lazy tables, and tables into results."""
+"""Interface of engines: sources of Arrow batches become lazy tables, and tables become results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def code_counts(self, table: ir.Table) -> Counter[int]:
-        """How many rows of a source's table have each code; free if the table has been read once."""
+        """Number of rows of a source's table with each code; free after the first reading."""
         ...
 
     def stage(self, table: ir.Table) -> ir.Table:
@@ -73,7 +73,7 @@ class Engine(Protocol):
         ...
 
     def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
-        """What the work makes of a table, where its rows are: stage it if it is used twice.
+        """Result of the work on a table, computed at its rows: stage it if it is used twice.
 
         Rows that are equal in the column `together` come to the same call of `work`, in ascending order.
         """
@@ -119,7 +119,7 @@ def engine_of(engine: Engine | str) -> Engine:
 
 
 def guarded(work: Callable[[], Result], explain: Callable[[Exception], BaseException | None], doing: str) -> Result:
-    """What the work returns; an engine's own message is never shown, because it may quote the log."""
+    """Result of the work; an engine's own message is never shown, because it may quote the log."""
     problem: BaseException
     try:
         return work()

@@ -134,7 +134,7 @@ class SparkEngine:
             yield pa.RecordBatch.from_pylist([row.asDict() for row in batch], schema=schema)
 
     def plan(self, table: ir.Table) -> str:
-        """How Spark means to compute a table (private: it may quote literals)."""
+        """Spark's plan for a table (private: it may quote literals)."""
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             self._frame(table).explain("formatted")
         return printed.getvalue()
@@ -192,7 +192,7 @@ class SparkEngine:
             raise
 
     def _explain(self, error: Exception) -> QuerycloakError | None:
-        """What is no bug of ours."""
+        """Explained error; None if it may be a bug of ours."""
         answers = not (self._master.startswith("sc://") and is_unanswered(error)) or _answers(self._master)
         return failure(error, self._session, self._master, answers=answers)
 
@@ -204,7 +204,7 @@ def _give_back(settled: Any) -> None:
 
 
 class _Parts:
-    """What an executor does: read the parts whose numbers it is handed."""
+    """Task of an executor: read the parts with these numbers."""
 
     def __init__(self, source: BatchSource, parts: list[Any]) -> None:
         self._source, self._parts = source, parts
@@ -251,7 +251,7 @@ def _answers(master: str) -> bool:
 
 
 def _running() -> bool:
-    """Whether somebody else has started a session here, which is then used and left running."""
+    """True if somebody else has started a session here, which is then used and left running."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark.sql import SparkSession

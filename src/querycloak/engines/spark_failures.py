@@ -1,4 +1,4 @@
-"""What goes wrong with Spark, in one line each: Java that ended, a server that is gone, a cluster without workers.
+"""Failures of Spark, in one line each: Java that ended, a server that is gone, a cluster without workers.
 
 Spark's own words are looked at, and never passed on: they may quote the log.
 """
@@ -57,7 +57,7 @@ class Desertion:
 
 
 def failure(error: Exception, session: Any, master: str, *, answers: bool) -> QuerycloakError | None:
-    """What an error of Spark means, if it is not a bug of ours."""
+    """Meaning of a Spark error; None if it may be a bug of ours."""
     words = str(error).lower()
     if _CANCELLED in words:
         return ResourceError(
@@ -89,19 +89,19 @@ def _kinds(error: Exception) -> set[str]:
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Whether a Spark Connect server may have gone."""
+    """True if a Spark Connect server may have gone."""
     return not _UNANSWERED.isdisjoint(_kinds(error))
 
 
 def has_ended(session: Any) -> bool:
-    """Whether the Java that was started here runs no longer."""
+    """True if the Java that was started here runs no longer."""
     gateway = getattr(getattr(session, "_sc", None), "_gateway", None)
     process = getattr(gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
 def is_stopped(session: Any) -> bool | None:
-    """Whether Spark has ended the program, though its Java still runs; None: Java answers no longer."""
+    """True if Spark has ended the program, though its Java still runs; None: Java answers no longer."""
     java = getattr(getattr(session, "_sc", None), "_jsc", None)
     try:
         return java is not None and bool(java.sc().isStopped())
@@ -110,7 +110,7 @@ def is_stopped(session: Any) -> bool | None:
 
 
 def failed_start(error: Exception) -> QuerycloakError:
-    """Why Spark did not start."""
+    """Reason that Spark did not start."""
     if isinstance(error, ModuleNotFoundError):
         return ResourceError("Spark is not installed: pip install 'querycloak[spark]'")
     if "JAVA_GATEWAY_EXITED" in str(error) or isinstance(error, FileNotFoundError):

@@ -1,1 +1,1 @@
-"""What a release is good for: measures are declared (name, citation, parameters) apart from what computes them."""
+"""Utility of a release. Measures are declared (name, citation, parameters) apart from their computation."""

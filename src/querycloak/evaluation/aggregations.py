@@ -29,7 +29,7 @@ _AT_ONCE = 100
 
 @lru_cache(maxsize=2)
 def _weights(users: int) -> NDArray[np.uint8]:
-    """How often each user is drawn in each resample."""
+    """Number of times each user is drawn in each resample."""
     generator = np.random.default_rng(SEED)
     drawn = np.empty((RESAMPLES, users), np.uint8)
     for number in range(RESAMPLES):
@@ -170,7 +170,7 @@ def _over_cases(about: RowLabel, scores: CaseScores, original: CaseScores, users
 
 
 def _counted(scores: CaseScores, there: NDArray[np.bool_]) -> tuple[int, int]:
-    """How many cases there are, and how many are answered: by unit, one answer is enough."""
+    """Numbers of cases and of answered cases; by unit, one answer is enough."""
     if scores.units is None:
         return there.size, int(there.sum())
     return np.unique(scores.units).size, np.unique(scores.units[there]).size

@@ -1,4 +1,4 @@
-"""What a release is and what it is good for, from its folder alone, for the people who receive it (public)."""
+"""Description of a release and its uses from its folder alone, for its receivers (public)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TableDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """What a release is, which tasks it can serve (nothing, or why not), and how to cite it."""
+    """Contents of a release, the tasks that it can serve (or the reason against each), and its citation."""
 
     title: str
     tables: Mapping[str, TableDescription]
@@ -53,7 +53,7 @@ class Description:
 
 
 def describe(release: Release | str | os.PathLike[str]) -> Description:
-    """What is in a release, or in a release folder, whose files are compared with its card first."""
+    """Describe a release or a release folder; the files of a folder are compared with its card first."""
     if isinstance(release, Release):
         return _described(release, {kind: _length(release, kind) for kind in release.tables}, None, None)
     if not isinstance(release, (str, os.PathLike)):

@@ -1,5 +1,5 @@
-"""What releases of a log are good for: every task on every release. Beside them the original, plain k-anonymity
-and a rule without any data.
+"""Utility of releases of a log: every task on every release. Beside them the original, plain k-anonymity and a rule
+without any data.
 
 Releases are made from TRAIN alone and judged by TEST, which is raw. What comes out are true figures of the log:
 private output.

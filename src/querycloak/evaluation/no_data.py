@@ -1,4 +1,4 @@
-"""What a rule without any log reaches: the baseline `no-data` of every task.
+"""Baseline `no-data` of every task: a rule without any log.
 
 The rule knows public text and the question that TEST asks, nothing else. Where a task compares tables with TRAIN, the
 tables are those of public phrases with their public frequency (`text/english.py`). The share of the log's value that a

@@ -84,12 +84,12 @@ class NumberedLogs:
 
     @property
     def queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return self.vocabulary["query"].size
 
     @property
     def urls(self) -> int:
-        """How many urls there are."""
+        """Number of urls."""
         return self.vocabulary["url"].size
 
     def pairs(self, table: ir.Table, left: str, right: str) -> WeightedPairs:
@@ -105,7 +105,7 @@ class NumberedLogs:
         return table
 
     def steps(self, rows: ir.Table) -> Steps:
-        """What users asked one after another, from rows of user, time and query."""
+        """Successive queries of users, from rows of user, time and query."""
         steps = steps_of(rows, GAP_MINUTES)
         fetched = self.engine.fetch(steps.order_by(["user", "at", "query"]).select("user", "query", "begins"))
         columns = {name: fetched[name].to_numpy() for name in ("user", "query")}
@@ -123,22 +123,22 @@ class _Side:
 
     @property
     def users(self) -> int:
-        """How many users there are."""
+        """Number of users."""
         return self._users.size
 
     @cached_property
     def steps(self) -> Steps:
-        """What users asked one after another."""
+        """Successive queries of users."""
         return self._logs.steps(self.rows.select("user", "time", "query"))
 
     def click_counts(self) -> WeightedPairs:
-        """How often each url was clicked for each query."""
+        """Number of clicks on each url for each query."""
         clicks = self.rows.filter(self.rows.url.notnull())
         counted = clicks.group_by(["query", "url"]).agg(count=clicks.count())
         return self._logs.pairs(counted, "query", "url")
 
     def search_counts(self) -> NDArray[np.float64]:
-        """How often each query was asked: one query of one user at one time is one search."""
+        """Number of searches of each query: one query of one user at one time is one search."""
         searches = self.rows.select("user", "time", "query").distinct()
         fetched = self._engine.fetch(searches.group_by("query").agg(count=searches.count()))
         counts = np.zeros(self._logs.queries)

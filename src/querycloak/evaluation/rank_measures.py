@@ -83,7 +83,7 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
 
 
 def _scored(names: Sequence[str], patterns: Ints) -> dict[str, Floats]:
-    """What pytrec_eval says of cases given as the number of relevant ones and the ranks of those found."""
+    """Scores of pytrec_eval for cases given as a number of relevant items and the ranks of the hits."""
     from pytrec_eval import RelevanceEvaluator
 
     values: dict[str, Floats] = {}

@@ -39,7 +39,7 @@ class Side:
 
 @dataclass(frozen=True)
 class WrittenSplit:
-    """What was written where; the numbers are true ones, hence private."""
+    """Files of a split; their numbers are true ones, hence private."""
 
     folder: Path
     how: Split
@@ -57,7 +57,7 @@ class WrittenSplit:
         return self.folder / self.sides[1].file
 
     def to_json(self) -> dict[str, Any]:
-        """What `split.json` holds."""
+        """Content of `split.json`."""
         return {
             "private": True,
             "by": self.how.by,
@@ -123,7 +123,7 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
 
 
 def _users(log: SearchLog, how: Split, moment: datetime | None) -> list[int]:
-    """How many users each side has: parts share none, so their numbers add up."""
+    """Number of users of each side: parts share none, so their numbers add up."""
     dealt = how.dealt(log.rows, moment)
     fetched = log.engine.fetch(dealt.group_by(["part", "late"]).agg(users=dealt.user.nunique()))
     counts = fetched.to_pydict()
@@ -137,7 +137,7 @@ def _dealt_out(batch: pa.RecordBatch, how: Split) -> Iterator[pa.Array]:
 
 
 def _masks(part: Any, late: Any, how: Split) -> Iterator[Any]:
-    """Which of the rows belong to TRAIN and to TEST of each place."""
+    """Masks of the rows of TRAIN and TEST at each place."""
     by_time = how.by == "time"
     for place in range(len(how.places)):
         tests = part == how.tests(place)

@@ -14,7 +14,7 @@ _LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
 def _log_of(subject: Subject, column: str) -> bool:
-    """Whether the subject has a log of what was asked, with this column."""
+    """True if the subject has a log of what was asked, with this column."""
     return "log" in subject.kinds and subject.rows.is_verbatim and column in subject.columns["log"]
 
 
@@ -33,7 +33,7 @@ def source_of(subject: Subject, known: str) -> str | None:
 
 
 def lacks(subject: Subject, *known: str) -> str | None:
-    """Why the subject knows none of these; nothing if it knows one."""
+    """Reason that the subject knows none of these; None if it knows one."""
     if any(source_of(subject, each) for each in known):
         return None
     if "log" in subject.kinds and not subject.rows.is_verbatim:

@@ -61,7 +61,7 @@ class Original:
 
 
 def _holds_clicks(log: SearchLog) -> bool:
-    """Whether there can be clicks, by the log's format and columns alone."""
+    """True if there can be clicks, by the log's format and columns alone."""
     return log.source.reader.holds_clicks
 
 
@@ -101,7 +101,7 @@ def _in_lists(pairs: ir.Table) -> ir.Table:
 
 
 class PlainKAnonymity:
-    """What at least five users of TRAIN share, queries and clicks, with how many do: the baseline beside releases."""
+    """Baseline: queries and clicks shared by at least five users of TRAIN, with their numbers of users."""
 
     name = K_ANONYMITY
     digest = None
@@ -127,7 +127,7 @@ class PlainKAnonymity:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many users must share a key."""
+        """Number of users who must share a key."""
         return {"min_users": MIN_USERS}
 
     def table(self, kind: str) -> pa.Table:

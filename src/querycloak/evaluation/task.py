@@ -1,4 +1,4 @@
-"""What a task is: something that a release may be good for, what it needs for that, and how it is scored.
+"""Task: a use of a release, its requirements, and its scores.
 
 A task is prepared once for TRAIN and TEST, then scores every subject: the original, k-anonymity, the rule without
 data, each release.
@@ -61,7 +61,7 @@ ORIGINAL, K_ANONYMITY, NO_DATA = "original", "k-anonymity", "no-data"
 
 
 class Subject(Protocol):
-    """What is evaluated: a release, or the original in a release's form."""
+    """Subject of an evaluation: a release, or the original in a release's form."""
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ class Logs:
 
     @cached_property
     def test_users(self) -> int:
-        """How many users TEST has."""
+        """Number of users of TEST."""
         users = self.test.rows.user
         return int(self.test.engine.fetch(users.nunique().as_table())[0][0].as_py())
 
@@ -167,7 +167,7 @@ class Prepared(Protocol):
     """A task that knows TRAIN and TEST."""
 
     def scores(self, subject: Subject) -> Iterable[CaseScores | Figure]:
-        """What the subject reaches; called only if nothing speaks against it."""
+        """Scores of the subject; called only if `unsupported_reason` is None."""
         ...
 
 
@@ -188,7 +188,7 @@ class Task(Protocol):
         ...
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """Why the subject cannot do it, and what could; nothing if it can. Looks at names of tables only."""
+        """Reason that the subject cannot do it, with one that could; None if it can. Reads names of tables only."""
         ...
 
     def prepare(self, logs: Logs) -> Prepared:

@@ -11,7 +11,7 @@ from querycloak.privacy.parameters import one_of
 
 
 class TaskEntry(NamedTuple):
-    """Where a task lives."""
+    """Import path of a task."""
 
     module: str
     class_name: str

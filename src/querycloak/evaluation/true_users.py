@@ -1,4 +1,4 @@
-"""How many users of a log hold each key: all of them, or those whom a method's bounds let in (private output)."""
+"""Number of users of a log with each key: of all, or of those within a method's bounds (private output)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def true_users(log: SearchLog, kind: str, parameters: Mapping[str, Any]) -> ir.T
 
 
 def depends_on(kind: str, parameters: Mapping[str, Any]) -> tuple[object, ...]:
-    """What of a method's parameters decides the true users of its keys."""
+    """Parameters of a method that decide the true users of its keys."""
     gap = float(parameters.get("gap_minutes") or GAP_MINUTES)
     decides = {"sessions": (gap,), "transitions": (gap, _within_pool(parameters))}
     return (kind, *decides.get(kind, ()))
 
 
 def unknown(kind: str, parameters: Mapping[str, Any]) -> str | None:
-    """Why the true users of a kind of key cannot be told, if so."""
+    """Reason that the true users of a kind of key are unknown; None if they are known."""
     if kind != "transitions" or _within_pool(parameters) or parameters.get("off_pool") or "pool" not in parameters:
         return None
     return "between two queries of a transition lies no other of the pool, and the owner's pool is not in the folder"
@@ -79,7 +79,7 @@ class KeysOfMethod:
         self._method, self._parameters = method, parameters
 
     def unsupported_reason(self, kind: str) -> str | None:
-        """Why bounding cannot be told from noise here; nothing if it can."""
+        """Reason that bounding cannot be told from noise here; None if it can."""
         name, variant = self._method
         if variant == "paper":
             return "the paper's variant counts records, so a user may count several times"
@@ -89,11 +89,11 @@ class KeysOfMethod:
         return f"what {name} lets in of a user's {kind} does not follow from its card alone"
 
     def unbounded(self) -> bool:
-        """Whether all of a user's keys count."""
+        """True if all of a user's keys count."""
         return self._method[0] in ("k-anonymity", "affinity", "original")
 
     def same_as(self, kind: str) -> tuple[object, ...]:
-        """What two methods share that let in the same keys."""
+        """Cache key: methods with equal keys let in the same keys of users."""
         decisive = (
             "per_user", "sequences_per_user", "queries_per_user", "queries_per_session", "gap_minutes", "priors",
             "repeats", "pool", "off_pool",
@@ -134,7 +134,7 @@ class KeysOfMethod:
         return first_keys(keys, key, int(self._parameters[bound]))
 
     def _asked(self, log: SearchLog) -> ir.Table:
-        """What was asked, as the method takes it: of a pool, its own queries."""
+        """Queries as the method takes them; of a pool, its own queries."""
         asked = log.rows.select("user", "time", "query")
         if self._method[0] != "query-pool" or self._parameters.get("off_pool"):
             return asked

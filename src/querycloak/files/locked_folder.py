@@ -204,7 +204,7 @@ def _notes_folder() -> Path:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether nobody else can have put something there."""
+    """True if nobody else can have put something there."""
     with suppress(OSError):
         status = folder.lstat()
         return status.st_uid == os.getuid() and status.st_mode & 0o170077 == 0o040000

@@ -27,7 +27,7 @@ Gram = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Continuations:
-    """What may follow a context, by falling probability share, with the weight of the shorter context."""
+    """Possible next words of a context by falling probability, with the weight of the shorter context."""
 
     words: tuple[str, ...]
     shares: NDArray[np.float64]

@@ -1,1 +1,1 @@
-"""What a search log is, and how it is read."""
+"""Search logs and their reading."""

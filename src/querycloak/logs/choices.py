@@ -1,4 +1,4 @@
-"""What the owner of a log decides about it before anybody counts: all of it stands on the card of a release."""
+"""Decisions of a log's owner before any count: all of them stand on the card of a release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KeepUrl = Literal["full", "path", "host"]
 
 @dataclass(frozen=True)
 class Choices:
-    """Which rows of a log count, and in what form."""
+    """Selection of a log's rows, and the form of their texts."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -46,7 +46,7 @@ class EmptyGate:
 
     @property
     def decides(self) -> bool:
-        """Whether a release may not be made because of rows; then its card says so."""
+        """True if a release may not be made because of rows; then its card says so."""
         return self.refuse or self.ask is not None
 
     def check(self, log: SearchLog) -> None:

@@ -36,7 +36,7 @@ class Coverage:
 
 @dataclass(frozen=True, repr=False)
 class Profile(ShownInNotebooks):
-    """What `inspect` shows."""
+    """Figures that `inspect` shows."""
 
     rows_read: int
     rows_kept: int
@@ -141,7 +141,7 @@ def _by_query(rows: ir.Table) -> ir.Table:
 
 
 def _coverage(log: SearchLog, by_query: ir.Table, searches: int, distinct: int) -> Coverage:
-    """How much of the log has a concept: what semantic methods can work with."""
+    """Share of the log with a concept, which semantic methods can work with."""
     from querycloak.text.query_concepts import ConceptFinder
     from querycloak.text.wordnet import wordnet
 

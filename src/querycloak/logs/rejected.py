@@ -91,7 +91,7 @@ class RowAccounting:
         return sum(number for code, number in self.by_code.items() if is_bad(code))
 
     def exceeds(self, max_bad: float) -> bool:
-        """Whether more than this share of the rows is bad."""
+        """True if more than this share of the rows is bad."""
         return bool(self.rows_read) and self.bad / self.rows_read > max_bad
 
     def require(self, max_bad: float = DEFAULT_MAX_BAD) -> None:
@@ -107,7 +107,7 @@ class RowAccounting:
             )
 
     def warning(self, max_bad: float = DEFAULT_MAX_BAD) -> Sentence | None:
-        """What the owner of such a log should know, if it is not refused."""
+        """Warning for the owner of such a log, if it is not refused."""
         if not self.exceeds(max_bad):
             return None
         return Sentence("{bad_rows}: {ways_out}", bad_rows=self._bad_rows(), ways_out=self._ways_out())

@@ -161,7 +161,7 @@ def _kept(marked: ir.Table) -> ir.Table:
 
 
 class SearchLog:
-    """Who asked what, when, and clicked on which result.
+    """Searches: user, query, time, and the clicked result.
 
     Use it in a `with` block, or `close()` it: its engine has a private folder.
     """
@@ -182,7 +182,7 @@ class SearchLog:
         self.empty_gate: EmptyGate | None = None
         """The owner's decision about a log of which nothing would be counted; None: it is released all the same."""
         self.clicks_counted = False
-        """Whether somebody has asked for clicks."""
+        """True if somebody has asked for clicks."""
         self.kept: dict[object, ir.Table] = {}
         """What several readers of the log share, in the engine."""
 
@@ -275,7 +275,7 @@ class SearchLog:
         return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
 
     def accounting(self) -> RowAccounting:
-        """What became of every row read; costs nothing once the log has been read to its end."""
+        """Fate of every row read; free once the log has been read to its end."""
         # With and without clicks the codes are the same; of each table that somebody reads a failure must be heard.
         readings = [self.__dict__[name] for name in ("_marked_searches", "marked_rows") if name in self.__dict__]
         counts = [self.engine.code_counts(table) for table in readings or [self.marked_rows]]
@@ -337,7 +337,7 @@ class SearchLog:
         return {**named, "time_format": self._prepared.time_format, "max_bad": self.max_bad}
 
     def remarks(self) -> list[Sentence]:
-        """What the owner should know about the reading (private output)."""
+        """Remarks on the reading for the owner (private output)."""
         links, skipped = self._prepared.links, self._prepared.skipped
         linked = Sentence("{links:,} links were passed over: {follow_links:True} reads what they lead to", links=links)
         others = Sentence(

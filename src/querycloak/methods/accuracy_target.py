@@ -41,7 +41,7 @@ class AccuracyTarget:
             whole("for_error", self.error, "say how far noise may carry a count, such as 10", least=0)
 
     def is_met(self, method: Method) -> bool:
-        """Whether all routes of all tables give it."""
+        """True if all routes of all tables give it."""
         return all(self._chance(route) >= LIKELY for routes in method.routes().values() for route in routes)
 
     def _chance(self, route: ReleaseProbability) -> Fraction:

@@ -1,4 +1,4 @@
-"""What the counts of each table count, what bounds cut off, and what plans reach, in the words of cards."""
+"""Meaning of each table's counts, effects of bounds, and accuracy of plans, in the words of cards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from querycloak.privacy.sampling.exact import four_digits_up
 
 
 class Words(NamedTuple):
-    """How a table's rows are spoken of: who counts, what a key is called, and what a record is in papers' variants."""
+    """Words for a table's rows: the counted unit, the key, and the record of papers' variants."""
 
     holders: str
     keys: str
@@ -41,12 +41,12 @@ def counted(table: str, bound: int, noise: str = "") -> str:
 
 
 def counted_records(table: str, bound: int, noise: str) -> str:
-    """What a count counts where papers bound records: one user may count several times."""
+    """Meaning of a count where papers bound records: one user may count several times."""
     return f"{TABLES[table].records}; of each user the first {bound} count, perhaps all for one row; plus {noise}"
 
 
 def cut_off(table: str, bound: int, released: int | None = None) -> str:
-    """What bounds do to counts, which no margin tells; `released`: how many keys that came out count, if not all."""
+    """Effect of bounds on counts, which no margin includes; `released`: bound on released keys; None for none."""
     words = TABLES[table]
     who = f"A user with more than {bound:,} {words.keys}" if bound > 1 else f"A user with several {words.keys}"
     who += "" if released is None else f", or with more than {released:,} that came out,"
@@ -54,7 +54,7 @@ def cut_off(table: str, bound: int, released: int | None = None) -> str:
 
 
 def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
-    """What a table with this plan reaches."""
+    """Accuracy of a table with this plan."""
     if plan.counts == "none":
         return _without_counts(table, plan)
     if isinstance(plan, HistogramPlan | WeightedPlan) and plan.times is not None:
@@ -109,7 +109,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
 
 
 def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
-    """What a table reaches whose plan is chosen on the log."""
+    """Accuracy of a table whose plan is chosen on the log."""
     note = "The bound is chosen when the log is released, so all ranges cover every bound that may be chosen."
     reached = [of_plan(table, plan) for plan in candidates]
     cut = [] if all(plan.counts == "none" for plan in candidates) else [_cut_off_at_some_bound(table)]
@@ -122,7 +122,7 @@ def _cut_off_at_some_bound(table: str) -> str:
 
 
 def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
-    """What a count counts, as far as it is the same whichever plan is chosen."""
+    """Meaning of a count, as far as it is the same under every plan."""
     words = TABLES[table]
     chosen = f"the number of {words.keys} that count for one user is chosen on the log"
     if all(plan.counts == "none" for plan in candidates):
@@ -138,6 +138,6 @@ def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
 
 
 def alone(rows_of_one_user: float) -> str:
-    """How many rows are expected that only one person has."""
+    """Sentence on the expected number of rows that only one person has."""
     rows = four_digits_up(rows_of_one_user * 1e6)
     return f"Rows that only one person has: at most {rows:.3g} expected in a million users."

@@ -49,7 +49,7 @@ class Verified:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.problems
 
     def to_json(self) -> dict[str, Any]:
@@ -107,13 +107,13 @@ _DELTA_SLACK = 0.01
 
 
 def _made_by_this_version(card: Mapping[str, Any]) -> bool:
-    """Whether the same options must give the same noise."""
+    """True if the same options must give the same noise."""
     made_by = card.get("versions")
     return isinstance(made_by, Mapping) and made_by.get("querycloak") == versions()["querycloak"]
 
 
 def _possible_parameters(method: Method) -> list[dict[str, Any]]:
-    """What a card may say: of what is chosen on a log, every choice."""
+    """Parameters that a card may state; every choice for those chosen on a log."""
     promised = method.parameters()
     if isinstance(method, KeysMethod) and method.plan.candidates:
         return [{**promised, **each.method.parameters()} for each in method.plan.candidates]

@@ -1,4 +1,4 @@
-"""What every method is: a frozen value that promises before it reads, and the order in which all methods release.
+"""Base of every method: a frozen value that promises before it reads, and the order in which all methods release.
 
 Promise, count, pay, draw. A method says how to count a log and how to draw from what was counted; `Method.release`
 does it in that order, and no method can change it: counting sees no randomness, and a method that draws or pays
@@ -40,7 +40,7 @@ _BUG = "this is a bug in the method"
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came out, and what must be said about it."""
+    """Released tables, and the statements on them."""
 
     tables: Mapping[str, Table]
     counts: str
@@ -56,7 +56,7 @@ class Drawn:
 
 
 class Promise(NamedTuple):
-    """What a method says before it reads a log."""
+    """Statements of a method before it reads a log."""
 
     claimed: Guarantee | None
     proven: Guarantee
@@ -107,7 +107,7 @@ class Method(metaclass=MethodClass):
     summary: ClassVar[str]
     """What it does, in one line."""
     explains_queries: ClassVar[bool] = False
-    """Whether it can show what protects a query (`explain`)."""
+    """True if it can show what protects a query (`explain`)."""
     variant: str = option("default", help="There is only one: default.")
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -134,23 +134,23 @@ class Method(metaclass=MethodClass):
         """Everything that decides the release, as plain values: what was given and what was solved for."""
 
     def claimed(self) -> Guarantee | None:
-        """What a paper says, from the parameters alone; nothing if no paper claims more than is proven."""
+        """Guarantee that a paper claims, from the parameters alone; None if no paper claims more than is proven."""
         return None
 
     @abstractmethod
     def proven(self) -> Guarantee:
-        """What is proven, from the parameters alone."""
+        """Proven guarantee, from the parameters alone."""
 
     @abstractmethod
     def count(self, log: SearchLog) -> Counted:
         """Read the log and count. Nothing may be drawn or paid here."""
 
     def draws(self) -> Sequence[Draw]:
-        """What will be drawn, so that several releases can be added up tightly; empty: only the guarantee counts."""
+        """Draws of a release, for tight composition; empty: only the guarantee counts."""
         return ()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """How keys of each table come out; several ways if the log decides which one it will be.
+        """Release probabilities of the keys of each table; several if the log decides which one applies.
 
         A table is left out if nobody can say, before any data, how many users bring a key out.
         """
@@ -186,7 +186,7 @@ class Method(metaclass=MethodClass):
 
     @property
     def campaign(self) -> int | None:
-        """How many queries of each user one charge pays for, in one release or in several; None: a charge each."""
+        """Number of queries of each user that one charge pays for, over all releases; None: each release pays."""
         return None
 
     def check_inputs(self) -> None:
@@ -197,7 +197,7 @@ class Method(metaclass=MethodClass):
         return ()
 
     def explain(self, log: SearchLog, query: str) -> Any:  # noqa: ARG002
-        """What protects a query: private output."""
+        """Protection of a query: private output."""
         raise ParameterError(f"{self.name} cannot say what protects a query; affinity can")
 
     @final
@@ -219,7 +219,7 @@ class Method(metaclass=MethodClass):
 
     @final
     def describe(self) -> dict[str, Any]:
-        """What `guarantee --json` prints and card.json holds."""
+        """Content of `guarantee --json` and of card.json."""
         claimed = self.claimed()
         return {
             "method": self.name,
@@ -231,19 +231,19 @@ class Method(metaclass=MethodClass):
 
     @final
     def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
-        """What several such releases cost together, by sums and by privacy-loss distributions."""
+        """Cost of several such releases together, by sums and by privacy-loss distributions."""
         from querycloak.privacy.accounting.composition import composed_releases
 
         return composed_releases(self.proven(), self._recorded(), releases, at_delta)
 
     @final
     def bill(self) -> Bill:
-        """What a release costs, as the ledger records it."""
+        """Cost of a release, as the ledger records it."""
         return self._bill_for(self.proven(), self.parameters())
 
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
-        """How a release would be paid for: not at all, by a charge, or by a campaign that may have been charged."""
+        """Payment of a release: none, a charge, or a campaign that may have been charged before."""
         from querycloak.privacy.ledger.payment import payment_of
 
         return payment_of(ledger, population, self.bill())
@@ -302,7 +302,7 @@ class Method(metaclass=MethodClass):
 
     @final
     def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, **more: Any) -> Release:
-        """What was drawn, with everything that its card says."""
+        """Release of the drawn tables, with all statements of its card."""
         from querycloak.releases.release import Release, describe_log
 
         reach = {**self.reach(), **drawn.reach}
@@ -344,7 +344,7 @@ def final_names() -> list[str]:
 
 
 def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """What was promised, and what the draw chose where the promise left it open."""
+    """Promise with the choices that the draw made where the promise left them open."""
     for name, value in drawn.items():
         if promised.get(name) not in (None, "auto", value):
             raise OrderError(f"{name} was settled before the draw, which must not change it: {_BUG}")

@@ -77,7 +77,7 @@ class Option:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is switched on rather than given a value."""
+        """True if it is switched on rather than given a value."""
         return self.kinds == (bool,)
 
     @property
@@ -87,12 +87,12 @@ class Option:
 
     @property
     def help_with_default(self) -> str:
-        """What it means, and its default."""
+        """Meaning, and default."""
         return self.help + _default(self.default)
 
     @property
     def accepts(self) -> str:
-        """What may follow it, for people."""
+        """Accepted values, for people."""
         words = {int: "N", float: "NUMBER", str: "TEXT"}
         return "|".join([*(words[kind] for kind in self.kinds if kind in words), *self.choices])
 

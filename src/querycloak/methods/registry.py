@@ -84,7 +84,7 @@ def _at_home(home: str) -> type[Method]:
 
 
 def _added() -> dict[str, EntryPoint]:
-    """What other packages add; none of them can take the name of one that comes with querycloak."""
+    """Methods of other packages; none of them can take the name of one that comes with querycloak."""
     return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in BUILT_IN}
 
 

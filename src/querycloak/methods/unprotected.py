@@ -1,4 +1,4 @@
-"""What several methods leave unprotected, in the words of their cards; each method's note lists the same."""
+"""Unprotected facts that several methods share, in the words of their cards; each method's note lists the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_bad_rows(proven: Guarantee) -> Guarantee:
 
 
 def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: str = "text of their choice") -> str:
-    """What accounts of one person can do if a threshold decides (privacy/calibration/poisoning.md).
+    """Power of several accounts of one person against a threshold (privacy/calibration/poisoning.md).
 
     one: how many bring out one text; at_once: a number of texts, and how many accounts bring them all out.
     """
@@ -52,12 +52,12 @@ def several_accounts(one: int, at_once: tuple[int, int] | None = None, *, what: 
 
 
 def accounts_of_a_rule(k: int, what: str) -> str:
-    """What accounts of one person can do if a number of users decides, without noise."""
+    """Power of several accounts of one person against a required number of users, without noise."""
     return f"{AGREED_ACCOUNTS}: {k:,} bring out any {what}, for certain, and any number of them at once"
 
 
 def with_thresholds(*plans: TablePlan) -> tuple[str, ...]:
-    """What a release by these plans leaves unprotected, by the table that needs the fewest accounts."""
+    """Unprotected facts of a release by these plans; accounts by the table that needs the fewest."""
     weakest = min(plans, key=lambda plan: plan.accounts_for(1))
     texts = weakest.per_user
     return (*ALWAYS, several_accounts(weakest.accounts_for(1), (texts, weakest.accounts_for(texts))))

@@ -1,4 +1,4 @@
-"""What only the owner can say of a release: a small TOML file, and what it means for who signs."""
+"""Owner's statements on a release: a small TOML file, and its meaning for the signer."""
 
 from __future__ import annotations
 

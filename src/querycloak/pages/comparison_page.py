@@ -105,7 +105,7 @@ def _sides(files: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forced(summary: Summary) -> dict[str, list[str]]:
-    """How many accounts bring out a text, and of which releases: by the first setting, which is about one text."""
+    """Number of accounts that bring out a text, and the releases; by the first setting, which is about one text."""
     first: dict[str, Mapping[str, Any]] = {}
     for row in summary.comparison.audit.to_pylist():
         if row["attack"] == "forced-out":

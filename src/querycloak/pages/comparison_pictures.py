@@ -40,7 +40,7 @@ class Place(NamedTuple):
     x: float
     y: float
     moved: bool
-    """Whether it stands so far from its point that a line should lead there."""
+    """True if it stands so far from its point that a line should lead there."""
 
 
 def label_places(
@@ -217,7 +217,7 @@ def _shapes(alt: Any) -> Any:
 
 
 def tasks_picture(summary: Summary) -> Picture:
-    """What is left of every task, release by release."""
+    """Remaining utility of every task, release by release."""
     shown = [*(each for each in summary.beside[2:] if each.tasks), *summary.made]
     rows = [
         _mark(each, TASK_VIEWS[task].title, *_marked(each, kept))
@@ -239,7 +239,7 @@ def _marked(release: ReleaseSummary, kept: Kept) -> tuple[float | None, float | 
 
 
 def attacks_picture(summary: Summary) -> Picture:
-    """What every attack gains, release by release, the log itself on top."""
+    """Gain of every attack, release by release, the log itself on top."""
     shown = [each for each in (*summary.beside, *summary.made) if each.attacks]
     attacks = attacks_run(summary)
     rows = [

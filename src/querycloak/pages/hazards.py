@@ -56,7 +56,7 @@ def _always(answer: Answer, case: str) -> Callable[[Release], Answered]:
 
 
 def _no_bound(release: Release) -> str | None:
-    """Why nothing limits what is learnt about one person; None where differential privacy does."""
+    """Reason that nothing limits the knowledge about one person; None under differential privacy."""
     if release.seeded:
         return _say("seeded")
     return {"syntactic": _say("rule"), "sampling-only": _say("one_step")}.get(release.proven.kind)

@@ -30,7 +30,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 
 @cache
 def environment() -> Environment:
-    """Where templates are found and filled; every value is escaped, and a name that is not given is an error."""
+    """Environment of templates; every value is escaped, and a missing name is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
@@ -77,7 +77,7 @@ def write_page(page: str, path: Path, *, private: bool) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a page carries the mark that we made it."""
+    """True if a page carries the mark that we made it."""
     with path.open("rb") as file:
         beginning = file.read(4_096)
     return any(mark.encode() in beginning for mark in MARKS)

@@ -1,4 +1,4 @@
-"""What was measured of a release: evaluations and audits from their files, if they are about this very release."""
+"""Measurements of a release: evaluations and audits from their files, if they are about this very release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Measurements:
 
     @property
     def anything(self) -> bool:
-        """Whether there is something to show."""
+        """True if there is something to show."""
         return bool(self.evaluation or self.attacks or self.method)
 
 

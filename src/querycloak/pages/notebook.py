@@ -1,4 +1,4 @@
-"""What a notebook shows of profiles, guarantees, releases, evaluations and audits: small pieces of the pages.
+"""Notebook views of profiles, guarantees, releases, evaluations and audits: small pieces of the pages.
 
 They bring their own style, follow the notebook's colours, and say first if they are private.
 """

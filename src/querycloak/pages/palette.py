@@ -54,7 +54,7 @@ def variables(*, dark: bool) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """How far two colours are apart, as WCAG 2.2 computes it: from 1 to 21."""
+    """Contrast of two colours, as WCAG 2.2 computes it: from 1 to 21."""
     first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (first + 0.05) / (second + 0.05)
 

@@ -1,4 +1,4 @@
-"""What pages show of texts and numbers that come from elsewhere.
+"""Display of texts and numbers that come from elsewhere.
 
 Templates escape everything (`layout.render`); only what `charts` draws is markup. A text of a log may also hold
 characters that nobody sees and that turn the line around: these become visible, and a long text is cut.

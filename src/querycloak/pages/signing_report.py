@@ -54,12 +54,12 @@ class Signing:
 
 
 def public_page(signing: Signing) -> str:
-    """What goes along: nothing in it comes from the log, but through the release's own card."""
+    """Public page: it takes nothing from the log but through the release's own card."""
     return _page(signing, private=False)
 
 
 def private_page(signing: Signing) -> str:
-    """What is signed: the same, with true figures, the ledger's balance, and lines for names."""
+    """Page to sign: the public page with true figures, the ledger's balance, and lines for names."""
     return _page(signing, private=True)
 
 
@@ -257,7 +257,7 @@ PUBLIC_PAGE, PRIVATE_PAGE, REGISTRY = "public.html", "private.html", "registry.y
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """Where the pages are, and the digest of the release that they are about."""
+    """Paths of the pages, and the digest of their release."""
 
     public: Path
     private: Path
@@ -300,7 +300,7 @@ def report(
 
 
 def _folder(out: Path) -> Path:
-    """Where the pages go: a new or empty folder, or one of ours; never inside a release."""
+    """Folder of the pages: a new or empty one, or one of ours; never inside a release."""
     target = out.resolve()
     if any((folder / CARD).is_file() for folder in (target, *target.parents)):
         raise ParameterError(

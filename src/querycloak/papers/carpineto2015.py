@@ -21,6 +21,6 @@ class PaperAffinity(Affinity):
         return WORD_USERS
 
     def claimed(self) -> Guarantee:
-        """What Carpineto and Romano say."""
+        """Claim of Carpineto and Romano."""
         because = "as stated by Carpineto and Romano, 2015: every released query is protected by k users"
         return Guarantee(kind="syntactic", unit="query", neighbours=None, k=self.k, because=because)

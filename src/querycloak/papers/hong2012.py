@@ -61,17 +61,17 @@ class PaperOptimal(Optimal):
                 refuse(name, "left out in the paper variant", value, "it bounds nobody's contribution")
 
     def parameters(self) -> dict[str, Any]:
-        """What was given."""
+        """Given options."""
         chosen = {} if self.solver is None else {"solver": self.solver}
         return {"epsilon": self.epsilon, "delta": self.delta, **self.wanted, **chosen}
 
     def claimed(self) -> Guarantee | None:
-        """What Hong, Vaidya, Lu and Wu say."""
+        """Claim of Hong, Vaidya, Lu and Wu."""
         because = "as stated by Hong, Vaidya, Lu and Wu, EDBT 2012 (probabilistic differential privacy)"
         return user_guarantee(self.epsilon, self.delta, because)
 
     def proven(self) -> Guarantee:
-        """What optimal.md proves of the drawing."""
+        """Guarantee of the drawing that optimal.md proves."""
         chance = chance_to_appear(self.given)
         # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
         accounts = several_accounts(math.ceil(1 / stated(chance)))
@@ -184,7 +184,7 @@ class PaperOptimal(Optimal):
 
 @dataclass(frozen=True)
 class SolvedPairs:
-    """Who holds which pair, and how often each comes out."""
+    """Pairs of each user, and the released count of each pair."""
 
     method: PaperOptimal
     holdings: Holdings

@@ -72,7 +72,7 @@ def plural(label: str) -> str:
 
 
 def _in_plural(queries: pa.Array, mentions: Mentions, replacement: Replacement) -> NDArray[np.bool_]:
-    """Whether the query said a label in another form than its own: nouns have no other but the plural."""
+    """True if the query said a label in another form than its own: nouns have no other but the plural."""
     texts = Spans.of(queries)
     starts = texts.starts[mentions.query]
     written = Spans(texts.data, starts + mentions.start, starts + mentions.end).strings().dictionary_encode()
@@ -107,7 +107,7 @@ class _Queries(NamedTuple):
 
 
 class _Mentions(NamedTuple):
-    """Where concepts are mentioned: those of query i are `bounds[i]` to `bounds[i + 1]`."""
+    """Places of mentioned concepts: those of query i are `bounds[i]` to `bounds[i + 1]`."""
 
     bounds: NDArray[np.int64]
     starts: NDArray[np.int32]

@@ -50,7 +50,7 @@ class PaperSemantic(Semantic):
 
     @property
     def row_note(self) -> str:
-        """What a row's text is worth."""
+        """Worth of a row's text."""
         return "Concepts in a row were drawn at random; all other words are somebody's own, as they were typed."
 
     @property
@@ -61,7 +61,7 @@ class PaperSemantic(Semantic):
         return RebuiltQueries
 
     def claimed(self) -> Guarantee:
-        """What Sanchez et al. say."""
+        """Claim of Sanchez et al."""
         return Guarantee(
             kind="pure-dp",
             unit=self.budget_per,
@@ -72,11 +72,11 @@ class PaperSemantic(Semantic):
         )
 
     def proven(self) -> Guarantee:
-        """What semantic.md proves: of the draws, not of the words around them."""
+        """Guarantee that semantic.md proves: of the draws, not of the words around them."""
         return replace(super().proven(), kind="sampling-only")
 
     def unprotected(self) -> tuple[str, ...]:
-        """What the default reveals, and all words around concepts."""
+        """Unprotected facts of the default, and all words around concepts."""
         return (
             *super().unprotected(),
             "every other word of a phrase that has a concept: it comes out as typed, names and numbers too",

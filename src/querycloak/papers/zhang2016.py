@@ -79,7 +79,7 @@ class PaperQueryPool(QueryPool):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """What was given, and what was computed from it; options of the default are None."""
+        """Given options, and the numbers computed from them; options of the default are None."""
         return {
             **super().parameters(),
             "clicks": None,
@@ -89,7 +89,7 @@ class PaperQueryPool(QueryPool):
         }
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """How queries come out if one user adds up to the bound to a single count."""
+        """Release probability of queries if one user adds up to the bound to a single count."""
         from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 
         stage = Stage(self.noises["queries"], self.thresholds["queries"])

@@ -1,4 +1,4 @@
-"""What the query pool of Zhang, Yang and Singh (SIGIR 2016) asks an engine for (query_pool.md, paper variant)."""
+"""Counts of the query pool of Zhang, Yang and Singh (SIGIR 2016) (query_pool.md, paper variant)."""
 
 from __future__ import annotations
 

@@ -109,11 +109,11 @@ class RecordsBounded(KeysMethod):
         return ()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """How keys of each table come out if one user adds up to the bound to a single count."""
+        """Release probabilities of the keys of each table if one user adds up to the bound to a single count."""
         return {table: [replace(plan.route(), most=plan.per_user)] for table, plan in self.plans.items()}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """What the counts of each table are worth."""
+        """Accuracy of the counts of each table."""
         from querycloak.methods.counted_users import counted_records
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 
@@ -248,7 +248,7 @@ def paper_plans(
 
 
 def unprotected_by(plans: Mapping[str, HistogramPlan]) -> tuple[str, ...]:
-    """What these plans leave unprotected; one user may add as much as the bound to a single count."""
+    """Unprotected facts of these plans; one user may add as much as the bound to a single count."""
     weakest = min(plans.values(), key=lambda plan: plan.threshold // plan.per_user)
     one = weakest.threshold // weakest.per_user + 1
     return (*ALWAYS, several_accounts(one, (weakest.per_user, weakest.threshold + 1)))

@@ -1,4 +1,4 @@
-"""What the owner of a log gives: a budget, from which noise and threshold follow, or the knobs themselves."""
+"""Owner's privacy parameters: a budget, from which noise and threshold follow, or noise and threshold themselves."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _as_a_test(question: str, others: str, members: str, caught: str) -> str:
 
 
 def _groups(guarantee: Guarantee) -> str:
-    """What is left for several accounts, whose delta grows far faster than their epsilon (histogram.md)."""
+    """Guarantee for several accounts, whose delta grows far faster than their epsilon (histogram.md)."""
     who = "two accounts of one person"
     if guarantee.neighbours == "add-remove-user":
         who += ", two people who act as one, or one person replaced by another"

@@ -1,4 +1,4 @@
-"""What a release promises: a frozen value that checks itself, and how several add up."""
+"""Guarantee of a release: a frozen value that checks itself, and the sum of several."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ class Guarantee(ShownInNotebooks):
 
     @property
     def cost(self) -> tuple[Fraction, Fraction]:
-        """What it adds to a sum of epsilons and deltas, exactly; a syntactic rule bounds nothing and adds nothing."""
+        """Exact summand in sums of epsilons and deltas; a syntactic rule bounds nothing and adds nothing."""
         if self.kind == "syntactic":
             return Fraction(0), Fraction(0)
         epsilon, delta = self.numbers
@@ -103,7 +103,7 @@ class Guarantee(ShownInNotebooks):
 
     @property
     def covers_release(self) -> bool:
-        """Whether it bounds all that a release tells about one person, rather than nothing or one step."""
+        """True if it bounds all that a release tells about one person, rather than nothing or one step."""
         return self.kind in ("pure-dp", "approximate-dp")
 
     @property
@@ -119,7 +119,7 @@ class Guarantee(ShownInNotebooks):
         return f"<Guarantee {self.kind}: {self.line}>"
 
     def explain(self) -> str:
-        """What the numbers mean for one person, a paragraph for each point."""
+        """Meaning of the numbers for one person, a paragraph for each point."""
         from querycloak.privacy.explanation import explain
 
         return explain(self)

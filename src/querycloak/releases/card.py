@@ -64,7 +64,7 @@ class Contents:
 
     @property
     def warnings(self) -> list[str]:
-        """What nobody may overlook."""
+        """Warnings that nobody may overlook."""
         proven = self.release.proven
         sentences = [NOT_PRIVATE] if self.release.seeded else []
         sentences += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []

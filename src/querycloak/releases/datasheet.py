@@ -42,7 +42,7 @@ def _item(line: str) -> str:
 
 
 def _made(release: Release) -> dict[str, str]:
-    """How counts were made, by the words of `releases.release.COUNTS`."""
+    """Words for the making of counts, by the keys of `releases.release.COUNTS`."""
     threshold, coin = release.parameters.get("threshold"), release.parameters.get("coin")
     above = f" ({threshold})" if threshold is not None else ""
     luck = f", or equalled it and a coin decided for it (with probability {coin:g})" if coin else ""
@@ -98,7 +98,7 @@ def _fresh(of_clicks: bool) -> str:
 
 
 def _bounded(of_clicks: bool) -> str:
-    """What bounds do to counts that are taken after rows were chosen."""
+    """Effect of bounds on counts that are taken after rows were chosen."""
     if of_clicks:
         return "clicks count up to the bounds below only. So counts of what few people click often are low"
     return (
@@ -108,7 +108,7 @@ def _bounded(of_clicks: bool) -> str:
 
 
 def _which_could_be_here(release: Release) -> str:
-    """Where rows come from that a public list decides; some tables may go beyond it, above a threshold."""
+    """Source of rows under a public list; some tables may go beyond it, above a threshold."""
     clicks = ["clicks"] if release.parameters.get("clicks") == "threshold" else []
     beyond = [*(["queries outside the pool"] if release.parameters.get("off_pool") else []), *clicks]
     if not beyond:
@@ -232,7 +232,7 @@ def _guarantee(release: Release) -> str:
 
 
 def _people(release: Release) -> list[str]:
-    """How many people are behind the log, if the owner says: what delta is compared with."""
+    """Number of people behind the log, if the owner states it; delta is compared with it."""
     if release.population_size is None:
         return []
     number = f"Its owner gives the number of people behind the log as {release.population_size:,}"

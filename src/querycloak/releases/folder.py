@@ -79,7 +79,7 @@ class WrittenFile:
         return len(view)
 
     def tell(self) -> int:
-        """How much was written."""
+        """Number of bytes written."""
         return self.size
 
     def flush(self) -> None:

@@ -41,7 +41,7 @@ class StoredTable:
 
     @property
     def missing_counts(self) -> bool:
-        """Whether counts may be null, because noise made them less than 1."""
+        """True if counts may be null, because noise made them less than 1."""
         return "count" in self.schema.names and self.schema.field("count").nullable
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ def _stored(place: Path, kind: str, entry: Mapping[str, Any]) -> StoredTable:
 
 
 def _reach(tables: Mapping[str, Any]) -> dict[str, TableAccuracy]:
-    """What counts are worth, of those tables whose card says so."""
+    """Accuracy of the counts of each table whose card states it."""
     reaches = {kind: entry.get("reach") for kind, entry in tables.items()}
     return {kind: TableAccuracy.from_json(reach) for kind, reach in reaches.items() if reach is not None}
 

@@ -88,17 +88,17 @@ def _is_product(digits: str) -> bool:
 
 
 def is_social_security_number(text: str) -> bool:
-    """Whether it holds nine digits written as the United States write them, or named as such."""
+    """True if it holds nine digits written as the United States write them, or named as such."""
     return _SOCIAL_SECURITY.search(text) is not None
 
 
 def is_email_address(text: str) -> bool:
-    """Whether it holds an address, also one escaped inside a url."""
+    """True if it holds an address, also one escaped inside a url."""
     return _EMAIL.search(text) is not None
 
 
 def is_telephone_number(text: str) -> bool:
-    """Whether it holds a number with its country's code, or one of North America."""
+    """True if it holds a number with its country's code, or one of North America."""
     if _INTERNATIONAL.search(text):
         return True
     return "isbn" not in text.lower() and _AMERICAN.search(text) is not None

@@ -36,7 +36,7 @@ def columns(path: Path) -> list[str]:
 
 
 def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
-    """Whether the file has this number of rows, in columns of these types."""
+    """True if the file has this number of rows, in columns of these types."""
     with pq.ParquetFile(path) as file:
         return bool(file.metadata.num_rows == rows) and all(
             stored.type.equals(field.type) or (pa.types.is_list(field.type) and _is_list_of_texts(stored.type))
@@ -45,7 +45,7 @@ def fits(path: Path, schema: pa.Schema, rows: int) -> bool:
 
 
 def misses_counts(path: Path) -> bool:
-    """Whether counts may be null."""
+    """True if counts may be null."""
     schema = pq.read_schema(path)
     return "count" in schema.names and bool(schema.field("count").nullable)
 

@@ -184,7 +184,7 @@ class Release(ShownInNotebooks):
 
 
 def describe_log(choices: Choices) -> dict[str, object]:
-    """What a card says about the log: what its owner decided, and in what form texts were compared."""
+    """Card entry on the log: its owner's decisions, and the form in which texts were compared."""
     # Here, for it brings a compiler along: whoever only asks for a guarantee must not wait for that.
     from querycloak.text.normalisation import DESCRIPTION
 

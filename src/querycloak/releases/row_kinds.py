@@ -11,7 +11,7 @@ _TOO_FEW = "what too few people asked is missing, and what is here was changed a
 
 
 class RowKind(StrEnum):
-    """What a row's query is, what such rows are good for, and how they differ from the log."""
+    """Kind of a row's query, with the uses of such rows and their difference from the log."""
 
     query: str
     good_for: str
@@ -79,15 +79,15 @@ class RowKind(StrEnum):
 
     @property
     def is_verbatim(self) -> bool:
-        """Whether a row's query is a text as somebody typed it, not another text in its place."""
+        """True if a row's query is a text as somebody typed it, not another text in its place."""
         return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.MADE_UP)
 
     @property
     def is_personal(self) -> bool:
-        """Whether the rows under one name come from one person of the log."""
+        """True if the rows under one name come from one person of the log."""
         return self is not RowKind.MADE_UP
 
     @property
     def is_random(self) -> bool:
-        """Whether the whole text of every row was drawn at random, so that single rows can be denied."""
+        """True if the whole text of every row was drawn at random, so that single rows can be denied."""
         return self in (RowKind.REPLACED, RowKind.NOISED)

@@ -66,11 +66,11 @@ class TextFormat:
             return file.readline(_LONGEST_HEADER).decode("utf-8", "replace").rstrip("\n").split(self.separator)
 
     def misses_counts(self, path: Path) -> bool:  # noqa: ARG002 (a field can always be empty)
-        """Whether counts may be null."""
+        """True if counts may be null."""
         return True
 
     def fits(self, path: Path, schema: pa.Schema, rows: int) -> bool:  # noqa: ARG002 (texts have no types)
-        """Whether the file has this number of rows."""
+        """True if the file has this number of rows."""
         with path.open("rb") as file:
             lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         return lines == rows + 1

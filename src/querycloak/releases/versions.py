@@ -1,4 +1,4 @@
-"""Which software made a release; nothing about the machine it ran on."""
+"""Software that made a release; nothing about the machine it ran on."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def table_4(bench: Workbench, figures: Mapping[str, Any]) -> Exhibit:
 
 
 def table_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
-    """How queries fall under WordNet's upper concepts."""
+    """Distribution of queries over WordNet's upper concepts."""
     total, theirs = sum(row["queries"] for row in rows), sum(TABLE_5.values())
     shown: list[dict[str, Any]] = []
     ours_of: dict[str, float] = {}
@@ -333,7 +333,7 @@ def figure_6(bench: Workbench, figures: Mapping[str, Any]) -> Exhibit:
 
 
 def _kept(claims: Mapping[str, bool]) -> str:
-    """Which of a paper's findings hold, in words."""
+    """Sentence on the findings of a paper that hold."""
     right, wrong = ("; ".join(words for words, is_so in claims.items() if is_so is which) for which in (True, False))
     return f"Holds: {right or 'nothing'}." + (f" Does not hold: {wrong}." if wrong else "")
 

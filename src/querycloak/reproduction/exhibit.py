@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn: lines over numbers, or bars over names."""
+    """Drawing: lines over numbers, or bars over names."""
 
     title: str
     x: str
@@ -84,7 +84,7 @@ class Reproduced:
     exhibits: tuple[Exhibit, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """What figures.json holds."""
+        """Content of figures.json."""
         return asdict(self)
 
 
@@ -98,7 +98,7 @@ class Measured:
     hits: float
 
     def below(self, other: Measured) -> bool | None:
-        """Whether it is below the other; None if either has too few hits, or an interval contains the other value."""
+        """True if it is below the other; None if either has too few hits, or an interval contains the other value."""
         if self.value is None or other.value is None or min(self.hits, other.hits) < LEAST_HITS:
             return None
         if self._contains(other.value) or other._contains(self.value):
@@ -110,7 +110,7 @@ class Measured:
 
 
 def all_of(findings: Sequence[bool | None]) -> bool | None:
-    """Whether all hold: False if one does not, None if none is known not to hold and one cannot be told."""
+    """True if all hold: False if one does not, None if none is known not to hold and one cannot be told."""
     if False in findings:
         return False
     return None if None in findings else True
@@ -133,7 +133,7 @@ def order_words(values: Mapping[str, float | None]) -> str:
 
 
 def rises(values: Sequence[float | None]) -> bool:
-    """Whether each value is above the one before; a missing value breaks the order."""
+    """True if each value is above the one before; a missing value breaks the order."""
     return all(a is not None and b is not None and a < b for a, b in itertools.pairwise(values))
 
 

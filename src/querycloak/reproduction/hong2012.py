@@ -216,7 +216,7 @@ def figure_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
 
 
 def figure_6(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
-    """How far triplets are off, mean of ten outputs."""
+    """Error of triplets, mean of ten outputs."""
     bins = [f"{10 * place}-{10 * place + 10} %" for place in range(10)] + ["above 100 %"]
     shown, lines, below = [], [], []
     for row, claimed in zip(rows, (0.75, 0.90), strict=True):

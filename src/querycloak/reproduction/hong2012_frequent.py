@@ -26,7 +26,7 @@ _NESTED = (
 
 
 def source(bench: Workbench, printed: str) -> str:
-    """Where the numbers of a grid come from."""
+    """Source of the numbers of a grid."""
     return f"printed: {printed}; ours: {USERS:,} users drawn from {bench.words}"
 
 
@@ -183,7 +183,7 @@ def figure_3(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
 
 
 def grows_with_limit(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether recall never falls as min(epsilon, log 1/(1-delta)) grows."""
+    """True if recall never falls as min(epsilon, log 1/(1-delta)) grows."""
     ordered = sorted(
         (min(math.log(r["exp_epsilon"]), -math.log1p(-r["delta"])), float(r["recall"])) for r in rows if "recall" in r
     )

@@ -167,7 +167,7 @@ def _figure(
 
 
 def _users(bench: Workbench) -> str:
-    """Whose queries are replaced: a quick run takes fewer users than the paper's 1,000."""
+    """Users whose queries are replaced: a quick run takes fewer than the paper's 1,000."""
     people, histograms = (FEW_USERS, FEW_HISTOGRAM_USERS) if bench.quick else (USERS, HISTOGRAM_USERS)
     return (
         f"the {people:,} users of {bench.words} with most searches for the four topics (HBDP: {histograms} of them), "
@@ -241,7 +241,7 @@ def _sentence(reading: str, claims: Mapping[str, bool], points: Sequence[Mapping
 
 
 def reading_exhibit(bench: Workbench, made: Mapping[int, Sequence[Mapping[str, Any]]]) -> Exhibit:
-    """Where HBDP stands among the others, in every setting and under both readings."""
+    """Place of HBDP among the others, in every setting and under both readings."""
     rows = []
     for place, setting in enumerate(SETTINGS):
         for reading in READINGS:

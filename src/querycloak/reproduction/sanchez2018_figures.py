@@ -202,7 +202,7 @@ def _inside(setting: Setting) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fewer:
-    """What is left of users' profiles when few of their queries share the budget: what max_queries is for."""
+    """Remaining profiles of users when few of their queries share the budget: the purpose of max_queries."""
 
     epsilon: float
     max_queries: int

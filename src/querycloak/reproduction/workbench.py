@@ -85,7 +85,7 @@ class Workbench:
 
     @property
     def synthetic(self) -> bool:
-        """Whether the log is made up, so that nothing about it is private."""
+        """True if the log is made up, so that nothing about it is private."""
         return self.people is not None
 
     @property
@@ -94,7 +94,7 @@ class Workbench:
         return "the log given" if self.people is None else f"a synthetic log of {self.people:,} users"
 
     def step(self, name: str, work: Callable[[], Any]) -> Any:
-        """What a step gives, from before if it was done before."""
+        """Result of a step; a finished step is not run again."""
         return self.steps.get(name, work)
 
     def sides(self, how: Split, place: int = 0) -> tuple[SearchLog, SearchLog]:

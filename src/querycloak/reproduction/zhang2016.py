@@ -124,7 +124,7 @@ def _fold(bench: Workbench, fold: int) -> Any:
 
 
 def _settings(method: QueryPool) -> dict[str, Any]:
-    """What a page says of a run: noise, threshold, queries and clicks of a user that count, and what is claimed."""
+    """Words on a run for the page: noise, threshold, counted queries and clicks of a user, and the claim."""
     given = method.parameters()
     claimed = method.claimed()
     return {
@@ -334,7 +334,7 @@ def _at_noise(bench: Workbench, noise: int, thresholds: Sequence[int]) -> Any:
 
 
 def _shape(results: Mapping[int, Any], steps: Sequence[int]) -> tuple[bool | None, float | None, float | None]:
-    """Whether the score falls with b at the smallest K, and its largest range over b at one K: near K, and far below.
+    """True if the score falls with b at the smallest K, and its largest range over b at one K: near K, and far below.
 
     None where fewer than 50 searches are answered at both ends, or where fewer than two points have a score.
     """

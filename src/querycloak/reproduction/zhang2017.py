@@ -199,7 +199,7 @@ def _table_5(bench: Workbench, *, literal: bool = False) -> dict[str, Any]:
 
 
 def _findings(results: Mapping[str, Any]) -> list[bool | None]:
-    """Which of the paper's three findings hold: precision rises, recall rises, evaluated sessions fall."""
+    """Truth of the paper's three findings: precision rises, recall rises, evaluated sessions fall."""
     pairs = list(itertools.pairwise(results[name] for name in TABLE_5))
     return [
         *(all_of([measured(a, measure).below(measured(b, measure)) for a, b in pairs]) for measure in ("P@5", "R@5")),

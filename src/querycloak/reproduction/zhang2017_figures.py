@@ -201,7 +201,7 @@ def _compared(points: Mapping[int, Any], ks: Sequence[int]) -> list[tuple[float,
 
 
 def _crossing(points: Mapping[int, Any], ks: Sequence[int]) -> bool | None:
-    """Whether DP_S is ahead up to the paper's share of sessions, and KA beyond it; None if either cannot be told."""
+    """True if DP_S is ahead up to the paper's share of sessions, and KA beyond it; None if either cannot be told."""
     compared = _compared(points, ks)
     few = [ahead for share, ahead in compared if share <= CROSSING / EVALUATED]
     many = [None if ahead is None else not ahead for share, ahead in compared if share > CROSSING / EVALUATED]

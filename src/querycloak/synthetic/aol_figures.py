@@ -53,11 +53,11 @@ class AolFigure:
     note: str = ""
 
     def held_at(self, users: int) -> bool:
-        """Whether a log of this many users is held to it."""
+        """True if a log of this many users is held to it."""
         return self.least is not None and self.users[0] <= users <= self.users[1]
 
     def holds(self, value: float) -> bool | None:
-        """Whether a value is within what is held; None where nothing is."""
+        """True if a value is within what is held; None where nothing is."""
         if self.least is None or self.most is None:
             return None
         return self.least <= value <= self.most
@@ -195,7 +195,7 @@ def _terms(log: SearchLog, queries: ir.Table) -> dict[str, float]:
 
 
 def _sessions(log: SearchLog, searches: ir.Table) -> dict[str, float]:
-    """How many sessions have several queries, and how many of these were had before."""
+    """Number of sessions with several queries, and of those that were had before."""
     window = ibis.window(
         group_by=searches.user, order_by=[searches.time, searches["query"]], preceding=None, following=0
     )
@@ -227,7 +227,7 @@ def _sessions(log: SearchLog, searches: ir.Table) -> dict[str, float]:
 
 
 def _repeats(log: SearchLog, searches: ir.Table) -> dict[str, float]:
-    """How many new queries their user has asked a day or more before."""
+    """Share of new queries that their user has asked a day or more before."""
     first = searches.group_by(["user", "query"]).agg(first=searches.time.min())
     joined = searches.filter(searches.new).inner_join(first, ["user", "query"])
     later = (microseconds_of(joined.time) - microseconds_of(joined["first"])) >= _DAY
@@ -271,7 +271,7 @@ def _containing(log: SearchLog, queries: ir.Table, head: str) -> dict[str, int]:
 
 
 def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
-    """How often two queries that somebody knows of a user are those of no other user."""
+    """Share of pairs of known queries that only their own user has."""
     pairs = searches.select("user", "query").distinct()
     order = pairs.mutate(chance=(pairs.user.concat("\t", pairs["query"])).hexdigest("md5"))
     window = ibis.window(group_by=order.user, order_by=order.chance)
@@ -291,7 +291,7 @@ def _attack(log: SearchLog, searches: ir.Table) -> dict[str, float]:
 
 
 def _interests(truth: Path) -> dict[str, float]:
-    """How many of the topics that a user comes back to are searched for 30 days or more."""
+    """Share of the topics that a user comes back to that are searched for 30 days or more."""
     sessions = pq.read_table(truth / "sessions.parquet", columns=["user", "topic", "start"])
     sessions = sessions.filter(pc.is_valid(sessions["topic"]))
     spans = sessions.group_by(["user", "topic"]).aggregate([("start", "min"), ("start", "max"), ("start", "count")])

@@ -42,7 +42,7 @@ _SECRET_BEGINNINGS = ("visa", "account", "password", "pin", "policy", "case")
 
 @dataclass(frozen=True)
 class Planted:
-    """Which queries were replaced, by what, and of which kind it is."""
+    """Replaced queries, with their replacements and kinds."""
 
     query: Ints
     text: list[str]
@@ -227,7 +227,7 @@ def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visit
 
 
 def _times(sessions: PlannedSessions, queries: TypedQueries, random: np.random.Generator) -> Ints:
-    """When each query is typed: some time after the one before it in its session."""
+    """Time of each query: some time after the one before it in its session."""
     pause = np.clip(random.lognormal(np.log(_PAUSE), _PAUSE_SPREAD, len(queries)), 3.0, _LONGEST_PAUSE)
     pause[queries.place == 0] = 0.0
     running = np.cumsum(pause)

@@ -31,7 +31,7 @@ from querycloak.synthetic.world import world
 
 
 class Preset(NamedTuple):
-    """How many users, which seed, and how often each of them comes; None: as in a web log."""
+    """Number of users, seed, and visits of each user; None: as in a web log."""
 
     users: int
     seed: int
@@ -57,7 +57,7 @@ class Encoding:
 
     @classmethod
     def of(cls, path: Path) -> Encoding:
-        """What the ending of a name stands for."""
+        """Encoding by the ending of a name."""
         *_, last = ["", *path.suffixes]
         compression = COMPRESSIONS.get(last.lower())
         inner = path.with_suffix("").suffix if compression else path.suffix
@@ -69,7 +69,7 @@ class Encoding:
 
     @property
     def header(self) -> bytes:
-        """What stands at the beginning of the file."""
+        """First line of the file."""
         return self._compressed(AOL_HEADER) if self.format == "aol" else b""
 
     def encoded(self, rows: pa.Table) -> bytes | pa.Table:
@@ -148,7 +148,7 @@ def _ubi(rows: pa.Table) -> bytes:
 
 
 def _begins(*columns: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether a row differs from the one before it in any of the columns."""
+    """True if a row differs from the one before it in any of the columns."""
     differs = np.ones(len(columns[0]), np.bool_)
     differs[1:] = False
     for column in columns:
@@ -166,7 +166,7 @@ OnUsers = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Written:
-    """What was written where."""
+    """Paths of the log and its truth, with the numbers of users and rows."""
 
     log: Path
     truth: Path | None

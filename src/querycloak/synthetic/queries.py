@@ -1,4 +1,4 @@
-"""What is typed: a first query for each aim, then refinements, reformulations, slips and what else follows.
+"""Typed queries: a first query for each aim, then refinements, reformulations, slips and other successors.
 
 A query is a row of pieces: two places before its core, three for the core, four after it. Q+R fills places after
 the core, R+Q before it.
@@ -192,7 +192,7 @@ class Typist:
         return np.where(self.random.random(number) < _SLIP, self.random.integers(1, 1 << 30, number), 0)
 
     def _things(self, person: Ints, interest: Ints) -> Ints:
-        """What an interest turns around, or something else of its topic, or of any topic."""
+        """Subject of an interest, or another of its topic, or of any topic."""
         number = len(person)
         passing = self.random.choice(
             len(self.world.topic_weights), number, p=self.world.topic_weights / self.world.topic_weights.sum()

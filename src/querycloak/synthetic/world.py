@@ -1,4 +1,4 @@
-"""What there is to search for: topics and what belongs to them, sites, words. One world for all logs and seeds.
+"""Subjects of searches: topics and their things, sites, words. One world for all logs and seeds.
 
 Texts are pieces in one pool; whatever refers to a text holds a piece's number. Number 0 is the empty piece.
 """
@@ -77,7 +77,7 @@ class World:
         return self.spans["modifier"].first + spread
 
     def words_of(self, pieces: Ints) -> Ints:
-        """How many words rows of pieces have."""
+        """Number of words in rows of pieces."""
         return np.asarray(self.words[pieces].sum(axis=-1))
 
 
@@ -141,7 +141,7 @@ def _nouns() -> tuple[list[str], Floats]:
 
 
 def _things(surnames: list[str], brands: list[str]) -> tuple[list[str], Ints]:
-    """What belongs to each topic, the most wanted first: WordNet's labels, invented people and brands among them."""
+    """Things of each topic, the most wanted first: WordNet's labels, invented people and brands among them."""
     things: list[str] = []
     topics: list[int] = []
     for topic in range(len(TOPICS)):

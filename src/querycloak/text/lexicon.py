@@ -53,7 +53,7 @@ class Lexicon:
 
     @property
     def table(self) -> tuple[Numbers, NDArray[np.uint8], NDArray[np.int64]]:
-        """What compiled code needs to look texts up with `find`."""
+        """Arrays for `find` in compiled code."""
         return self._slots, self._data, self._ends
 
     def _make_room(self, texts: int, size: int) -> None:

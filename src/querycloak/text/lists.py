@@ -26,7 +26,7 @@ class Lists:
 
     @classmethod
     def of_pairs(cls, owners: NDArray[np.integer], values: NDArray[np.integer], count: int) -> Lists:
-        """What each of `count` owners has, in the order given."""
+        """Values of each of `count` owners, in the order given."""
         order = np.argsort(owners, kind="stable")
         return cls.of_lengths(np.bincount(owners, minlength=count), values[order])
 
@@ -38,7 +38,7 @@ class Lists:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How long each list is."""
+        """Length of each list."""
         return np.diff(self.starts)
 
     def owners(self) -> Numbers:
@@ -54,7 +54,7 @@ class Lists:
         return Lists.of_lengths(self.lengths[indices], self.values[self.places(indices)])
 
     def places(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Where the values of these lists stand, list after list."""
+        """Places of the values of these lists, list after list."""
         return places(self.starts[indices], self.lengths[indices])
 
 

@@ -1,4 +1,4 @@
-"""What makes two ways of typing one query the same text, by one function for every engine and format.
+"""Normal form of a query: two ways of typing it become one text, by one function for every engine and format.
 
 NFKC, lower case, white space and control characters to single blanks, none at the ends; direction marks go.
 The ASCII part, nearly all of most logs, is done in one compiled pass; only the other texts go through Unicode's tables.

@@ -1,4 +1,4 @@
-"""Which concepts of a taxonomy queries speak of: the longest label in the query, and of equally long ones the last.
+"""Concepts of a taxonomy in queries: the longest label in the query, and of equally long ones the last.
 
 There is no tagger: in English the last noun of a phrase is its head, so what stands further right wins, as if words
 were dropped from the left. Stop words part phrases; no match begins or ends with one, nor with a bare number.
@@ -26,7 +26,7 @@ _LONGEST = 8  # words of a label that are looked for
 
 @dataclass(frozen=True)
 class Mentions:
-    """What was found: in which query, which label, and the bytes of the query that say it; in order of both."""
+    """Matches: query, label, and bytes of the query, in order of query and bytes."""
 
     query: NDArray[np.int64]
     label: NDArray[np.int32]
@@ -170,7 +170,7 @@ def _split(data, start, end, buffer, word_starts, word_ends, origins, origin_end
 
 @part
 def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped-def]
-    """Whether a match may begin or end with this word: neither a stop word nor a bare number."""
+    """True if a match may begin or end with this word: neither a stop word nor a bare number."""
     hashed, letters = _SEED, False
     for i in range(first, last):
         hashed = (hashed ^ np.uint64(buffer[i])) * _PRIME
@@ -198,7 +198,7 @@ def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, l
 
 @part
 def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
-    """Where the phrase that begins here ends: before a word that cannot bound a match, unless a match bridges it."""
+    """End of the phrase that begins here: before a word that cannot bound a match, unless a match bridges it."""
     reach = start + 1
     word = start
     while word < reach:
@@ -211,7 +211,7 @@ def _phrase_end(start, words, bounds, lengths):  # type: ignore[no-untyped-def]
 
 @part
 def _best_between(first, end, lengths):  # type: ignore[no-untyped-def]
-    """Where the longest match begins, of equally long ones the last."""
+    """Start of the longest match, of equally long ones the last."""
     best = first
     for word in range(first, end):
         if lengths[word] >= lengths[best]:

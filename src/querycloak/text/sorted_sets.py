@@ -44,7 +44,7 @@ def _sift(data, first, root, count):  # type: ignore[no-untyped-def]
 
 
 def sorted_sets(owners: Numbers, values: Numbers, count: int) -> Lists:
-    """What each of `count` owners has, once each and ascending; by counting, since pairs may be very many."""
+    """Values of each of `count` owners, once each and ascending; by counting, since pairs may be very many."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
     gathered = np.empty(len(owners), np.int32)
     _gather(owners, values, starts.copy(), gathered)

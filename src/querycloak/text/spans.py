@@ -84,7 +84,7 @@ class Spans:
         return string_array(offsets, data, present)
 
     def equal_to(self, text: bytes) -> Mask:
-        """Which texts are this one."""
+        """True for texts equal to this one."""
         same = np.empty(len(self), np.bool_)
         _compare(self.data, self.starts, self.ends, np.frombuffer(text, np.uint8), same)
         return same

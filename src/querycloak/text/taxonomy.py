@@ -90,7 +90,7 @@ class Taxonomy:
         return self.senses_of[number] if number is not None else np.empty(0, np.int32)
 
     def counts(self, label: str) -> Numbers:
-        """How often the label stood for each of its senses."""
+        """Frequency of the label in each of its senses."""
         number = self.label_numbers.get(label)
         if number is None:
             return np.empty(0, np.int32)
@@ -137,11 +137,11 @@ class Taxonomy:
         return isinstance(phrase, str) and (phrase in self.label_numbers or self.base(phrase) is not None)
 
     def known(self, phrases: Iterable[str]) -> Flags:
-        """Which of many words or phrases are forms of a label."""
+        """True for words or phrases that are forms of a label."""
         return np.fromiter((phrase in self for phrase in phrases), np.bool_)
 
     def _plainly(self, phrase: str) -> bool:
-        """Whether it is a label that no other form could win over; a quick test for most."""
+        """True if it is a label that no other form could win over; a quick test for most."""
         return phrase in self.label_numbers and not phrase.endswith(_INFLECTED) and phrase not in self.exceptions
 
     def _fitting(self, forms: Iterable[str]) -> list[str]:
@@ -260,7 +260,7 @@ _MOST_PHRASES = 64  # of one phrase: a query of many plurals must not take for e
 
 
 def _numbered_anew(lists: Lists, count: int) -> tuple[Numbers, Lists]:
-    """Which values occur, and the same lists with the values numbered among these."""
+    """Values that occur, and the same lists with the values numbered among these."""
     kept = np.unique(lists.values)
     renumbered = np.zeros(count, np.int32)
     renumbered[kept] = np.arange(len(kept), dtype=np.int32)

@@ -158,7 +158,7 @@ def _read_parquet(path: Path) -> Any:
 
 
 def _cells(given: Sequence[object]) -> list[list[str]]:
-    """What stands in each cell: a list, or texts parted by `|`; nothing in an empty one."""
+    """Content of each cell: a list, or texts parted by `|`; empty for an empty one."""
     return [_cell(each) for each in given]
 
 

@@ -75,7 +75,7 @@ def find_leaks(folder: str | os.PathLike[str], log: SearchLog) -> list[Leak]:
 
 @dataclass(frozen=True, eq=False)
 class LeakSearch:
-    """What a folder says, ready to be compared with any number of texts."""
+    """Texts of a folder, ready to be compared with any number of other texts."""
 
     passages: tuple[FolderPassage, ...]
     allowed: pa.Array
@@ -100,7 +100,7 @@ class LeakSearch:
         )
 
     def leaks(self, log: SearchLog) -> list[Leak]:
-        """What of a log stands in the folder."""
+        """Values of a log that stand in the folder."""
         leaks: dict[Leak, None] = {}
         rows = log.rows.select(*COLUMNS)
         for piece in in_pieces(log.engine.stream(rows)):

@@ -45,7 +45,7 @@ NEVER = {
 
 @dataclass(frozen=True)
 class ForcedOutRule:
-    """How many accounts bring out one text with a chance of one half or more, and what n texts at once take.
+    """Number of accounts that bring out one text with probability one half, and the cost of n texts at once.
 
     `at_once`: texts that the same accounts bring out beside it; None if there is no bound. `shared`: they share one
     weight among them, so that n texts take sqrt(n) times as many accounts. `beside`: accounts that are enough for a
@@ -103,7 +103,7 @@ class ForcedOut:
 
 
 def rule_of(release: Target) -> ForcedOutRule | None:
-    """What the card says; of the log itself, that every text comes out."""
+    """Rule by the release's card; for the log itself, every text comes out."""
     parameters: Mapping[str, Any] = release.parameters
     if release.method is None:
         return ForcedOutRule(1)
@@ -137,7 +137,7 @@ def _tries(rule: ForcedOutRule) -> Iterator[Try]:
 
 
 def _brought_out(method: Method, tried: Try, groups: int, random: np.random.Generator) -> int:
-    """How many texts come out if in each group all accounts ask the same texts."""
+    """Number of texts that come out if all accounts of a group ask the same texts."""
     accounts, texts = tried.accounts, tried.texts
     beside = f" {_FREQUENT}" * tried.beside
     chosen = pa.array([f"q{number:015x}{beside}" for number in random.integers(0, 1 << 60, groups * texts).tolist()])
@@ -208,7 +208,7 @@ def _budgets(release: Target) -> Iterator[dict[str, float]]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two sets of parameters are the same, numbers to within two in a hundred."""
+    """True if two sets of parameters are the same, numbers to within two in a hundred."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return set(one) == set(other) and all(_alike(one[name], other[name]) for name in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -86,7 +86,7 @@ def _right(score: Floats, has: Flags, prior: float) -> Floats:
 
 
 class Guess(Protocol):
-    """How usual a topic is where queries are known, NaN where the release does not tell; `prior`: how usual at all."""
+    """Frequency of a topic given the known queries, NaN if the release says nothing; `prior`: without them."""
 
     prior: float
 
@@ -96,7 +96,7 @@ class Guess(Protocol):
 
 
 class _ByNames:
-    """How usual the topic is among the names that hold the most of what is known."""
+    """Frequency of the topic among the names that hold the most of the known queries."""
 
     def __init__(self, holders: NameIndex, marked: Flags, prior: float) -> None:
         self._holders, self._marked, self.prior = holders, marked, prior
@@ -107,7 +107,7 @@ class _ByNames:
 
 
 class _ByTexts:
-    """How usual the topic is in sequences that hold a text, averaged over what is known."""
+    """Frequency of the topic in sequences that hold a text, averaged over the known texts."""
 
     def __init__(self, share: Floats, prior: float) -> None:
         self._share, self.prior = share, prior

@@ -29,7 +29,7 @@ _BETWEEN = "\x1f"
 
 @dataclass(frozen=True)
 class Contributions:
-    """Who adds 1 to which count: person i of a sample, key k."""
+    """Pairs (person i of a sample, key k): person i adds 1 to the count of key k."""
 
     person: Numbers
     key: Numbers
@@ -47,7 +47,7 @@ class TestedKeys:
 
 @dataclass(frozen=True)
 class CountBounds:
-    """How many keys of a user count: the first of all, then the first of those released; None for no bound."""
+    """Contribution bounds of a user: the first keys of all, then the first of those released; None for no bound."""
 
     of_all: int | None = None
     of_released: int | None = None

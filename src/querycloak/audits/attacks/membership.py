@@ -97,7 +97,7 @@ def scores_of(counted: Sequence[Sequence[TestedKeys]], knowledge: AuditData) -> 
 
 
 class Evidence(NamedTuple):
-    """Whose score hangs on which key, and how much."""
+    """Weight of each key in each person's score."""
 
     person: Numbers
     key: Numbers
@@ -105,7 +105,7 @@ class Evidence(NamedTuple):
 
 
 class Law(NamedTuple):
-    """How the attacker thinks that counts come about: the noise, and whether only keys that somebody holds come out."""
+    """Attacker's model of counts: the noise, and True if only keys that somebody holds come out."""
 
     logarithm: Callable[[Floats], Floats]
     own: bool
@@ -189,7 +189,7 @@ def _at(allowed: float, scored: Sequence[Scores], release: Target) -> Iterator[F
 
 
 def _threshold(allowed: float, scored: Sequence[Scores], number: int) -> float:
-    """What a score must exceed in a release: set by the reference in the others, if there are any.
+    """Score that counts as a hit in a release; set by the reference of the other releases, if there are any.
 
     Its own reference would tell the attacker how large its noise happened to be.
     """
@@ -214,7 +214,7 @@ def _bound(setting: str, guarantee: Guarantee, allowed: float) -> Finding:
 
 
 def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
-    """How many draws of noise decide about these people: whoever holds a key meets the same draw.
+    """Number of noise draws that decide about these people: all holders of a key share its draw.
 
     A thousand people with one key are one case, not a thousand. A key weighs as much as the shares that it has in the
     evidence about people; draws of weights w are worth (sum w)^2 / sum w^2 equal ones. Who holds no published key has
@@ -233,7 +233,7 @@ def independent_draws(people: int, evidence: Sequence[Evidence]) -> float:
 
 
 def _exceeds(guarantee: Guarantee, main: Share, control: Share, draws: float) -> bool:
-    """Whether even the least true-positive rate and the largest false-positive rate that fit break the bound."""
+    """True if even the least true-positive rate and the largest false-positive rate that fit break the bound."""
     members, others = min(main.cases, draws), min(control.cases, draws)
     if min(members, others) < 1:
         return False

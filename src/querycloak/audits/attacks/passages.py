@@ -141,7 +141,7 @@ def _without_numbers(text: str, numbers: frozenset[str]) -> str:
 
 
 def _is_figure(number: str, numbers: frozenset[str]) -> bool:
-    """Whether a number is one that texts about releases state: a small one, a grouped one, or one of the card's."""
+    """True if a number is one that texts about releases state: a small one, a grouped one, or one of the card's."""
     return not number.isdigit() or len(number) < _FIGURE_DIGITS or number in numbers
 
 

@@ -55,7 +55,7 @@ def _finder() -> ConceptFinder:
 
 
 def _released(release: Target, knowledge: AuditData) -> tuple[Numbers, Numbers, Numbers]:
-    """Which concepts the rows of the people attacked speak of, and how often."""
+    """Concepts in the rows of the attacked people, with their frequencies."""
     owners = release.owners
     users = knowledge.members.users
     if owners is None:
@@ -91,7 +91,7 @@ def _holds(pairs: Numbers, person: Numbers, concept: Numbers) -> Flags:
 
 
 def _guess(own: Numbers, others: Numbers, people: int) -> float:
-    """How often a concept drawn as people who are not in the log ask is one that a member asked about."""
+    """Probability that a concept drawn from people outside the log is one that a member asked about."""
     if not len(others):
         return 0.0
     concept, number = np.unique(others & 0xFFFFFFFF, return_counts=True)

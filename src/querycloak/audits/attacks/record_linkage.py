@@ -67,7 +67,7 @@ class Records:
 
     @property
     def first(self) -> Numbers:
-        """Where each user's records begin, and the end."""
+        """Start of each user's records, and the end of the last."""
         return np.searchsorted(self.user, np.arange(self.user.max(initial=-1) + 2)).astype(np.int64)
 
 
@@ -108,7 +108,7 @@ def _times(rows: pa.Table) -> Numbers:
 
 
 def features(records: Records, one: Numbers, other: Numbers) -> Floats:
-    """What is seen of each pair; -1 where the records do not tell."""
+    """Features of each pair; -1 where the records are silent."""
     weight = _weights(records)
     shared = np.zeros((len(one), 4))
     _compare(records.starts, records.word, weight, one, other, shared)
@@ -132,7 +132,7 @@ def features(records: Records, one: Numbers, other: Numbers) -> Floats:
 
 
 def _weights(records: Records) -> Floats:
-    """How much a word says: the fewer records have it, the more."""
+    """Weight of each word: larger for words that stand in fewer records."""
     number = np.bincount(records.word) if len(records.word) else np.ones(1, np.int64)
     return np.log1p(len(records) / np.maximum(number, 1))
 
@@ -318,7 +318,7 @@ def _scores(model: Any, records: Records, one: Numbers, other: Numbers) -> Float
 
 
 def _one_thread() -> Any:
-    """Where cores are busy with other work, OpenMP's threads mostly wait for each other."""
+    """Run OpenMP with one thread: on busy cores its threads mostly wait for each other."""
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, user_api="openmp")

@@ -52,7 +52,7 @@ class AtLeast:
     only_published: bool = False
 
     def happened(self, numbers: Floats) -> Happened:
-        """Where it reaches it."""
+        """Runs that reach the level."""
         return np.asarray(numbers[:, self.place] >= self.point)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Below:
     only_published: bool = False
 
     def happened(self, numbers: Floats) -> Happened:
-        """Where it does not reach it."""
+        """Runs that stay below the level."""
         return np.asarray(~(numbers[:, self.place] >= self.point))
 
     def __str__(self) -> str:
@@ -97,14 +97,14 @@ class Score:
         return cls(tuple(edges), tuple(weights))
 
     def scores(self, numbers: Floats) -> Floats:
-        """What speaks for the one law, in each run."""
+        """Evidence for the first law, by run."""
         total = np.zeros(len(numbers))
         for place, (edge, weight) in enumerate(zip(self.edges, self.weights, strict=True)):
             total += weight[_bins(numbers[:, place], edge)]
         return total
 
     def happened(self, numbers: Floats) -> Happened:
-        """Where enough does."""
+        """Runs with enough evidence."""
         return np.asarray(self.scores(numbers[:, : len(self.edges)]) >= self.point)
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ class ExactTester:
 
 
 def pasts(having: Sequence[Step], without: Sequence[Step]) -> list[Past]:
-    """What earlier steps may have released: everything; a part; all, but what both logs hold looked heavy.
+    """Possible outcomes of earlier steps: everything; a part; everything, with keys of both logs looking heavy.
 
     having, without: the steps of both logs if everything came out.
     """
@@ -119,7 +119,7 @@ def _distances(having: Step, without: Step, pair: Pair[Data]) -> Iterator[ExactF
 
 
 def _changes(having: Step, without: Step) -> dict[str, Fraction]:
-    """How far each cell moves."""
+    """Change of each cell between the two logs."""
     cells = {*having.centres, *without.centres}
     return {cell: abs(Fraction(having.centres.get(cell, 0)) - Fraction(without.centres.get(cell, 0))) for cell in cells}
 

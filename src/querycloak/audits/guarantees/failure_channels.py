@@ -1,4 +1,4 @@
-"""What a command shows besides its release: exit code, messages, files, their sizes, time. One user must not change it.
+"""Side channels of a command: exit code, messages, files, their sizes, time. One user must not change them.
 
 A command is run on a log without and with one odd user, and what can be seen from outside is compared. What the card
 lists as unprotected may differ: that the format was recognised, and that not too many rows were bad.
@@ -25,7 +25,7 @@ _SMALL_FILE = 4096
 
 
 class CompletedRun(Protocol):
-    """What a command left behind."""
+    """Traces of a finished command."""
 
     @property
     def returncode(self) -> int:
@@ -34,12 +34,12 @@ class CompletedRun(Protocol):
 
     @property
     def stdout(self) -> str:
-        """What it printed."""
+        """Text on standard output."""
         ...
 
     @property
     def stderr(self) -> str:
-        """What it said."""
+        """Text on standard error."""
         ...
 
 
@@ -49,7 +49,7 @@ Words = Callable[[Path, Path], Sequence[str]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What anybody sees of a run who does not look into its tables."""
+    """Observations that need no look into the tables."""
 
     exit_code: int
     messages: tuple[str, ...]

@@ -46,7 +46,7 @@ _REACH = 40
 
 
 def fresh_processes(method: Method) -> list[ExactFinding]:
-    """Whether two processes release the same; nothing if honest ones might, at a chance of FALSE_ALARM or more."""
+    """True if two processes release the same; nothing if honest ones might, at a chance of FALSE_ALARM or more."""
     log, draws = _telling_log(method), 1
     if _noise_is_unknown(method):
         log = log_text(_shared_by_many(method, _KEYS_OF_UNKNOWN_NOISE))
@@ -84,7 +84,7 @@ def _draws_that_differ(method: Method, log: str) -> int:
 
 
 def _outputs(outcomes: Outcomes) -> list[tuple[tuple[int, float], ...]]:
-    """What each run published."""
+    """Published output of each run."""
     runs: list[list[tuple[int, float]]] = [[] for _ in range(outcomes.runs)]
     entries = zip(outcomes.run.tolist(), outcomes.name.tolist(), outcomes.value.tolist(), strict=True)
     for run, name, value in entries:
@@ -112,7 +112,7 @@ def _shared_by_many(method: Method, keys: int) -> list[str]:
 
 
 def _keys_in_the_balance(method: KeysMethod) -> str | None:
-    """Where no counts come out: keys that do so about every second time, whichever plan is chosen."""
+    """Keys that come out in about every second run under any plan; for releases without counts."""
     users = user_rows(method)
     if isinstance(users, SessionRows):
         return None  # whose sessions hold several keys, so that chances are not those of one

@@ -1,4 +1,4 @@
-"""What a test of a guarantee is made of: a mechanism, neighbouring data, a tester. Anybody's fit (docs/audits.md)."""
+"""Parts of a guarantee test: a mechanism, neighbouring data, a tester. Packages may add theirs (docs/audits.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Data_contra = TypeVar("Data_contra", contravariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What independent runs published: numbers under names. What a run did not publish is missing there.
+    """Numbers that independent runs published, by name. Unpublished ones are absent.
 
     An entry says that run `run` published `value` under the name `names[name]`.
     """
@@ -93,7 +93,7 @@ class Outcomes:
         return cls(runs, tuple(place), np.concatenate(names), np.concatenate(run), value)
 
     def column(self, name: str) -> Floats:
-        """What each run published under a name; NaN where nothing."""
+        """Numbers published under a name, by run; NaN where nothing was published."""
         column = np.full(self.runs, np.nan)
         if name in self.names:
             mine = self.name == self.names.index(name)
@@ -112,15 +112,15 @@ class Pair(Generic[Data]):
 
 
 class Mechanism(Protocol[Data_contra]):
-    """What is tested: it reads data and draws, many times."""
+    """Subject of a test: it reads data and draws, many times."""
 
     def outcomes(self, data: Data_contra, runs: int) -> Outcomes:
-        """What this number of independent runs publishes; a failure is an outcome, too."""
+        """Outcomes of this number of independent runs; a failure is an outcome, too."""
         ...
 
 
 class ExactMechanism(Protocol[Data_contra]):
-    """What can show what it adds noise to, so that no sampling is needed."""
+    """Mechanism that shows the values before noise, so that no sampling is needed."""
 
     def steps(self, data: Data_contra, past: Past) -> Sequence[Step]:
         """Every step, given what earlier ones are supposed to have released."""
@@ -128,7 +128,7 @@ class ExactMechanism(Protocol[Data_contra]):
 
 
 class Neighbours(Protocol[Data]):
-    """Where neighbouring data come from."""
+    """Source of neighbouring data."""
 
     def pairs(self) -> Sequence[Pair[Data]]:
         """The pairs to test on."""
@@ -137,7 +137,7 @@ class Neighbours(Protocol[Data]):
 
 @dataclass(frozen=True)
 class PairFinding:
-    """What an instrument found on one pair."""
+    """Result of one instrument on one pair."""
 
     instrument: str
     neighbours: str
@@ -153,5 +153,5 @@ class Tester(Protocol[Data]):
     """An instrument."""
 
     def test(self, mechanism: Any, pair: Pair[Data], stated: Guarantee) -> Sequence[PairFinding]:
-        """What it finds on a pair; refuted if the mechanism cannot have the guarantee stated."""
+        """Result on a pair; refuted if the mechanism cannot have the stated guarantee."""
         ...

@@ -37,7 +37,7 @@ Powers = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, repr=False)
 class MethodAudit(ShownInNotebooks):
-    """What both instruments found."""
+    """Results of both instruments."""
 
     method: Method
     tester: SamplingTester
@@ -71,14 +71,14 @@ class MethodAudit(ShownInNotebooks):
 
     @property
     def holds(self) -> bool:
-        """Whether no test refutes what is proven."""
+        """True if no test refutes what is proven."""
         if not self.method.proven().covers_release:
             return True
         return not any(finding.refuted for finding in (*self.sampled, *self.exact))
 
     @property
     def refutes_claim(self) -> bool:
-        """Whether a test refutes what is claimed."""
+        """True if a test refutes what is claimed."""
         claimed = self.method.claimed()
         if claimed is None or not claimed.covers_release:
             return False
@@ -164,7 +164,7 @@ _ATTACK = Action(
 
 
 def _stated(method: Method) -> Guarantee:
-    """What is tested: what is proven, or what is claimed where that is no differential privacy."""
+    """Guarantee under test: the proven one, or the claimed one if the proven one is not differential privacy."""
     proven, claimed = method.proven(), method.claimed()
     if proven.covers_release:
         return proven

@@ -51,7 +51,7 @@ class MethodMechanism:
         self._folder.remove()
 
     def outcomes(self, data: str, runs: int) -> Outcomes:
-        """What comes out of many draws: counts by table and key, what the draw chose, and the exit code."""
+        """Outcomes of many draws: counts by table and key, choices of the draw, and the exit code."""
         try:
             counted = self.counted(data)
         except Exception as error:  # whatever ends a release is seen from outside
@@ -77,7 +77,7 @@ class MethodMechanism:
             return _exit_codes(1, error)
 
     def steps(self, data: str, past: Past) -> Sequence[Step]:
-        """What the method adds noise to; none if it cannot say."""
+        """Values that the method adds noise to; empty if it cannot show them."""
         return steps_of(self.counted(data), past)
 
     def counted(self, data: str) -> Counted:
@@ -102,12 +102,12 @@ class MethodMechanism:
         return self.reading(path, self._engine)
 
     def reading(self, path: Path, engine: Engine) -> SearchLog:
-        """How a log is read."""
+        """Reading options of the log."""
         return read(path, log_format="aol", engine=engine)
 
 
 def _exit_codes(runs: int, error: Exception) -> Outcomes:
-    """What is seen of runs that end with an error; one that nobody foresaw ends with 1."""
+    """Exit codes of runs that end with an error; 1 for an unforeseen one."""
     code = error.exit_code if isinstance(error, QuerycloakError) else 1
     return Outcomes.of_numbers(**{EXIT_CODE: np.full(runs, code)})
 

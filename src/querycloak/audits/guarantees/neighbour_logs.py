@@ -71,12 +71,12 @@ class NeighbourLogs:
 
     @property
     def shared_keys(self) -> int:
-        """How many keys the user of the kind `shared` has: few where every run counts all users anew."""
+        """Number of keys of the user `shared`: few if every run counts all users again."""
         return min(user_rows(self.method).bound, _MOST_SHARED if self._one_draw else _FEW_SHARED)
 
     @property
     def _one_draw(self) -> bool:
-        """Whether each user adds 1 to a key, whatever other keys that user has."""
+        """True if each user adds 1 to a key, whatever other keys that user has."""
         return isinstance(self.method, KeysMethod) and self.method.parameters().get("selection") in (
             "laplace",
             "gaussian",

@@ -1,4 +1,4 @@
-"""How likely sampling would show a fault if there were one: the power of a test, from the plan alone."""
+"""Power of a test: the probability that sampling shows a fault that exists, from the plan alone."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def epsilon_low(
 
 @dataclass(frozen=True)
 class SamplingFinding(PairFinding):
-    """What sampling shows of one pair: at least this epsilon, at this delta, by this event."""
+    """Lower bound of epsilon that sampling shows on one pair, at this delta, by this event."""
 
     epsilon: float
     delta: float

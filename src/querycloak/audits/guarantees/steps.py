@@ -31,7 +31,7 @@ class Past:
     lightened: frozenset[str] = frozenset()
 
     def came_out(self, cell: str) -> bool:
-        """Whether the cell was let through."""
+        """True if the cell was let through."""
         digest = hashlib.blake2b(f"{self.name}\t{cell}".encode(), digest_size=4).digest()
         return int.from_bytes(digest) < self.share * 2**32
 
@@ -47,7 +47,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step adds noise to, and how far one user may move it, as the method's proof states it."""
+    """Values that one step adds noise to, and the bound of one user's change as the method's proof states it."""
 
     name: str
     centres: Mapping[str, Number] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How a user shows that they hold a key, for each kind of method: as rows of a log in AOL's format."""
+"""Rows of a log in AOL's format by which a user holds a key, for each kind of method."""
 
 from __future__ import annotations
 

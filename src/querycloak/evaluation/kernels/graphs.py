@@ -1,4 +1,4 @@
-"""What each subject knows, in numbers: the click graph, which queries follow which, how often queries are asked.
+"""Numbered graphs of each subject: clicks, successive queries, frequencies of queries.
 
 The original knows what TRAIN knows: `count` is how often something happened. A release knows what its tables say. The
 rule without data guesses one url for each query that TEST asks.
@@ -54,13 +54,13 @@ class Graphs:
         return self._engine.upload(table.cast(pa.schema([field.with_nullable(True) for field in table.schema])))
 
     def clicks(self, subject: Subject) -> WeightedPairs:
-        """How often urls were clicked for queries; empty if the subject does not know."""
+        """Number of clicks on urls for queries; empty if the subject has none."""
         if subject.name == ORIGINAL:
             return self.logs.train.click_counts()
         return self._pairs(subject, CLICKS, "url")
 
     def later(self, subject: Subject) -> WeightedPairs:
-        """How often a query was asked anywhere after another in a session; no query follows itself."""
+        """Number of times that a query was asked anywhere after another in a session; no query follows itself."""
         if subject.name == ORIGINAL:
             return later_pairs(self.logs.train.steps, self.logs.queries)
         if source_of(subject, LATER) == "log":
@@ -68,7 +68,7 @@ class Graphs:
         return self._pairs(subject, LATER, "next_query").without_loops()
 
     def next(self, subject: Subject) -> WeightedPairs:
-        """How often a query was asked right after another; anywhere after it where only that is known."""
+        """Number of times that a query was asked right after another; anywhere after it if only that is known."""
         if subject.name == ORIGINAL:
             return next_pairs(self.logs.train.steps, self.logs.queries)
         if source_of(subject, NEXT) == "log":
@@ -76,7 +76,7 @@ class Graphs:
         return self._pairs(subject, NEXT, "next_query").without_loops()
 
     def queries(self, subject: Subject) -> NDArray[np.float64]:
-        """How often each query was asked, by its number; 0 for those that the subject does not have."""
+        """Number of searches of each query, by its number; 0 for queries that the subject does not have."""
         if subject.name == ORIGINAL:
             return self.logs.train.search_counts()
         counts = np.zeros(self.logs.queries)
@@ -104,7 +104,7 @@ class Graphs:
 
 
 def _is_kept(subject: Subject, known: str) -> bool:
-    """Whether a subject's table is to be kept: what comes of its log's times is kept as rows, once.
+    """True if a subject's table is to be kept: what comes of its log's times is kept as rows, once.
 
     Public phrases are not numbered: completion looks them up by itself.
     """

@@ -1,4 +1,4 @@
-"""Which queries follow which within sessions: anywhere later, or right after."""
+"""Pairs of queries within sessions: anywhere later, or right after."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _PAIRS_AT_ONCE = 1 << 25
 
 
 def session_starts(steps: Steps) -> NDArray[np.int64]:
-    """Where sessions begin, and one place more: where the last one ends."""
+    """Start of each session, and the end of the last."""
     return np.append(np.flatnonzero(steps.begins), len(steps.begins)).astype(np.int64)
 
 
 def next_pairs(steps: Steps, queries: int) -> WeightedPairs:
-    """How often a query was asked right after another in a session."""
+    """Number of times that a query was asked right after another in a session."""
     inside = ~steps.begins[1:]
     left, right = steps.query[:-1][inside], steps.query[1:][inside]
     return WeightedPairs.of(left, right, np.ones(len(left)), queries)
 
 
 def later_pairs(steps: Steps, queries: int) -> WeightedPairs:
-    """How often a query was asked anywhere after another in a session; no query follows itself."""
+    """Number of times that a query was asked anywhere after another in a session; no query follows itself."""
     starts = session_starts(steps)
     lengths = np.diff(starts)
     reached = np.cumsum(lengths * (lengths - 1) // 2)

@@ -48,7 +48,7 @@ class ClickIndex(NamedTuple):
 
 
 class Followers(NamedTuple):
-    """Which queries follow which, each with its share."""
+    """Queries that follow each query, with their shares."""
 
     starts: NDArray[np.int64]
     query: NDArray[np.int32]
@@ -105,7 +105,7 @@ def suggested(
 
 
 class _Room(NamedTuple):
-    """What a thread needs beside what it finds: the case in which each query was seen last; q as a vector of urls.
+    """Working memory of a thread: the last case that saw each query; q as a vector of urls.
 
     remaining: the squared norm of q on the urls from this one on. keys: the scores of what is in the list.
     """

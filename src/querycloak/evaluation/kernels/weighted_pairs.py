@@ -42,7 +42,7 @@ class WeightedPairs:
 
     @cached_property
     def starts(self) -> Places:
-        """Where the pairs of each left begin, and one place more: where the last one's end."""
+        """Start of the pairs of each left side, and the end of the last."""
         return np.searchsorted(self.left, np.arange(self.lefts + 1)).astype(np.int64)
 
     @cached_property

@@ -192,7 +192,7 @@ def countable(subject: Subject) -> tuple[str, ...]:
 
 
 def uncounted(subject: Subject, kind: str) -> str | None:
-    """Why a subject's keys have no numbers of users to compare with, if so; which keys came out is told anyway."""
+    """Reason that a subject's counts are not numbers of users; None if they are. Its keys are compared anyway."""
     if kind not in subject.kinds:
         return None  # users are counted in the rows of its log
     if subject.name == NO_DATA:

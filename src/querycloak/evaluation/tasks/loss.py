@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 def released_over(degrees: Degrees, ks: Sequence[int], counted: Mask | NDArray[np.integer] | None = None) -> Floats:
-    """How much has a degree of at least k, for each k: distinct queries, or whatever weights `counted` gives them."""
+    """Amount with a degree of at least k, for each k: distinct queries, or the weights in `counted`."""
     order = np.argsort(degrees, kind="stable")
     weights = np.ones(len(degrees)) if counted is None else counted.astype(np.float64)[order]
     # What stands at or after the first degree of at least k.

@@ -176,7 +176,7 @@ def size(log: Holdings, output: ReleasedPairs) -> float | None:
 
 
 def diff_ratio(before: FloatArray, after: FloatArray) -> IntArray:
-    """How many triplets differ by up to 10 %, 20 %, ..., 100 % of their share, and by more."""
+    """Number of triplets that differ by up to 10 %, 20 %, ..., 100 % of their share, and by more."""
     ratio = np.abs(after - before) / before
     # A bin takes its upper edge in, but for rounding.
     place = np.searchsorted(DIFF_RATIO_BINS[1:] + 1e-9, ratio)
@@ -241,7 +241,7 @@ def _incidences(log: Holdings, output: ReleasedPairs, support: float) -> tuple[A
 
 
 def _incidence(user: IntArray, pair: IntArray, frequent: NDArray[np.bool_]) -> Any:
-    """Which user holds which frequent pair, as a sparse matrix of zeros and ones."""
+    """Sparse matrix of zeros and ones: user by frequent pair."""
     from scipy import sparse
 
     number = np.cumsum(frequent) - 1
@@ -301,7 +301,7 @@ class Pairs:
         return "it has no urls, so no pairs; clicks, sessions, optimal and k-anonymity have"
 
     def prepare(self, logs: Logs) -> PreparedPairs:
-        """Who holds which pair in TRAIN."""
+        """Pairs of each user in TRAIN."""
         return PreparedPairs(logs.train)
 
 

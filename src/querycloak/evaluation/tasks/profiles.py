@@ -213,13 +213,13 @@ class TopicFinder:
         return dict(zip(TOPICS, np.unravel_index(codes, self.sizes), strict=True))
 
     def pooled(self, totals: Floats) -> dict[str, Floats]:
-        """How often each topic occurs, from how often each code does."""
+        """Frequency of each topic, from the frequencies of codes."""
         grid = totals.reshape(self.sizes)
         return {name: grid.sum(axis=1 - axis) for axis, name in enumerate(TOPICS)}
 
     @property
     def number(self) -> int:
-        """How many codes there are."""
+        """Number of codes."""
         return int(np.prod(self.sizes))
 
 
@@ -257,7 +257,7 @@ class PreparedProfiles:
                 yield Figure(measure, value, f"topics={name}", cases=int(after.sum()), why=why)
 
     def _train_totals(self, source: str) -> Floats:
-        """How often each code occurs in TRAIN, counted as the source counts; every query is looked at once for all."""
+        """Frequency of each code in TRAIN, counted as the source counts; every query is looked up once."""
         if not self._totals:
             self._totals = {name: np.zeros(self._finder.number) for name in _WEIGHTS}
             for batch in self._log.engine.stream(_weighted_queries(self._log)):

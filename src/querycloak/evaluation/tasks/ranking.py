@@ -152,7 +152,7 @@ class PreparedRanking:
         self._volume, self._tied = clicks.totals[ordered], int(several.sum() - ordered.sum())
 
     def scores(self, subject: Subject) -> Iterator[CaseScores | Figure]:
-        """What the subject does not have counts 0; where all is tied there is no tau, and the case is not answered."""
+        """Absent queries count 0. A case whose values are all tied has no tau and is unanswered."""
         released = _looked_up(self._graphs.clicks(subject), self._clicks, self._graphs.logs.urls)
         values = taus(released, self._clicks.weight, self._starts)
         cases = np.arange(len(values))

@@ -94,7 +94,7 @@ def searches_of(cases: ClickedSearches, lists: RankedUrls, urls: int) -> JudgedS
 
 
 def _places(starts: NDArray[np.int64], url: NDArray[np.int32], lists: RankedUrls, urls: int) -> NDArray[np.int64]:
-    """Where each pair wanted stands among the ranked urls, or `ABSENT`."""
+    """Place of each wanted pair among the ranked urls, or `ABSENT`."""
     listed = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts)) * urls + lists.url
     key = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * urls + url
     order = np.argsort(listed)

@@ -61,7 +61,7 @@ def check_complete(mapping: Mapping[str, str], shown: str) -> None:
 
 
 def mapping_of(*ours: str) -> Action:
-    """How to say which columns are ours."""
+    """Advice on the mapping of columns."""
     python = ", ".join(f'"{name}": ...' for name in ours)
     return Action(f"columns={{{python}}}", ("--columns", ",".join(f"{name}=..." for name in ours)))
 
@@ -98,7 +98,7 @@ def resolve(
 
 
 def _existing(mapping: Mapping[str, str], names: Sequence[str], *, schema: bool) -> str:
-    """What may be said about a table's columns: they are named only where they are certain to be names."""
+    """Printable words on a table's columns: they are named only if they are certain to be names."""
     typed = [theirs for theirs in mapping.values() if theirs in names]
     if schema or (typed and could_be_names(names)):
         return f"existing columns: {_shortened(names)}"

@@ -54,7 +54,7 @@ class DelimitedReader:
 
     @property
     def holds_clicks(self) -> bool:
-        """Whether the layout has a url."""
+        """True if the layout has a url."""
         return "url" in self._layout.columns
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
@@ -119,7 +119,7 @@ class DelimitedReader:
 
 
 def _too_long(records: Spans, fields: Fields, *, overlong: bool) -> Mask:
-    """Which records have a field that is too long, or are themselves."""
+    """Records that are too long, or have a field that is."""
     if not overlong and records.lengths.max(initial=0) <= LONGEST_FIELD:
         return np.zeros(len(records), np.bool_)  # nearly always: no need to look at every field
     return any_longer([records], LONGEST_RECORD) | any_longer(fields.spans) | overlong

@@ -1,4 +1,4 @@
-"""Which format a log is written in: named by its owner, or told by its first lines.
+"""Format of a log: named by its owner, or detected from its first lines.
 
 Nothing else is told by them: how a row is read never depends on rows of others, or no bound per user would hold.
 
@@ -69,12 +69,12 @@ class Reader(Protocol):
 
     @property
     def holds_clicks(self) -> bool:
-        """Whether its rows can have a clicked url: by format and columns alone, never by what rows hold."""
+        """True if its rows can have a clicked url: by format and columns alone, never by what rows hold."""
         ...
 
     @property
     def divisible(self) -> bool:
-        """Whether a plain file can be read from the middle."""
+        """True if a plain file can be read from the middle."""
         ...
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Any]:
@@ -266,7 +266,7 @@ def _kind_by_name(files: list[LogFile]) -> str | None:
 
 
 def _has_header(head: Head, columns: Mapping[str, str] | None) -> bool:
-    """Whether the first line has every name that the owner typed, or, if none were typed, all of ours."""
+    """True if the first line has every name that the owner typed, or, if none were typed, all of ours."""
     if head.is_parquet:
         return False
     if columns is None:

@@ -53,7 +53,7 @@ class JsonTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class JsonColumns:
-    """Where our columns stand in an object, looked for in each object alone.
+    """Places of our columns in an object; each object is searched alone.
 
     Keys differ from object to object, and whose object comes first must not decide what is read of the others.
     """
@@ -61,7 +61,7 @@ class JsonColumns:
     mapping: Mapping[str, str] | None = None
 
     def values(self, objects: Sequence[JsonObject | None], ours: str, missing: Any = None) -> list[Any]:
-        """What each object holds in a column: by the mapping's dotted path, or under our own name in any case."""
+        """Value of each object in a column: at the mapping's dotted path, or under our own name in any case."""
         if self.mapping is None:
             return [
                 record[ours] if record and ours in record else member_in_any_case(record, ours, missing)
@@ -100,7 +100,7 @@ class JsonColumns:
         )
 
     def has(self, record: JsonObject | None, ours: str) -> bool:
-        """Whether the object has the column, be it null."""
+        """True if the object has the column, be it null."""
         return self.values([record], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:
@@ -132,7 +132,7 @@ class JsonLinesReader:
 
     @property
     def holds_clicks(self) -> bool:
-        """Whether the mapping has a url; without a mapping any object may have one."""
+        """True if the mapping has a url; without a mapping any object may have one."""
         return self._columns.mapping is None or "url" in self._columns.mapping
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:

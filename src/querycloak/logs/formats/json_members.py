@@ -54,7 +54,7 @@ _IS_ODD, _IS_WRAPPED = 0, 1
 
 @dataclass(frozen=True)
 class Members:
-    """What the records hold under the paths asked for; rows under `odd` mean nothing."""
+    """Values of the records at the requested paths; rows under `odd` are undefined."""
 
     data: Bytes
     counts: NDArray[np.int32]
@@ -62,13 +62,13 @@ class Members:
     odd: Mask
     """Which records are left to `parse_object`."""
     wrapped: Mask
-    """Whether the document was found inside the wrapper."""
+    """True if the document was found inside the wrapper."""
     _columns: dict[Path, int]
     _kinds: NDArray[np.int8]
     _spans: NDArray[np.int32]
 
     def kind(self, path: str | None) -> NDArray[np.int8]:
-        """What stands at a path, by record."""
+        """Kind of value at a path, by record."""
         column = None if path is None else self._columns.get(path)
         return np.zeros(len(self.odd), np.int8) if column is None else self._kinds[column]
 
@@ -135,7 +135,7 @@ def _scan(  # type: ignore[no-untyped-def]
     data, text_ends, starts, ends, names, tree, buckets, wrapper, any_case, distinct,
     kinds, spans, counts, notes, stack, seen,
 ):  # fmt: skip
-    """Whether any text is left with its escapes: its end is then written as what `~` makes of it."""
+    """True if any text is left with its escapes: its end is then written as what `~` makes of it."""
     escapes, near = False, np.int64(0)
     for row in range(starts.size):
         at, stop = np.int64(starts[row]), np.int64(ends[row])
@@ -161,7 +161,7 @@ def _scan_object(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR091
     data, text_ends, near, at, stop, names, tree, buckets, wrapper, any_case, distinct,
     kinds, spans, counts, notes, stack, seen, row,
 ):  # fmt: skip
-    """Whether the bytes are one plain object, whose members are then written down; whether any has escapes; `near`."""
+    """True if the bytes are one plain object, whose members are then written down; whether any has escapes; `near`."""
     at, near = after_blanks(data, near, at, stop)
     if at >= stop or data[at] != 123:
         return False, False, near
@@ -218,7 +218,7 @@ def _scan_object(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR091
 
 @inlined
 def _value_start(data, near, at, stop):  # type: ignore[no-untyped-def]
-    """Where the value behind a name begins, -1 if none does; and `near`."""
+    """Start of the value behind a name, -1 if there is none; and `near`."""
     at, near = after_blanks(data, near, at, stop)
     if at >= stop or data[at] != 58:
         return np.int64(-1), near
@@ -292,7 +292,7 @@ def _edge_of(data, start, end, names, tree, buckets, node, any_case):  # type: i
 
 @part
 def _seen_before(data, start, end, count, stack):  # type: ignore[no-untyped-def]
-    """Whether this name, the document's `count`-th, may have come before; beyond many names it may."""
+    """True if this name, the document's `count`-th, may have come before; beyond many names it may."""
     if count > _MOST_NAMES:
         return True
     digest = np.int64(end - start)

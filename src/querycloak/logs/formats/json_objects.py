@@ -31,7 +31,7 @@ def parse_object(line: bytes) -> JsonObject | None:
 
 
 def member(value: Any, path: str, missing: Any = None) -> Any:
-    """What stands at a dotted path: a key of that whole name first, then step by step."""
+    """Value at a dotted path: a key of that whole name first, then step by step."""
     if not isinstance(value, dict):
         return missing
     if path in value:
@@ -41,7 +41,7 @@ def member(value: Any, path: str, missing: Any = None) -> Any:
 
 
 def member_in_any_case(value: Any, name: str, missing: Any = None) -> Any:
-    """What stands under a key: of that very name first, then of one that differs in case."""
+    """Value under a key: of that very name first, then of one that differs in case."""
     if not isinstance(value, dict):
         return missing
     if name in value:

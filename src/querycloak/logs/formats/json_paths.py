@@ -59,7 +59,7 @@ class Paths:
         return self._nodes[node][last]
 
     def tables(self) -> Tables:
-        """What the scanner takes."""
+        """Tables for the scanner."""
         names, tree = bytearray(), np.zeros((len(self._edges), 8), np.int32)
         buckets = np.zeros((len(self._nodes), BUCKETS), np.int32)
         for node, edges in enumerate(self._nodes):

@@ -24,7 +24,7 @@ def after_blanks(data, near, at, stop):  # type: ignore[no-untyped-def]
 
 @inlined
 def string_end(data, text_ends, near, stop):  # type: ignore[no-untyped-def]
-    """Where the closing quote stands, -1 if the string is odd; the next text end; and whether it is without escapes.
+    """Place of the closing quote, -1 if the string is odd; the next text end; and True if it has no escapes.
 
     The opening quote is the text end that `near` is at.
     """
@@ -45,7 +45,7 @@ def string_end(data, text_ends, near, stop):  # type: ignore[no-untyped-def]
 
 @part
 def _escape_end(data, at, stop):  # type: ignore[no-untyped-def]
-    """Where an escape ends, -1 if it is odd."""
+    """End of an escape, -1 if it is odd."""
     if at + 1 >= stop:
         return np.int64(-1)
     if data[at + 1] != 117:
@@ -116,7 +116,7 @@ def _encode(data, out, code):  # type: ignore[no-untyped-def]
 
 @part
 def scalar_end(data, at, stop):  # type: ignore[no-untyped-def]
-    """Where a number or a literal ends, and its kind; -1 if it is odd."""
+    """End of a number or a literal, and its kind; -1 if it is odd."""
     if data[at] == 45 or 48 <= data[at] <= 57:
         return _number_end(data, at, stop)
     return _literal_end(data, at, stop), OTHER
@@ -124,7 +124,7 @@ def scalar_end(data, at, stop):  # type: ignore[no-untyped-def]
 
 @part
 def _number_end(data, at, stop):  # type: ignore[no-untyped-def]
-    """Where a number ends, and its kind; -1 if it is none, or may not fit into 64 bits or a double."""
+    """End of a number, and its kind; -1 if it is none, or may not fit into 64 bits or a double."""
     start, kind = at, INTEGER
     if data[at] == 45:
         at += 1
@@ -158,7 +158,7 @@ def _after_digits(data, at, stop):  # type: ignore[no-untyped-def]
 
 @part
 def _literal_end(data, at, stop):  # type: ignore[no-untyped-def]
-    """Where `true`, `false` or `null` ends, -1 if it is none of them."""
+    """End of `true`, `false` or `null`, -1 if it is none of them."""
     if at + 4 <= stop:
         if data[at] == 116 and data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101:
             return at + 4

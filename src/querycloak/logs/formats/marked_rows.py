@@ -38,7 +38,7 @@ def no_rows(count: int) -> Mask:
 
 
 def any_longer(spans: Sequence[Spans], limit: int = LONGEST_FIELD) -> Mask:
-    """Which rows have a field beyond the limit."""
+    """Rows with a field beyond the limit."""
     longer = np.zeros(len(spans[0]), np.bool_)
     for span in spans:
         longer |= span.lengths > limit

@@ -56,7 +56,7 @@ class ParquetReader:
 
     @property
     def holds_clicks(self) -> bool:
-        """Whether any file has a url."""
+        """True if any file has a url."""
         return any("url" in mapping for mapping in self._mappings)
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
@@ -192,7 +192,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _sizes(column: pa.Array) -> NDArray[np.int64]:
-    """How many bytes each row will have; what is too long will not be written out."""
+    """Number of bytes of each row; fields that are too long are not written out."""
     coded = pa.types.is_dictionary(column.type)
     texts = column.dictionary if coded else column
     if not _is_bytes(texts.type):
@@ -218,7 +218,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _is_read(kind: pa.DataType, *, time: bool) -> bool:
-    """Whether a column of this kind can be read at all."""
+    """True if a column of this kind can be read at all."""
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     if (
         _is_bytes(value_type)

@@ -49,17 +49,17 @@ class Head:
         return [line for line in self.lines if line.strip()]
 
     def has_header_of(self, form: DelimitedFormat) -> bool:
-        """Whether it begins with the header of a format that has one."""
+        """True if it begins with the header of a format that has one."""
         return bool(form.header) and _is_header(self.lines[0], form)
 
 
 def looks_like_names(names: Sequence[str]) -> bool:
-    """Whether these can be column names; if not they may be somebody's data."""
+    """True if these can be column names; if not they may be somebody's data."""
     return len(names) > 1 and len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
 
 
 def could_be_names(names: Sequence[str]) -> bool:
-    """Whether none of these is a number, a time, an address or a long text, as fields of a row are."""
+    """True if none of these is a number, a time, an address or a long text, as fields of a row are."""
     return len(set(names)) == len(names) and all(0 < len(name) <= 64 and not _NO_NAME.search(name) for name in names)
 
 
@@ -78,12 +78,12 @@ def fields_of(line: bytes, separator: bytes, encoding: str) -> list[str]:
 
 
 def has_our_columns(value: JsonObject | None) -> bool:
-    """Whether an object has all that a row needs, under our own names."""
+    """True if an object has all that a row needs, under our own names."""
     return all(member_in_any_case(value, name, _PATTERNS) is not _PATTERNS for name in REQUIRED)
 
 
 def share_of(lines: list[bytes], fits: Callable[[bytes], object]) -> float:
-    """Which part of the lines fits; none of none."""
+    """Share of the lines that fit; 0 if there are none."""
     return sum(bool(fits(line)) for line in lines) / len(lines) if lines else 0.0
 
 
@@ -117,7 +117,7 @@ def our_json_share(head: Head) -> float:
 
 
 def braces_share(head: Head) -> float:
-    """Which part of the first lines begins as JSON objects do."""
+    """Share of the first lines that begin as JSON objects do."""
     return share_of(head.filled, lambda line: line.startswith(b"{"))
 
 

@@ -1,4 +1,4 @@
-"""What a line of a UBI log holds: a query, an event, or a bulk file's instruction.
+"""Content of a line of a UBI log: a query, an event, or a bulk file's instruction.
 
 Documents are scanned as bytes; those that the scanner leaves alone are read as objects. `documents_of` reads all of
 them as objects: the tests hold both to the same answer.
@@ -65,7 +65,7 @@ class Documents:
 
 
 def is_action_line(value: JsonObject | None) -> bool:
-    """Whether this is a bulk file's instruction, not a document."""
+    """True if this is a bulk file's instruction, not a document."""
     if value is None or len(value) != 1:
         return False
     (name, body), *_ = value.items()
@@ -73,7 +73,7 @@ def is_action_line(value: JsonObject | None) -> bool:
 
 
 def is_ubi(value: JsonObject | None) -> bool:
-    """Whether this is a UBI document, or an action line of a bulk file."""
+    """True if this is a UBI document, or an action line of a bulk file."""
     return value is not None and (is_action_line(value) or _kind(_document(value)) > 0)
 
 

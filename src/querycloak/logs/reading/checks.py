@@ -65,7 +65,7 @@ def code_name(code: int) -> str:
 
 
 def is_bad(code: int) -> bool:
-    """Whether rows of this code count against `--max-bad`."""
+    """True if rows of this code count against `--max-bad`."""
     return 100 < code < 200 and code != EMPTY_QUERY
 
 

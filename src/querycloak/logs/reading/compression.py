@@ -1,4 +1,4 @@
-"""How a file is compressed: named by its owner, or told by its name and its first bytes, which should agree.
+"""Compression of a file: named by its owner, or told by its name and its first bytes, which should agree.
 
 The first bytes of a log that is not compressed are somebody's row, and `BZh91AY&` is a possible user id. So where a
 format or a compression is named, they are not looked at.
@@ -33,7 +33,7 @@ _FOREIGN_ENDINGS = {".zip": "a zip archive", ".xz": "compressed with xz", ".lz4"
 
 
 class Compression(NamedTuple):
-    """What a file is compressed with, if it is, and whether its name and its first bytes say different things."""
+    """Compression of a file (None for none), and True if its name and its first bytes disagree."""
 
     name: str | None
     doubtful: bool = False
@@ -47,7 +47,7 @@ def checked_compression(name: str | None) -> str | None:
 
 
 def by_name(label: str, location: str) -> Compression:
-    """What the file's name says: no byte of it is looked at."""
+    """Compression by the file's name; reads no byte of it."""
     lower = location.lower()
     _refuse_workbook(label, lower)
     for ending, what in _FOREIGN_ENDINGS.items():
@@ -57,7 +57,7 @@ def by_name(label: str, location: str) -> Compression:
 
 
 def by_first_bytes(label: str, location: str, magic: bytes) -> Compression:
-    """What the first bytes say; doubtful unless the file's name says the same."""
+    """Compression by the first bytes; doubtful unless the file's name agrees."""
     _refuse_workbook(label, location.lower())
     for prefix, what in _FOREIGN_MAGIC.items():
         if magic.startswith(prefix):
@@ -101,7 +101,7 @@ class Decompressed:
         raise InputError(f"{self._label}: its {self._compression} data is damaged or cut short; fetch the file again")
 
     def tell(self) -> int:
-        """How many stored bytes have been read."""
+        """Number of stored bytes read."""
         return self._raw.tell()
 
     def seek(self, place: int, /) -> object:

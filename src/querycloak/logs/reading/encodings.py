@@ -38,7 +38,7 @@ def checked_encoding(name: str) -> str:
 
 
 def _keeps_ascii(encoding: str) -> bool:
-    """Whether all ASCII bytes stand for themselves, alone and in a row: records of ASCII are not decoded at all."""
+    """True if all ASCII bytes stand for themselves, alone and in a row: records of ASCII are not decoded at all."""
     whole = _decoded(_ASCII, encoding) == _ASCII.decode()
     return whole and all(_decoded(bytes([byte]), encoding) == chr(byte) for byte in _ASCII)
 
@@ -62,7 +62,7 @@ def _beyond_ascii(records: Spans) -> bool:
 
 
 def _decodes(records: Spans) -> bool:
-    """Whether the whole buffer decodes: true for nearly every block, and far cheaper than a look at each record."""
+    """True if the whole buffer decodes: true for nearly every block, and far cheaper than a look at each record."""
     filled = records.where(records.lengths > 0)
     # Records that stand side by side could share a character between them: none may begin inside one.
     if (records.data[filled.starts] & 0xC0 == 0x80).any():
@@ -103,7 +103,7 @@ def _transcode(records: Spans, encoding: str) -> tuple[Spans, Mask]:
 
 
 def _foreign(widest: NDArray[np.int8], encoding: str) -> tuple[Mask, str]:
-    """Which records are to be decoded, and from what: those beyond ASCII.
+    """Records beyond ASCII, which are decoded, and their encoding.
 
     UTF-8 or GB18030: a record that is UTF-8 with a character of three bytes or more, as Chinese ones have, is UTF-8.
     Two characters of GB18030 often make UTF-8 of two-byte characters, so such records are GB18030 if they can be.

@@ -161,7 +161,7 @@ def _split_quoted(data, record_starts, record_ends, separator, starts, ends, cou
 
 @part
 def _without_zeros(data, start, end):  # type: ignore[no-untyped-def]
-    """Where a number ends without its fraction, if that is `.0` or more zeros; else its end."""
+    """End of a number without its fraction if that is `.0` or more zeros; else its end."""
     at = end
     while at > start and data[at - 1] == 48:
         at -= 1

@@ -29,14 +29,14 @@ _NEVER_LOGS = ("readme", "license", "licence", "copying")
 
 
 class ByteStream(Protocol):
-    """What a file is read through."""
+    """Interface of a file's bytes."""
 
     def read(self, size: int) -> bytes:
         """At most this many bytes; none at the end."""
         ...
 
     def tell(self) -> int:
-        """How many stored bytes have been read."""
+        """Number of stored bytes read."""
         ...
 
     def seek(self, place: int, /) -> object:
@@ -59,7 +59,7 @@ class LogFile:
     stamp: tuple[int, ...] = ()
     """When it was last changed, as far as its place tells."""
     doubtful: bool = False
-    """Whether its name and its first bytes say different things about its compression."""
+    """True if its name and its first bytes say different things about its compression."""
 
     @property
     def name(self) -> str:
@@ -71,11 +71,11 @@ class LogFile:
 
     @property
     def remote(self) -> bool:
-        """Whether it is an address (s3://, hdfs://) rather than a path."""
+        """True if it is an address (s3://, hdfs://) rather than a path."""
         return "://" in self.location
 
     def has_changed(self) -> bool:
-        """Whether it is no longer what was found: another size or time, or another file of the same name."""
+        """True if it is no longer what was found: another size or time, or another file of the same name."""
         now = _remote_state(self.label, self.location) if self.remote else _local_state(self.label, self.location)
         return now != (self.size, self.stamp)
 
@@ -120,7 +120,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What the owner says about the files of a log."""
+    """Owner's statements on the files of a log."""
 
     compression: str | None = None
     follow_links: bool = False

@@ -33,7 +33,7 @@ def as_lines(file: LogFile, *, named: bool) -> LogFile:
 
 
 def _may_be_document(head: bytes) -> bool:
-    """Whether these first bytes can begin an array of objects or a reply: not those of JSON lines."""
+    """True if these first bytes can begin an array of objects or a reply: not those of JSON lines."""
     start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if start.startswith(b"["):
         return start[1:].lstrip()[:1] in (b"{", b"]", b"")

@@ -1,4 +1,4 @@
-"""Where certain bytes stand in a buffer, found sixty-four at a time: far faster than a look at each byte."""
+"""Places of certain bytes in a buffer, found sixty-four at a time: far faster than a look at each byte."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _POSITION[[(_DE_BRUIJN << bit & (1 << _WORD) - 1) >> _HIGHEST for bit in range(_
 
 
 def line_feeds(data: Bytes) -> Positions:
-    """Where the line feeds stand."""
+    """Places of the line feeds."""
     marks = _no_marks(len(data))
     np.equal(data, _LINE_FEED, out=marks[: len(data)])
     return _marked(marks, 0)
 
 
 def delimiters(data: Bytes, separator: int) -> tuple[Positions, int]:
-    """Where line feeds and separators stand, and how many of them are line feeds."""
+    """Places of line feeds and separators, and the number of line feeds."""
     marks = _no_marks(len(data))
     np.equal(data, _LINE_FEED, out=marks[: len(data)])
     lines = int(np.count_nonzero(marks))
@@ -37,7 +37,7 @@ def delimiters(data: Bytes, separator: int) -> tuple[Positions, int]:
 
 
 def text_ends(data: Bytes) -> Positions:
-    """Where text of JSON may end: quotes, backslashes and control characters; and twice the end of the data."""
+    """Possible ends of JSON text: quotes, backslashes and control characters; and twice the end of the data."""
     marks = _no_marks(len(data))
     _mark_text_ends(data, marks)
     ends = _marked(marks, 2)
@@ -46,7 +46,7 @@ def text_ends(data: Bytes) -> Positions:
 
 
 class _Room(threading.local):
-    """What a thread marks in, again and again: a new array would have to be emptied by the system first."""
+    """Reused working memory of a thread: the system would have to clear a new array first."""
 
     marks: Mask = np.empty(0, np.bool_)
 

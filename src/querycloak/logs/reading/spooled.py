@@ -45,7 +45,7 @@ _STREAM = "__arrow_c_stream__"
 
 
 def is_table(given: object) -> bool:
-    """Whether it is a table in memory, of any library."""
+    """True if it is a table in memory, of any library."""
     return hasattr(given, _STREAM) and not isinstance(given, type)
 
 

@@ -92,7 +92,7 @@ class Pattern:
 
 
 def _steps(pattern: str) -> list[int]:
-    """What stands in a pattern: bytes, and directives above them."""
+    """Steps of a pattern: bytes, and directives above them."""
     steps, rest = [], iter(pattern.encode())
     for byte in rest:
         if byte != ord("%"):
@@ -119,7 +119,7 @@ def _read(data, starts, ends, program, times, readable, parts):  # type: ignore[
 
 @part
 def _fill(data, at, end, program, parts):  # type: ignore[no-untyped-def]
-    """Whether a text is written by the program, step by step."""
+    """True if a text is written by the program, step by step."""
     for step in program:
         if step < _DIRECTIVE:
             if at >= end or data[at] != step:
@@ -139,7 +139,7 @@ def _fill(data, at, end, program, parts):  # type: ignore[no-untyped-def]
 
 @part
 def _directive(data, at, end, letter, parts):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912
-    """Where the text of a directive ends, which is where it begins if it is not there."""
+    """End of a directive's text; equals its start if the text is absent."""
     if letter == 112:  # p
         if at + 2 > end or data[at + 1] | 32 != 109 or (data[at] | 32 != 97 and data[at] | 32 != 112):
             return at

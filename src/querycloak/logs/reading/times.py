@@ -59,7 +59,7 @@ def time_of_day(texts: Spans) -> tuple[Microseconds, Mask]:
 
 
 def in_range(times: Microseconds) -> Mask:
-    """Which times lie in 1900 to 2199."""
+    """True for times from 1900 to 2199."""
     within: Mask = (times >= _EARLIEST) & (times < _LATEST)
     return within
 
@@ -81,7 +81,7 @@ def _parse_dated(texts: Spans, order: int) -> tuple[Microseconds, Mask]:
 
 @part
 def within_range(time):  # type: ignore[no-untyped-def]
-    """Whether a time lies in 1900 to 2199."""
+    """True if a time lies in 1900 to 2199."""
     return _EARLIEST <= time < _LATEST
 
 

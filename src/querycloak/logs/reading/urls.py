@@ -1,4 +1,4 @@
-"""How much of a clicked address is kept: query strings, fragments, passwords and session ids carry secrets."""
+"""Shortening of clicked addresses: query strings, fragments, passwords and session ids carry secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def url_texts(urls: Spans, choices: Choices, *, with_scheme_only: bool = False) 
 
 
 def shortened(urls: Spans, keep: KeepUrl, *, with_scheme_only: bool = False) -> Spans:
-    """What is kept of the addresses.
+    """Kept part of the addresses.
 
     `path` drops what follows `?`, `#` or `;`, and any `name:password@`; `host` drops the path and scheme too.
 
@@ -95,7 +95,7 @@ def _cut(data, starts, ends, hosts, logins, host_only, with_scheme_only):  # typ
 
 @inlined
 def _carries(data, start, end):  # type: ignore[no-untyped-def]
-    """Whether there is anything to cut: most addresses have none of these."""
+    """True if there is anything to cut: most addresses have none of these."""
     for i in range(start, end):  # noqa: SIM110
         if data[i] in (35, 59, 63, 64):
             return True
@@ -104,7 +104,7 @@ def _carries(data, start, end):  # type: ignore[no-untyped-def]
 
 @part
 def _host(data, start, end):  # type: ignore[no-untyped-def]
-    """Where the host or its login begins: behind `://` or a leading `//`, or at the start."""
+    """Start of the host or its login: behind `://` or a leading `//`, or at the start."""
     for i in range(start, end):
         if data[i] == 47:
             leading = i == start and i + 1 < end and data[i + 1] == 47
@@ -116,7 +116,7 @@ def _host(data, start, end):  # type: ignore[no-untyped-def]
 
 @part
 def _login(data, host, end):  # type: ignore[no-untyped-def]
-    """Where the login ends, and where the path begins."""
+    """End of the login, and start of the path."""
     login, i = host, host
     while i < end and data[i] not in (47, 63, 35):
         if data[i] == 64:
@@ -127,5 +127,5 @@ def _login(data, host, end):  # type: ignore[no-untyped-def]
 
 @part
 def _scheme_ends(data, start, slash, end):  # type: ignore[no-untyped-def]
-    """Whether this slash is the first of `://`."""
+    """True if this slash is the first of `://`."""
     return slash > start and data[slash] == 47 and data[slash - 1] == 58 and slash + 1 < end and data[slash + 1] == 47

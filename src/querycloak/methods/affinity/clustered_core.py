@@ -1,4 +1,4 @@
-"""Which queries pass, found by executors (affinity.md, "On a cluster"): what comes here is bounded, whatever the log.
+"""Queries that pass, computed by executors (affinity.md, "On a cluster"); the collected data are bounded for any log.
 
 To this process come the log's concepts, how many vertices have each, keys of blocks that are too large, and, at the
 end, at most MOST_PEELED_HERE neighbours and users of what is still open.
@@ -43,7 +43,7 @@ MOST_PEELED_HERE = 1 << 23
 
 @dataclass(frozen=True)
 class Rule:
-    """What a query needs to pass."""
+    """Requirements of a query that passes."""
 
     concept_users: float
     min_word_users: int
@@ -81,7 +81,7 @@ def _with_known_words(log: SearchLog, queries: ir.Table, known: ir.Table) -> ir.
 
 @dataclass(frozen=True)
 class _People:
-    """Who asked each vertex, in the engine."""
+    """Users of each vertex, in the engine."""
 
     vertices: ir.Table
     """vertex, hub, users: null for hubs, which have enough by themselves."""

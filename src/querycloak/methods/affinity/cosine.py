@@ -195,7 +195,7 @@ def _high_product(a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def affine(shared, norm, other, theta):  # type: ignore[no-untyped-def]
-    """Whether shared^2 * 10^12 >= theta^2 * norm * other, in 128 bits."""
+    """True if shared^2 * 10^12 >= theta^2 * norm * other, in 128 bits."""
     left = np.uint64(shared) * np.uint64(MILLION)
     right, factor = np.uint64(theta) * np.uint64(norm), np.uint64(theta) * np.uint64(other)
     high_left, high_right = _high_product(left, left), _high_product(right, factor)

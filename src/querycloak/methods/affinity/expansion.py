@@ -138,7 +138,7 @@ class Vertices:
 
 @part
 def _place(keys, key):  # type: ignore[no-untyped-def]
-    """Where a key stands among sorted ones, or -1."""
+    """Place of a key among sorted ones, or -1."""
     low, high = 0, keys.size
     while low < high:
         middle = (low + high) // 2

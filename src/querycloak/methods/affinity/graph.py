@@ -1,4 +1,4 @@
-"""Who stands next to whom, for the vertices whose degree is still open (affinity.md, step 4).
+"""Neighbours of the vertices whose degree is still open (affinity.md, step 4).
 
 A vertex with `most` users of its own is in every core up to `most`, and so is whoever stands next to it; as soon as
 what surely stays gives a vertex `most` users, it stays as well. Only the others need a list of their neighbours.
@@ -83,7 +83,7 @@ class Found:
 
 
 class _People(NamedTuple):
-    """Who asked each vertex, and whether it surely stays, as compiled code takes it."""
+    """Users of each vertex, and a flag for vertices that surely stay, as compiled code takes them."""
 
     starts: NDArray[np.int64]
     users: NDArray[np.int32]

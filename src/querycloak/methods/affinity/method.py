@@ -88,7 +88,7 @@ class Affinity(Method):
         return self.k
 
     def parameters(self) -> dict[str, Any]:
-        """What was given."""
+        """Given options."""
         return {
             "min_users": self.min_users,
             "theta": self.theta,
@@ -188,7 +188,7 @@ class Affinity(Method):
         )
 
     def explain(self, log: SearchLog, query: str) -> Explained:
-        """What protects a query: private output."""
+        """Protection of a query: private output."""
         from querycloak.logs.searchlog import check_log
         from querycloak.methods.affinity.neighbourhood import explain
 
@@ -199,7 +199,7 @@ class Affinity(Method):
 
 @dataclass(frozen=True)
 class _Passed:
-    """Which queries come out; their searches are streamed under new names."""
+    """Queries that come out; their searches are streamed under new names."""
 
     method: Affinity
     log: SearchLog

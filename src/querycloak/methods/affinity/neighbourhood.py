@@ -1,4 +1,4 @@
-"""What protects a query: the queries next to it, their users and degrees (private output)."""
+"""Protection of a query: its neighbours, their users and degrees (private output)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Explained:
-    """Why a query comes out, or does not."""
+    """Reason that a query comes out, or does not."""
 
     query: str
     state: str
@@ -61,7 +61,7 @@ class Explained:
 
     @property
     def released(self) -> bool:
-        """Whether it comes out."""
+        """True if it comes out."""
         return self.degree >= self.min_users
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def explain(method: Affinity, log: SearchLog, query: str) -> Explained:
 
 
 def _word_users(log: SearchLog, uses: ir.Table, text: str) -> dict[str, int]:
-    """How many users have each word of a query, the rarest first."""
+    """Number of users of each word of a query, the rarest first."""
     words = list(dict.fromkeys(word for word in text.split(" ") if word))
     if not words:
         return {}

@@ -53,7 +53,7 @@ class Concepts:
 
 
 def least_users(concept_users: float, users: int) -> int:
-    """How many users a concept needs: a number, or a share of the log's users rounded down; two at least."""
+    """Number of users that a concept needs: a number, or a share of the log's users rounded down; at least two."""
     exact = stated(concept_users)
     return max(2, math.floor(exact * users) if exact < 1 else math.ceil(exact))
 

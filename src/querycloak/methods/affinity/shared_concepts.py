@@ -60,7 +60,7 @@ class Expand:
 
 @dataclass(frozen=True)
 class CountConcepts:
-    """How many vertices have each concept."""
+    """Number of vertices with each concept."""
 
     number: int
 
@@ -90,7 +90,7 @@ class Prefixes:
         return cls(weights, rank, theta)
 
     def keys(self, vectors: Lists) -> tuple[NDArray[np.int32], Integers]:
-        """How many concepts of each vector are its prefix; and for each of these, concept and band as one number."""
+        """Prefix length of each vector in concepts; and for each of these, concept and band as one number."""
         squares = np.empty(len(self.weights), np.int64)
         squares[self.rank] = self.weights**2
         ranked = Lists(vectors.starts, self.rank[vectors.values])
@@ -103,7 +103,7 @@ class Prefixes:
 
 @dataclass(frozen=True)
 class CountPostings:
-    """How many vertices are posted under each key."""
+    """Number of vertices posted under each key."""
 
     prefixes: Prefixes
 

@@ -64,7 +64,7 @@ class Clicks(OneTable):
 
     @property
     def times(self) -> Times | None:
-        """How many clicks of one user count, for a pair and in all."""
+        """Number of clicks of one user that count, for a pair and in all."""
         if self.count_of != "clicks":
             return None
         each = CLICKS_PER_KEY if self.clicks_per_key is None else self.clicks_per_key
@@ -73,7 +73,7 @@ class Clicks(OneTable):
         return Times(min(natural("clicks_per_key", each, "say how many clicks on one pair count"), most), most)
 
     def parameters(self) -> dict[str, Any]:
-        """What was given, and what was computed from it."""
+        """Given options, and the numbers computed from them."""
         times = self.times
         if times is None:
             return super().parameters()

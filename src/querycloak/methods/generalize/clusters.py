@@ -32,7 +32,7 @@ MATCHES = pa.schema({"query": pa.string(), "concept": pa.int32()})
 
 
 def matches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What an executor does: queries with the concepts of WordNet that they match."""
+    """Task of an executor: queries with the concepts of WordNet that they match."""
     for batch in batches:
         queries = batch.column("query")
         concepts = matcher_of(wordnet()).concepts(Spans.of(queries))
@@ -121,7 +121,7 @@ class Tree:
 
     @cached_property
     def leaves_under(self) -> Numbers:
-        """How many leaves stand under each concept; a leaf counts as one."""
+        """Number of leaves under each concept; a leaf counts as one."""
         inner = np.zeros(len(self.parents), np.bool_)
         inner[np.delete(self.parents, self.root)] = True
         counts = (~inner).astype(np.int32)
@@ -130,7 +130,7 @@ class Tree:
 
 
 def cut(tree: Tree, users_of_concepts: Lists, number_of_users: int, least: int) -> Numbers:
-    """What each concept becomes: the first at or above it that has enough users of its own, or -1 if none has."""
+    """Replacement of each concept: the first at or above it with enough users of its own, or -1 if there is none."""
     seen = np.full(number_of_users + 1, -1, np.int64)
     enough = _enough(tree.top_down, tree.parents, users_of_concepts.starts, users_of_concepts.values, least, seen)
     becomes = np.where(enough, np.arange(len(tree.parents)), -1).astype(np.int32)

@@ -47,7 +47,7 @@ class Generalize(Method):
         object.__setattr__(self, "k", k)
 
     def parameters(self) -> dict[str, Any]:
-        """What was given."""
+        """Given options."""
         return {"min_users": self.min_users, "taxonomy": "WordNet 3.0 nouns"}
 
     def proven(self) -> Guarantee:
@@ -106,7 +106,7 @@ class Generalize(Method):
 
 @dataclass(frozen=True)
 class _Generalised:
-    """What each query becomes; searches are streamed under new names."""
+    """Replacement of each query; searches are streamed under new names."""
 
     log: SearchLog
     uses: ir.Table

@@ -82,7 +82,7 @@ def _match(data, starts, ends, slots, form_texts, form_ends, form_concepts, conc
 
 @kernel
 def _split(data, start, end, begins, finishes):  # type: ignore[no-untyped-def]
-    """Where words begin and end; words beyond the most are not looked at."""
+    """Starts and ends of words; words beyond the limit are ignored."""
     count, begin = 0, start
     for i in range(start, end + 1):
         if i == end or data[i] == 32:

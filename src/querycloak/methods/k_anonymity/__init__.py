@@ -1,1 +1,1 @@
-"""What at least k users share (what that means: k_anonymity.md)."""
+"""Queries and clicks shared by at least k users (proof note: k_anonymity.md)."""

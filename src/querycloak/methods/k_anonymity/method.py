@@ -1,4 +1,4 @@
-"""What at least k users share (what that means: k_anonymity.md)."""
+"""Queries and clicks shared by at least k users (proof note: k_anonymity.md)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KAnonymity(Method):
         object.__setattr__(self, "counted", self.keys or "clicks")
 
     def parameters(self) -> dict[str, Any]:
-        """What was given."""
+        """Given options."""
         if self.preset:
             return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
         return {"keys": self.counted, "min_users": self.k}
@@ -122,7 +122,7 @@ class KAnonymity(Method):
         return _SharedKeys(self._tables(log))
 
     def _tables(self, log: SearchLog) -> dict[str, Table]:
-        """What at least k users share."""
+        """Tables of the keys shared by at least k users."""
         if self.preset:
             queries = log.engine.stage(_shared(log.rows, ["query"], DMA_QUERY_USERS))
             pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
@@ -142,7 +142,7 @@ class _SharedKeys:
     tables: Mapping[str, Table]
 
     def draw(self, randomness: Randomness) -> Drawn:  # noqa: ARG002
-        """What was counted."""
+        """Return the counted tables; nothing is drawn."""
         return Drawn(self.tables, counts="exact")
 
 

@@ -1,1 +1,1 @@
-"""What counts of keys share: contribution bounding, partition selection, thresholds, weights, public keys."""
+"""Shared parts of counts by key: contribution bounding, partition selection, thresholds, weights, public keys."""

@@ -69,7 +69,7 @@ class KeysMethod(Method):
 
     @abstractmethod
     def contributions(self, log: SearchLog) -> Mapping[str, ir.Table]:
-        """What each user may add to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
+        """Contributions of each user to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
 
     def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002
         """The table as it is published."""
@@ -81,15 +81,15 @@ class KeysMethod(Method):
         return self.plan.fixed_tables()
 
     def claimed(self) -> Guarantee | None:
-        """What the paper says, in its variant."""
+        """Claim of the paper, in its variant."""
         return self.plan.claimed
 
     def proven(self) -> Guarantee:
-        """What the method's note proves."""
+        """Guarantee that the method's note proves."""
         return self.plan.proven
 
     def draws(self) -> Sequence[Draw]:
-        """What is drawn, so that several releases can be added up."""
+        """Draws, recorded for the composition of several releases."""
         return self.plan.draws()
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
@@ -97,7 +97,7 @@ class KeysMethod(Method):
         return self.plan.routes()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
+        """Accuracy of counts by the plan; over all plans if the bound is chosen on the log."""
         return self.plan.reach()
 
     def count(self, log: SearchLog) -> Counted:
@@ -148,7 +148,7 @@ class OneTable(KeysMethod):
 
     @property
     def times(self) -> Times | None:
-        """What one user may add if clicks are counted; None if users are counted."""
+        """Bound on clicks of one user if clicks are counted; None if users are counted."""
         return None
 
     @abstractmethod
@@ -164,7 +164,7 @@ class OneTable(KeysMethod):
         return one_table(self.table, self._plan(given))
 
     def chooses(self, given: Given) -> bool:
-        """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
+        """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""
         if self.max_keys_per_user is not None:
             return self.max_keys_per_user == AUTO
         return isinstance(given, Budget) and self._any_selection
@@ -209,12 +209,12 @@ class OneTable(KeysMethod):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """What was given, and what was computed from it."""
+        """Given options, and the numbers computed from them."""
         solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
         return {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """What each user may add: a row for each 1 that is counted."""
+        """Contributions of each user: a row for each 1 that is counted."""
         from querycloak.methods.keys.contribution_bounding import once_per_key
 
         rows = self.rows(log)

@@ -26,7 +26,7 @@ BUILT_IN_SIZE = 325_176
 
 @dataclass(frozen=True)
 class PublicList:
-    """What can be said of a list before anything is read but itself."""
+    """Facts on a public list that follow from the list alone."""
 
     path: str | None
     size: int

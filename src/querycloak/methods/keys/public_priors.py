@@ -1,4 +1,4 @@
-"""How likely a key is to be shared, from its text and public knowledge alone: length, digits, rare words.
+"""Probability that a key is shared, from its text and public knowledge alone: length, digits, rare words.
 
 Order and weights of a user's keys may depend on their text at no cost (privacy/calibration/selection.md).
 """

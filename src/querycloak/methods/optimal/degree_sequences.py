@@ -12,7 +12,7 @@ from querycloak.privacy.sampling.randomness import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Degrees:
-    """How often each pair comes out, and how many pairs each synthetic user holds: both have one sum."""
+    """Released frequency of each pair, and number of pairs of each synthetic user: both have one sum."""
 
     pairs: IntArray
     users: IntArray

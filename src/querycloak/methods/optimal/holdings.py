@@ -1,4 +1,4 @@
-"""Who holds which pair, and how often: what the paper's variant computes on (optimal.md, paper variant, step 1)."""
+"""Pairs of each user with their counts: input of the paper's variant (optimal.md, paper variant, step 1)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Holdings:
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self.starts.size - 1)
 
     @property

@@ -117,7 +117,7 @@ def _links(tables: NoisyTables, degrees: Degrees, part: float) -> Links:
 
 @njit(cache=True, nogil=True)
 def _holds(pair, starts, one, wanted):  # type: ignore[no-untyped-def]
-    """Whether a user holds a pair."""
+    """True if a user holds a pair."""
     holds = False
     for i in range(starts[one], starts[one + 1]):
         if pair[i] == wanted:
@@ -233,7 +233,7 @@ def _swap(mine, theirs, dealt, current, links):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _present(dealt, links):  # type: ignore[no-untyped-def]
-    """How many users hold the two pairs of each link."""
+    """Number of users who hold the two pairs of each link."""
     current = np.zeros(links.target.size, np.int64)
     for slot in range(dealt.pair.size):
         for i in range(slot + 1, dealt.starts[dealt.user[slot] + 1]):

@@ -152,7 +152,7 @@ class Optimal(Method):
         }
 
     def parameters(self) -> dict[str, Any]:
-        """What was given, and what was computed from it."""
+        """Given options, and the numbers computed from them."""
         return {
             **self.wanted,
             **self.plan.pairs.parameters(),
@@ -163,7 +163,7 @@ class Optimal(Method):
         }
 
     def proven(self) -> Guarantee:
-        """What optimal.md proves."""
+        """Guarantee that optimal.md proves."""
         unprotected = with_thresholds(self.plan.pairs)
         return user_guarantee(self.plan.epsilon, self.plan.delta, self._because(self.plan), unprotected)
 
@@ -185,7 +185,7 @@ class Optimal(Method):
         return {"log": [self.plan.pairs.route()]}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """What the noise of pairs gives."""
+        """Accuracy by the noise of pairs."""
         from querycloak.methods.counted_users import alone, cut_off
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 
@@ -200,7 +200,7 @@ class Optimal(Method):
         return {"log": accuracy if self.objective == "size" else replace(accuracy, margin95=None)}
 
     def draws(self) -> Sequence[Draw]:
-        """What is drawn, so that several releases can be added up."""
+        """Draws, recorded for the composition of several releases."""
         return self.plan.draws()
 
     def count(self, log: SearchLog) -> Counted:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BoundedPairs:
-    """What each user adds, in the engine."""
+    """Contributions of each user, in the engine."""
 
     method: Optimal
     plan: SyntheticPlan
@@ -57,7 +57,7 @@ LINK = ("first", "second")
 
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """What the mechanism released; a link names two pairs by their places in `pairs`, the smaller first.
+    """Released noisy tables; a link names two pairs by their places in `pairs`, the smaller first.
 
     sizes: how many users hold 1, 2, ... released pairs, with noise and so possibly below zero.
     """
@@ -115,7 +115,7 @@ def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table, most: i
 
 
 def pairs_per_user(engine: Engine, contributions: ir.Table, budget: SyntheticPlan) -> IntArray:
-    """How many users hold 1, 2, ... of the released pairs (private)."""
+    """Number of users who hold 1, 2, ... of the released pairs (private)."""
     each = contributions.group_by("user").agg(size=contributions.count())
     counted = engine.fetch(each.group_by("size").agg(users=each.count()))
     true = np.zeros(budget.counted_per_user, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What output counts are good for: a concave value of each pair's count, and limits on their sum.
+"""Objectives of output counts: a concave value of each pair's count, and limits on their sum.
 
     value(x) = size * sum x + sum of diversity over {x > 0} - distance * sum over frequent pairs of |x - goal|
 
@@ -35,7 +35,7 @@ class Objective:
     total_exact: bool = False
 
     def value(self, counts: IntArray | FloatArray) -> float:
-        """What these counts are worth."""
+        """Value of these counts."""
         frequent = self.goal >= 0
         apart = float(np.abs(counts[frequent] - self.goal[frequent]).sum())
         return self.size * float(counts.sum()) + float(self.diversity[counts > 0].sum()) - self.distance * apart

@@ -30,7 +30,7 @@ _LEAST, _PRECISION = 0.01, 1e-3
 
 @dataclass(frozen=True)
 class SyntheticPlan:
-    """How pairs are selected and counted, noise and threshold of associations, noise of sizes, and their delta."""
+    """Selection and counts of pairs, noise and threshold of associations, noise of sizes, and their delta."""
 
     epsilon: float
     delta: float
@@ -42,12 +42,12 @@ class SyntheticPlan:
 
     @property
     def per_user(self) -> int:
-        """How many pairs of one user are looked at."""
+        """Number of pairs of one user that count for the selection."""
         return self.pairs.per_user
 
     @property
     def counted_per_user(self) -> int:
-        """How many of the pairs that came out one user is counted for."""
+        """Number of released pairs that one user counts for."""
         return self.pairs.counted_per_user
 
     @property
@@ -59,11 +59,11 @@ class SyntheticPlan:
 
     @property
     def links_per_user(self) -> int:
-        """How many associations one user may add to."""
+        """Number of associations that one user may add to."""
         return self.linked_per_user * (self.linked_per_user - 1) // 2
 
     def draws(self) -> list[Draw]:
-        """What is drawn, so that releases can be added up; sizes have public keys and so no threshold."""
+        """Draws, recorded for composition; sizes have public keys and so no threshold."""
         drawn: list[Draw] = [self.pairs.draw()]
         if self.link_noise is not None and self.link_threshold is not None:
             drawn.append(Histogram(self.link_noise, self.link_threshold, self.links_per_user))

@@ -1,4 +1,4 @@
-"""What the query pool asks an engine for, in the order of query_pool.md: queries, then transitions and clicks."""
+"""Counts of the query pool, in the order of query_pool.md: queries, then transitions and clicks."""
 
 from __future__ import annotations
 

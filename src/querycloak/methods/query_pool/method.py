@@ -140,7 +140,7 @@ class QueryPool(Method):
 
     @property
     def counts_clicks(self) -> bool:
-        """Whether there is a table of clicks."""
+        """True if there is a table of clicks."""
         return self.click_kind != "none"
 
     def _set_knobs(self, knobs: ExplicitNoise) -> None:
@@ -193,7 +193,7 @@ class QueryPool(Method):
         return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
 
     def _accounts(self) -> list[str]:
-        """What accounts of one person can do together, where fewest are needed."""
+        """Power of several accounts of one person, at the table that needs the fewest."""
         open_tables = self._thresholded()
         tables = open_tables or ["queries"]
         weakest = min(tables, key=lambda name: self.thresholds[name])
@@ -211,7 +211,7 @@ class QueryPool(Method):
         return f"{because} (query_pool.md)"
 
     def parameters(self) -> dict[str, Any]:
-        """What was given, and what was computed from it."""
+        """Given options, and the numbers computed from them."""
         return {
             **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
             **{f"{name}_noise": noise.scale for name, noise in self.noises.items()},
@@ -231,7 +231,7 @@ class QueryPool(Method):
         return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
 
     def proven(self) -> Guarantee:
-        """What query_pool.md proves."""
+        """Guarantee that query_pool.md proves."""
         return self._guarantee
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
@@ -242,7 +242,7 @@ class QueryPool(Method):
         return {table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),))] for table in tables}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """What noise and thresholds give; for pairs of public keys, from the fewest to the most queries possible."""
+        """Accuracy by noise and thresholds; for pairs of public keys, from the fewest to the most queries possible."""
         from querycloak.methods.query_pool.reached import of_pool
 
         return of_pool(self)

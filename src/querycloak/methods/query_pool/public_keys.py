@@ -30,7 +30,7 @@ class PublicKeys:
 
     @property
     def size(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         lengths = [len(values) for values in self.columns.values()]
         return lengths[0] * (lengths[1] - self.different) if len(lengths) > 1 else lengths[0]
 

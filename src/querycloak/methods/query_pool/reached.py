@@ -1,4 +1,4 @@
-"""How exact the counts of a query pool are, before any data; of pairs, by how many queries come out (accuracy.md)."""
+"""Accuracy of a query pool's counts before any data; of pairs, by the number of released queries (accuracy.md)."""
 
 from __future__ import annotations
 

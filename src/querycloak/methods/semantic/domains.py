@@ -66,7 +66,7 @@ RULE, WAY_OUT = "depth=N or usual=N", "such as depth=6, or usual=1000; leave it 
 
 
 def parse_candidates(text: str) -> tuple[str, int]:
-    """How candidates are chosen, and the number that says how many."""
+    """Choice of candidates, and their number."""
     kind, equals, number = (piece.strip() for piece in text.partition("="))
     if kind not in (DEPTH, USUAL) or not equals or not number.isdecimal():
         refuse("candidates", RULE, text, WAY_OUT)
@@ -74,7 +74,7 @@ def parse_candidates(text: str) -> tuple[str, int]:
 
 
 def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:
-    """Which concepts of a domain may come out: with each of them, all that stand above it."""
+    """Concepts of a domain that may come out: with each of them, all that stand above it."""
     kind, number = parse_candidates(text)
     if kind == DEPTH:
         return np.asarray(taxonomy.depths <= number)
@@ -91,13 +91,13 @@ def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:
 
 
 def own_uses(taxonomy: Taxonomy) -> NDArray[np.int64]:
-    """How often tagged text uses each concept itself."""
+    """Frequency of each concept itself in tagged text."""
     counted = np.bincount(taxonomy.senses_of.values, taxonomy.sense_counts, minlength=len(taxonomy))
     return np.rint(counted).astype(np.int64)
 
 
 def inclusive_uses(taxonomy: Taxonomy) -> NDArray[np.int64]:
-    """How often tagged text uses each concept or one below it (Resnik 1995)."""
+    """Frequency of each concept or one below it in tagged text (Resnik 1995)."""
     above = taxonomy.ancestors_of
     counted = np.bincount(above.values, own_uses(taxonomy)[above.owners()], minlength=len(taxonomy))
     return np.rint(counted).astype(np.int64)
@@ -168,7 +168,7 @@ class Domains:
 
     @property
     def several(self) -> bool:
-        """Whether the domain of a query says something about it."""
+        """True if the domain of a query says something about it."""
         return len(self.domains) > 1
 
     @cached_property
@@ -213,7 +213,7 @@ class Domains:
         return self.finder.concepts(queries)
 
     def mentions(self, queries: pa.Array) -> tuple[Mentions, Ints]:
-        """What each phrase of each query mentions, and the concepts of these."""
+        """Mentions in each phrase of each query, and their concepts."""
         mentions = self.finder.mentions(queries)
         return mentions, self.finder.concepts_of(mentions.label)
 

@@ -1,4 +1,4 @@
-"""How the concepts of a domain are related: for every concept, how many others share how many ancestors with it.
+"""Kinship of a domain's concepts: for every concept, the number of others by the number of shared ancestors.
 
 The similarity of two concepts depends on three numbers: how many ancestors each has, and how many they share (itself
 included). So a concept's kin falls into few classes, and all that a mechanism needs are their sizes. Leaves under one
@@ -38,7 +38,7 @@ class Types(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _share(source, types, marked, shared):  # type: ignore[no-untyped-def]
-    """How many ancestors every type shares with the source type; parents come before their children."""
+    """Number of ancestors that every type shares with the source type; parents come before their children."""
     parent, above_starts, above = types.parent, types.above_starts, types.above
     for i in range(above_starts[source], above_starts[source + 1]):
         marked[above[i]] = 1
@@ -197,7 +197,7 @@ class Kinship:
 
     @property
     def concepts(self) -> int:
-        """How many concepts the domain has."""
+        """Number of concepts of the domain."""
         return len(self.type_of)
 
     @classmethod

@@ -41,7 +41,7 @@ NOISY_COUNTS = Sentence("{criterion:hbdp} releases counts: leave {times}, {repea
 
 
 class Chosen(NamedTuple):
-    """What is drawn from, and by which criterion; a choice that was left to public figures is made."""
+    """Candidates and criterion of a draw; a choice that was left to public figures is made."""
 
     domain: str
     candidates: str | None
@@ -149,7 +149,7 @@ class Semantic(Method):
 
     @property
     def similarity(self) -> tuple[float, float] | None:
-        """How similar draws are to what was asked, and blind draws would be; None where it was not computed."""
+        """Expected similarity of draws and of blind draws to the query; None where it was not computed."""
         from querycloak.methods.semantic.public_figures import blind_similarity, similarity_of
 
         counted = self.max_queries is not None or self.budget_per == "query"
@@ -187,7 +187,7 @@ class Semantic(Method):
 
     @property
     def shared_out(self) -> bool:
-        """Whether a user's epsilon is divided among single queries."""
+        """True if a user's epsilon is divided among single queries."""
         return self.repeats == "draw" and self.criterion != "hbdp" and self.budget_per == "user"
 
     def check_histogram(self) -> None:
@@ -215,7 +215,7 @@ class Semantic(Method):
 
     @property
     def rows(self) -> RowKind:
-        """What stands in a row of the table `log`."""
+        """Content of a row of the table `log`."""
         return RowKind.NOISED if self.criterion == "hbdp" else RowKind.REPLACED
 
     @property
@@ -224,7 +224,7 @@ class Semantic(Method):
         return self.topics or ("19" if self.taxonomy == WORDNET else "children")
 
     def parameters(self) -> dict[str, Any]:
-        """What was given; exponents follow from it and from the public taxonomy."""
+        """Given options; exponents follow from them and from the public taxonomy."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -243,7 +243,7 @@ class Semantic(Method):
         }
 
     def proven(self) -> Guarantee:
-        """What semantic.md proves."""
+        """Guarantee that semantic.md proves."""
         return Guarantee(
             kind="pure-dp" if self.delta is None else "approximate-dp",
             unit=self.budget_per,
@@ -256,7 +256,7 @@ class Semantic(Method):
 
     @property
     def several_domains(self) -> bool:
-        """Whether the domain of a query comes out."""
+        """True if the domain of a query comes out."""
         return self.domain == "topics" or "|" in self.domain
 
     def unprotected(self) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ class Semantic(Method):
 
     @property
     def asks_language(self) -> bool:
-        """Whether a log is refused if WordNet does not have its words."""
+        """True if a log is refused if WordNet does not have its words."""
         return self.taxonomy == WORDNET and not self.any_language
 
     def read_taxonomy(self) -> Taxonomy:
@@ -347,7 +347,7 @@ class Semantic(Method):
 
     @property
     def row_note(self) -> str:
-        """What a row's text is worth."""
+        """Worth of a row's text."""
         return "The text of a row was drawn at random: look at how often topics occur, never at a single row."
 
     @property

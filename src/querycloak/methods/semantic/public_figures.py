@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Certified:
-    """What solving a domain found: the bound of claim 3, and exponents whose exact losses were computed (claim 2)."""
+    """Solution of a domain: the bound of claim 3, and exponents whose exact losses were computed (claim 2)."""
 
     slope: float
     excess: tuple[float, ...]
@@ -40,13 +40,13 @@ class Certified:
 
 @cache
 def figures() -> dict[str, Any]:
-    """What the file holds."""
+    """Content of the file."""
     read: dict[str, Any] = json.loads((files("querycloak.methods.semantic") / FILE).read_text("utf-8"))
     return read
 
 
 def certified_for(taxonomy: Taxonomy, criterion: str) -> Certified | None:
-    """What was solved for this whole taxonomy and this criterion, if it was."""
+    """Solution for this whole taxonomy and this criterion; None if there is none."""
     certified = figures()["certified"].get(criterion)
     if certified is None or len(taxonomy) != figures()["concepts"] or digest_of(taxonomy) != figures()["digest"]:
         return None

@@ -118,7 +118,7 @@ class Replacement:
         return drawn[where.reshape(-1)]
 
     def losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What one draw may cost each user: epsilon, or an equal share of it, rounded down so that shares add up."""
+        """Loss of one draw of each user: epsilon, or an equal share of it, rounded down so that shares add up."""
         epsilon = self.method.budget
         if self.method.budget_per == "query":
             shares = np.full(len(lengths), epsilon)
@@ -166,7 +166,7 @@ class Replacement:
 def chosen_searches(
     searches: Searches, later: NDArray[np.bool_] | None, domains: Ints | None = None
 ) -> NDArray[np.int64]:
-    """Which searches are drawn: as many of each user as may be, the earliest, those marked `later` after all others.
+    """Searches to draw: the earliest of each user up to the bound, those marked `later` after all others.
 
     Of searches at one time the domain decides: the text must not, where it would decide which domain comes out.
     """

@@ -68,12 +68,12 @@ class Searches:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many searches each user has."""
+        """Number of searches of each user."""
         return np.diff(self.starts)
 
 
 class Allowed(NamedTuple):
-    """How many searches of each user may be drawn, by the user's name under a campaign's key."""
+    """Number of searches of each user that may be drawn, by the user's name under a campaign's key."""
 
     key: str
     searches: dict[str, int]

@@ -1,4 +1,4 @@
-"""What one draw may lose if a user has several: an equal share, or more if a delta pays (semantic.md, claim 5)."""
+"""Loss of one draw if a user has several: an equal share, or more if a delta pays (semantic.md, claim 5)."""
 
 from __future__ import annotations
 

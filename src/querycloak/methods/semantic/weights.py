@@ -32,7 +32,7 @@ _GRID = 2.0 ** np.arange(-12, 7)
 
 
 def similarity(own: Ints, others: Ints, shared: Ints) -> Floats:
-    """How alike two concepts are, from how many ancestors each has and how many they share (Sanchez et al., eq. 5)."""
+    """Similarity of two concepts, from their numbers of ancestors and of shared ancestors (Sanchez et al., eq. 5)."""
     union = own + others - shared
     return np.asarray(1 - np.log2(1 + (union - shared) / union))
 
@@ -56,7 +56,7 @@ class SemanticWeights:
 
     @property
     def concepts(self) -> int:
-        """How many concepts can come out."""
+        """Number of concepts that can come out."""
         return self.kinship.concepts
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What users add to counts of query sequences, and the lists that come out (sessions.md)."""
+"""Contributions of users to counts of query sequences, and the released lists (sessions.md)."""
 
 from __future__ import annotations
 

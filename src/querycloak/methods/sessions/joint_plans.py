@@ -28,7 +28,7 @@ def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draw
 def plans_of_budget(
     given: Budget, room: Room, law: str | None, *, split: str | None, two_draws: bool, priors: bool, counted: bool
 ) -> SelectionPlan:
-    """What the budget buys: one histogram where neither the law nor the owner divides it."""
+    """Plans that the budget buys: one histogram if neither the law nor the owner divides it."""
     parts = None if split is None else parse_split(split)
     if law in (None, *LAWS) and (parts is None or len(room) == 1):
         if not counted:

@@ -153,7 +153,7 @@ class Sessions(KeysMethod):
         return self.checked_bounds(BOUNDS[self._law(given) or "gaussian"])
 
     def _law(self, given: Given) -> str | None:
-        """How keys are selected, which decides the bounds that are not given."""
+        """Selection of keys, which decides the bounds that are not given."""
         if isinstance(given, ExplicitNoise):
             return self.selection or "laplace"
         return self.selection or self._default_selection(given)
@@ -198,7 +198,7 @@ class Sessions(KeysMethod):
         )
 
     def chooses(self, given: Given) -> bool:
-        """Whether bounds are chosen on the log: for auto, or for a budget without bounds and selection."""
+        """True if bounds are chosen on the log: for auto, or for a budget without bounds and selection."""
         if self.max_keys_per_user is not None:
             return self.max_keys_per_user == AUTO
         open_bounds = self.sessions_per_user is None and self.queries_per_session is None
@@ -214,7 +214,7 @@ class Sessions(KeysMethod):
         return self.repeats == "keep"
 
     def reads(self) -> object:
-        """How many queries of a session count."""
+        """Number of queries of a session that count."""
         return self.bounds.queries
 
     def at_choice(self, choice: Choice, epsilon: float) -> Self:
@@ -241,14 +241,14 @@ class Sessions(KeysMethod):
         )
 
     def room(self, default: int, bounds: SessionBounds) -> dict[str, int]:
-        """How many keys one user may add to, by table; default: of pairs and of queries, if it is not given."""
+        """Number of keys that one user may add to, by table; default: of pairs and of queries, if it is not given."""
         if self.released == (TABLE,):
             return {TABLE: bounds.sequences}
         single = checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
         return {table: bounds.sequences if table == TABLE else single for table in self.released}
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for; how sessions are cut, as the card must say it."""
+        """Given options and solved numbers; with the rule that cuts sessions, as the card must state it."""
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **self._cutting()}
         solved = {table: plan.parameters() for table, plan in self.plans.items()}
@@ -280,7 +280,7 @@ class Sessions(KeysMethod):
         }
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """What each user may add to each table: a row for each 1 that is counted, before a plan's bound on keys."""
+        """Contributions of each user to each table: a row for each counted 1, before a plan's bound on keys."""
         from querycloak.methods.sessions.count import sequences_of
 
         tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, repeats=self.keeps_repeats)}

@@ -1,4 +1,4 @@
-"""How much of one user's sessions counts, and how many sequences that makes (sessions.md)."""
+"""Bounds on one user's sessions, and the number of sequences in them (sessions.md)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHARACTERS_PER_USER = 1 << 24
 
 
 class SessionBounds(NamedTuple):
-    """How many sessions of a user count, and how many queries of each."""
+    """Number of sessions of a user that count, and of queries of each."""
 
     sessions: int
     queries: int
 
     @property
     def sequences(self) -> int:
-        """How many sequences of two or more queries they hold at most."""
+        """Largest number of sequences of two or more queries."""
         return sensitivity(self.sessions, self.queries)
 
 
@@ -36,7 +36,7 @@ BOUNDS = {
 
 
 def sensitivity(sessions: int, queries: int) -> int:
-    """How many subsequences of two or more queries these sessions have at most (sessions.md)."""
+    """Largest number of subsequences of two or more queries in these sessions (sessions.md)."""
     return sessions * ((1 << queries) - 1 - queries)
 
 

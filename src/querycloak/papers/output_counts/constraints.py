@@ -42,17 +42,17 @@ class Packing:
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self.starts.size - 1)
 
     def loads(self, counts: IntArray) -> IntArray:
-        """What each row carries under these output counts."""
+        """Load of each row under these output counts."""
         loads = np.zeros(self.capacity.size, dtype=np.int64)
         np.add.at(loads, self.row, self.weight * np.repeat(counts, np.diff(self.starts)))
         return loads
 
     def holds(self, counts: IntArray) -> bool:
-        """Whether every row carries no more than it may; computed in whole numbers."""
+        """True if every row carries no more than it may; computed in whole numbers."""
         return bool((counts >= 0).all() and (counts <= self.most).all() and (self.loads(counts) <= self.capacity).all())
 
 
@@ -92,7 +92,7 @@ def packing(holdings: Holdings, bound: PairLimit, objective: Objective) -> Packi
 
 
 def _just_fits(holdings: Holdings, share: Fraction) -> NDArray[np.bool_]:
-    """Where a user's part of a pair is at most the share, of those so close to it that rounding would decide.
+    """True if a user's part of a pair is at most the share; for parts so close to it that rounding would decide.
 
     A pair of two users who have half of it each fits delta = 1/2, and no rounded logarithm could tell. A weight cut
     down to a row's whole capacity stays certain: beside such a unit there is room for nothing else in the row.

@@ -57,7 +57,7 @@ def relax(
 
 
 def _reach(packing: Packing, objective: Objective) -> FloatArray:
-    """What a single pair may reach as a real number."""
+    """Largest count of a single pair, as a real number."""
     if packing.pairs == 0:
         return np.zeros(0)
     alone = np.minimum.reduceat(packing.capacity[packing.row] / packing.weight, packing.starts[:-1])
@@ -131,7 +131,7 @@ def _pdlp(
     pieces: tuple[IntArray, FloatArray, FloatArray],
     tolerance: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """What PDLP returns: pieces within their widths, and for every row a dual that is not negative."""
+    """Result of PDLP: pieces within their widths, and for every row a dual that is not negative."""
     # Imported here: they take a second, and whoever only asks for a guarantee must not wait for them.
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp

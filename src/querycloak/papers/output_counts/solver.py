@@ -37,7 +37,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far the value may be from the best, as a share of the bound (for a distance, as it is)."""
+        """Distance of the value from the best, as a share of the bound (for a distance, absolute)."""
         missing = max(0.0, self.bound - self.value)
         return missing / self.bound if self.bound > 0 else missing
 

@@ -98,7 +98,7 @@ def _worth(objective: Objective) -> Worth:
 
 @njit(cache=True, nogil=True, inline="always")
 def _gain(pair, count, worth):  # type: ignore[no-untyped-def]
-    """What one unit more than `count` of a pair is worth."""
+    """Gain by one unit more than `count` of a pair."""
     gain = worth.size
     if count == 0:
         gain += worth.diversity[pair]

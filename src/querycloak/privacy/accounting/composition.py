@@ -42,7 +42,7 @@ class Composed:
 
     @property
     def below_the_sum(self) -> bool:
-        """Whether it says less than the sum, if at a larger delta."""
+        """True if it says less than the sum, if at a larger delta."""
         return self.epsilon is not None and self.epsilon < self.epsilon_sum
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a release draws, as a charge records it for later composition (composition.md, claims 2 to 4)."""
+"""Draws of a release, as a charge records them for later composition (composition.md, claims 2 to 4)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -125,7 +125,7 @@ class Anything(Draw):
 
 
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
-    """What a charge loses: by its draws if all of them are recorded, else by its guarantee alone."""
+    """Privacy loss of a charge: by its draws if all of them are recorded, else by its guarantee alone."""
     if guarantee.kind == "syntactic":
         return Losses()
     draws = recorded_draws(recorded) or [Anything(*guarantee.numbers)]

@@ -26,7 +26,7 @@ _UP = 1 + 2.0**-40
 
 @dataclass(frozen=True)
 class GaussianCost:
-    """What a release takes of a Gaussian limit; 0 each for a release that costs nothing.
+    """Cost of a release under a Gaussian limit; 0 each for a release that costs nothing.
 
     squared: mu^2. own: sum of -ln(1-p) over keys of one user alone. exceptions: probability of anything at all.
     """
@@ -45,7 +45,7 @@ class GaussianCost:
 
     @property
     def additive(self) -> float:
-        """What own keys and exceptions add to delta, rounded up."""
+        """Delta of own keys and exceptions, rounded up."""
         return (math.expm1(self.own) + self.exceptions) * _UP
 
     def largest(self, other: GaussianCost) -> GaussianCost:
@@ -86,7 +86,7 @@ class GaussianLimit:
 
     @property
     def additive(self) -> float:
-        """What own keys and exceptions of all releases together may add to delta."""
+        """Largest delta of own keys and exceptions of all releases together."""
         return self.delta * self.additive_share
 
     def admits(self, total: GaussianCost) -> bool:

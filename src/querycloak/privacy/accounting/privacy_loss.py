@@ -131,7 +131,7 @@ class Losses:
     normal: Fraction = Fraction(0)
 
     def __add__(self, other: Losses) -> Losses:
-        """What both lose together: claims 1 and 3."""
+        """Joint loss of both: claims 1 and 3."""
         noises = [*self.changed, *(noise for noise in other.changed if noise not in self.changed)]
         together = {noise: self.changed.get(noise, 0) + other.changed.get(noise, 0) for noise in noises}
         return Losses(
@@ -142,7 +142,7 @@ class Losses:
         )
 
     def __mul__(self, times: int) -> Losses:
-        """What `times` of one kind lose together."""
+        """Joint loss of `times` of one kind."""
         changed = {noise: s * times for noise, s in self.changed.items()}
         return Losses(MappingProxyType(changed), self.exceptions * times, self.own * times, self.normal * times)
 

@@ -1,1 +1,1 @@
-"""What noise, thresholds and selections cost: formulas without data, their proof notes beside them."""
+"""Cost of noise, thresholds and selections: formulas without data, their proof notes beside them."""

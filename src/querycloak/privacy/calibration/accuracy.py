@@ -1,4 +1,4 @@
-"""How far a count may be off and how many users a key needs, from noise and thresholds alone (proof: accuracy.md)."""
+"""Margin of a count and number of users that a key needs, from noise and thresholds alone (proof: accuracy.md)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Passage(Protocol):
 
 @dataclass(frozen=True)
 class ReleaseProbability:
-    """How a key comes out: its users' weights, added up, must pass every stage; a count is published then.
+    """Release of a key: the sum of its users' weights must pass every stage; then a count is published.
 
     most, least: what one user adds to a key's total, in the best case and in the worst.
     published_noise: the noise of the published count; None where the last stage's draw is published itself.
@@ -136,7 +136,7 @@ class ReleaseProbability:
         whole("most", self.most, "say what one user adds at most", least=self.least)
 
     def users(self, probability: Fraction) -> Range:
-        """How many users a key needs to come out with this probability (claim 2).
+        """Number of users that a key needs to come out with this probability (claim 2).
 
         In the best case others have its parts, too, so that these pass whoever has the key.
         """
@@ -158,7 +158,7 @@ class ReleaseProbability:
 
     @property
     def margin(self) -> int:
-        """How far noise may change a published count, up or down, with probability 95 % (claim 1)."""
+        """Margin of a published count by noise, up or down, with probability 95 % (claim 1)."""
         return margin(self._last.noise if self.published_noise is None else self.published_noise)
 
     @property
@@ -224,12 +224,12 @@ def margin(noise: Noise, probability: Fraction = LIKELY) -> int:
 
 
 def rows_of_nobody(noise: Noise, threshold: int, keys: int) -> float:
-    """How many of this many public keys are expected to come out although nobody asked for them: at most (claim 4)."""
+    """Largest expected number of these public keys that come out although nobody asked for them (claim 4)."""
     return keys * at_least(noise, threshold + 1)[1] * (1 + _ROUNDING)
 
 
 def rows_of_one_user(noise: Noise, threshold: int, per_user: int, tie_probability: float = 0.0) -> float:
-    """How many rows that one user alone has are expected to come out for each user: at most (claim 5)."""
+    """Largest expected number, for each user, of released rows that this user alone has (claim 5)."""
     chance = at_least(noise, threshold)[1]
     if tie_probability:
         chance = (1 - tie_probability) * chance + tie_probability * at_least(noise, threshold - 1)[1]
@@ -255,7 +255,7 @@ _RANGES = ("margin95", "users50", "users95")
 
 @dataclass(frozen=True)
 class TableAccuracy:
-    """What `count` counts in a table, how far noise may change it, and how many users bring a row out.
+    """Meaning of `count` in a table, its margin by noise, and the number of users that bring a row out.
 
     A number that the method does not have is None. `spurious` is how many rows are expected, at most, that nobody
     asked for.
@@ -315,7 +315,7 @@ class TableAccuracy:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TableAccuracy:
-        """What `to_json` wrote."""
+        """Inverse of `to_json`."""
         if set(fields) != set(FIELDS) or not isinstance(fields["notes"], list):
             refuse("reach", f"an object with the keys {', '.join(FIELDS)}", sorted(fields), "write it with to_json")
         margin, users50, users95 = (None if fields[name] is None else Range.from_json(fields[name]) for name in _RANGES)

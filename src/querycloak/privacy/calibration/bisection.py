@@ -1,4 +1,4 @@
-"""Where a monotone rule begins to hold, by bisection: every calibration searches here.
+"""First number at which a monotone rule holds, by bisection: every calibration searches here.
 
 A rule is monotone if it stays true once it is true (for `largest_number`: stays false once it is false). Brackets and
 precisions are arguments, so that each caller's digits are its own choice.

@@ -59,7 +59,7 @@ def qualities(candidates: Sequence[Plans], key_counts: Held) -> list[Fraction]:
 
 
 def _scores(plans: Sequence[TablePlan], keys: int) -> list[Fraction]:
-    """What a user with this number of keys adds to each plan: gains above the least one, squeezed to `_most`."""
+    """Score of each plan by a user with this number of keys: gains above the least one, squeezed to `_most`."""
     gains = [plan.gain(keys) for plan in plans]
     least, most = min(gains), _most(plans)
     spread = max(gains) - least

@@ -1,4 +1,4 @@
-"""What a thresholded noisy histogram costs: the formulas that histogram.md proves, rounded up."""
+"""Cost of a thresholded noisy histogram: the formulas that histogram.md proves, rounded up."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class HistogramPlan(TablePlan):
 
     @property
     def counts(self) -> str:
-        """Whether what decided is published."""
+        """True if the noisy counts that decide are published."""
         return "one-draw" if self.published_noise is None else "fresh-draw"
 
     @property

@@ -30,7 +30,7 @@ MOST_STEPS = 1 << 16
 
 @dataclass(frozen=True)
 class KeyChances:
-    """How likely a key of n users comes out, if each user has one key: (epsilon, delta)-DP, and no more is allowed."""
+    """Probability that a key of n users comes out if each user has one key: the largest under (epsilon, delta)-DP."""
 
     epsilon: Fraction
     delta: Fraction

@@ -1,4 +1,4 @@
-"""What every plan of a table can say about itself, for any selection."""
+"""Common interface of the plans of a table, for any selection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Times(NamedTuple):
 
 
 class TablePlan(ABC):
-    """How the keys of one table are selected and counted (partition selection), and what that guarantees.
+    """Selection and counts of the keys of one table (partition selection), with their guarantee.
 
     A plan is public: it follows from a budget or from knobs, never from a log. `noise` decides which keys come out.
     `threshold` is what a key's noisy count or weight must exceed, in the plan's own units. `per_user` is the
@@ -47,24 +47,24 @@ class TablePlan(ABC):
     @property
     @abstractmethod
     def selection(self) -> str:
-        """Which selection it is: laplace, gaussian, weighted or multi-round."""
+        """Kind of selection: laplace, gaussian, weighted or multi-round."""
 
     @property
     @abstractmethod
     def counts(self) -> str:
-        """How the counts are made, as the card says it: one-draw, fresh-draw or weighed."""
+        """Kind of counts, as on the card: one-draw, fresh-draw or weighed."""
 
     @property
     @abstractmethod
     def enough_users(self) -> int:
-        """How many users bring out a key that nobody else has, more likely than not, if they have no other."""
+        """Number of users without other keys who bring out a key that nobody else has, more likely than not."""
 
     @abstractmethod
     def _accounts_within_bound(self, texts: int) -> int:
-        """How many accounts bring out this many texts at once, if one account may hold them all."""
+        """Number of accounts that bring out this many texts at once, if one account may hold them all."""
 
     def accounts_for(self, texts: int) -> int:
-        """How many accounts of one person bring out this many texts of their choice at once (poisoning.md).
+        """Number of accounts of one person that bring out this many texts of their choice at once (poisoning.md).
 
         Each text then comes out with a chance of about one half. Beyond the bound accounts work in groups.
         """

@@ -68,7 +68,7 @@ class PreselectionRound:
 
 @dataclass(frozen=True)
 class Shares:
-    """How mu^2 is divided: among the scouts, what counts keys, and the rest, which decides."""
+    """Division of mu^2: among the preselection rounds, the counts of keys, and the decision, which takes the rest."""
 
     scouts: tuple[tuple[float, float], ...]
     """For each scout of keys its share, and its floor in standard deviations of its noise."""
@@ -78,7 +78,7 @@ class Shares:
 
     @property
     def deciding(self) -> float:
-        """What is left for the decision."""
+        """Share of the decision."""
         scouting = [*self.scouts, *([self.of_parts] if self.of_parts else [])]
         return 1 - self.counting - sum(share for share, _ in scouting)
 
@@ -105,32 +105,32 @@ class WeightedPlan(TablePlan):
     epsilon: float
     delta: float
     priors: bool = False
-    """Whether users prefer keys by public knowledge; their first weights are then not all equal."""
+    """True if users prefer keys by public knowledge; their first weights are then not all equal."""
     times: Times | None = None
     """What one user may add where clicks are counted; None where users are."""
 
     @property
     def selection(self) -> str:
-        """Whether scouts go before the decision."""
+        """True if scouts go before the decision."""
         return "multi-round" if self.scouts else "weighted"
 
     @property
     def counts(self) -> str:
-        """What came out is counted anew, if at all."""
+        """Kind of counts: weighed anew for the released keys, or none."""
         return "none" if self.counting is None else "weighed"
 
     @property
     def enough_users(self) -> int:
-        """How many whole weights exceed the threshold."""
+        """Number of whole weights that exceed the threshold."""
         return self.threshold // GRID + 1
 
     def _accounts_within_bound(self, texts: int) -> int:
-        """How many weights, each shared equally among the texts, exceed the threshold: it grows as the root."""
+        """Number of weights, each shared equally among the texts, that exceed the threshold: it grows as the root."""
         return self.threshold // math.isqrt(GRID * GRID // texts) + 1
 
     @property
     def equal_weights(self) -> bool:
-        """Whether a user's keys all have the same weight."""
+        """True if a user's keys all have the same weight."""
         return not self.scouts and not self.priors
 
     def draw(self) -> GaussianRounds:
@@ -317,7 +317,7 @@ def _scout(squared: float, floor: float, parts: str | None = None) -> Preselecti
 
 
 def _stage(scout: PreselectionRound, per_user: int) -> Stage | StageOfParts:
-    """What a key must pass; a user at the bound divides a weight among at most as many parts as these keys have."""
+    """Threshold of a stage; a user at the bound divides a weight among at most as many parts as these keys have."""
     stage = Stage(scout.noise, scout.floor)
     if scout.parts is None:
         return stage

@@ -1,1 +1,1 @@
-"""What has been spent on whom: the ledger, campaigns, and how a release is paid for."""
+"""Spending on each population: the ledger, campaigns, and the payment of a release."""

@@ -35,17 +35,17 @@ class Charge:
 
     @property
     def epsilon(self) -> Fraction:
-        """What it cost, exactly."""
+        """Cost in epsilon, exactly."""
         return self.guarantee.cost[0]
 
     @property
     def delta(self) -> Fraction:
-        """What it cost in delta, exactly."""
+        """Cost in delta, exactly."""
         return self.guarantee.cost[1]
 
     @property
     def status(self) -> str:
-        """Whether a release was made."""
+        """True if a release was made."""
         return "released" if self.releases else "no release"
 
 
@@ -65,7 +65,7 @@ class Account:
 
     @property
     def coverage(self) -> str | None:
-        """How many charges what is spent is about; None if about all."""
+        """Number of charges that the spent sum covers; None if all."""
         return coverage(charge.guarantee for charge in self.charges)
 
     @property

@@ -65,7 +65,7 @@ class Spending:
         self._file = SqliteFile(self.path, KIND, wait_seconds=wait_seconds)
 
     def has_campaign(self, population: str, guarantee: Guarantee, queries: int) -> bool:
-        """Whether this was charged before, with all that it leaves unprotected; writes nothing."""
+        """True if this was charged before, with all that it leaves unprotected; writes nothing."""
         with self._file.reading() as connection:
             return self._recorded(connection, population, guarantee, queries) is not None
 
@@ -124,7 +124,7 @@ class Spending:
         ]
 
     def spend(self, campaign: Campaign, users: list[str], asked: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many queries of each user may be drawn; they are spent, on the disk, when this returns."""
+        """Number of queries of each user that may be drawn; on return they are spent, on the disk."""
         order.check_may_pay()
         with self._file.writing() as connection:
             if campaign.charge in self._rolled_back(connection):

@@ -141,7 +141,7 @@ def _gone(connection: sqlite3.Connection) -> set[str]:
 
 
 def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) -> list[str]:
-    """Where the tables do not hold what the journal's entries say."""
+    """Differences between the tables and the journal's entries."""
     if not written:
         return []
     limits: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What has been spent on whom, across runs: one SQLite file, charged before anything is drawn (ledger.md)."""
+"""Spending on each population across runs: one SQLite file, charged before anything is drawn (ledger.md)."""
 
 import getpass
 import json
@@ -121,7 +121,7 @@ class Ledger:
         return Action(call, ("querycloak", "ledger", "set", *words))
 
     def how_to_show(self) -> Action:
-        """How to look at this ledger, and for releases that it does not know of yet."""
+        """Advice: the command that shows this ledger, also with releases that it does not know of yet."""
         call = f"querycloak.releases.folder.reconcile({self._call()})"
         return Action(call, ("querycloak", "ledger", "show", *self._option()))
 
@@ -261,7 +261,7 @@ class Ledger:
         return written[-1].digest if written else None
 
     def knows(self, digest: str) -> bool:
-        """Whether an entry of the journal has this digest."""
+        """True if an entry of the journal has this digest."""
         return any(entry.digest == digest for entry in self._entries())
 
     def _entries(self) -> list[journal.Entry]:

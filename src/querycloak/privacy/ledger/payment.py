@@ -45,7 +45,7 @@ class Accounting:
 
     @classmethod
     def from_json(cls, value: object) -> Accounting:
-        """What `to_json` wrote."""
+        """Inverse of `to_json`."""
         if value == "not accounted":
             return cls()
         if isinstance(value, Mapping) and set(value) == {"population", "charge"}:
@@ -102,7 +102,7 @@ NOT_ACCOUNTED = Accounting()
 
 @dataclass(frozen=True)
 class Bill:
-    """What a release costs, and what the ledger notes of it.
+    """Cost of a release, and the ledger's notes on it.
 
     campaign: how many queries of each user one charge pays for, in one release or in several; None if the charge pays
     for one release alone.
@@ -119,7 +119,7 @@ class Bill:
 
 
 class CountedByUser(ABC):
-    """What was counted, where each user pays for their own queries: what a campaign needs to know of it."""
+    """Counts of each user's own queries, for a campaign: each user pays for their own."""
 
     @abstractmethod
     def asked(self, key: str) -> tuple[list[str], NDArray[np.int64]]:
@@ -139,7 +139,7 @@ class Paid(Generic[Counted]):
 
 
 class Payment(ABC):
-    """How one release is paid for. It can be paid once."""
+    """Payment of one release. It can be paid once."""
 
     def __init__(self) -> None:
         self._used = False
@@ -150,7 +150,7 @@ class Payment(ABC):
 
     @property
     def is_prepaid(self) -> bool:
-        """Whether an earlier release has paid for this one."""
+        """True if an earlier release has paid for this one."""
         return False
 
     @final
@@ -208,7 +208,7 @@ class CampaignPayment(ChargePayment):
 
     @property
     def is_prepaid(self) -> bool:
-        """Whether an earlier release has begun this campaign."""
+        """True if an earlier release has begun this campaign."""
         return self._spending.has_campaign(self._population, self._bill.guarantee, self._queries)
 
     def check(self) -> Account:
@@ -226,7 +226,7 @@ class CampaignPayment(ChargePayment):
 
 
 def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
-    """How a release with this bill is paid for: not at all, by a charge, or by a campaign."""
+    """Payment of a release with this bill: none, a charge, or a campaign."""
     if ledger is None and population is None:
         return NobodyPays()
     if ledger is None or population is None:

@@ -29,7 +29,7 @@ SHORTAGES = {
 
 @dataclass(frozen=True)
 class Kind:
-    """What marks the files of one kind, what is in them, and how messages speak of them.
+    """Marks of one kind of files, their tables, and the name in messages.
 
     versions: the statements that lead from each version to the next, from an empty file on.
     """
@@ -58,7 +58,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """What is there, and nothing is written; a file that is not there yet is an empty one."""
+        """Read-only connection; a file that is not there yet is an empty one."""
         with self._transaction("BEGIN", there=self._is_ours()) as connection:
             yield connection
 
