@@ -20,7 +20,7 @@ from querycloak.sentence import Sentence
 
 EPSILONS, DELTA, MIN_USERS = (8.0,), 1e-6, 5
 RESERVED = (ORIGINAL, PSEUDONYMS, K_ANONYMITY, NO_DATA)
-"""What stands beside all releases goes by these names."""
+"""Names of the baselines beside all releases."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEYS = ("name", "method", "options")
 # What a method must be told beside its budget.

@@ -53,7 +53,7 @@ def _problems(name: str, rule: Rule, trial: Trial) -> list[str]:
 
 
 def _releases(trial: Trial) -> None:
-    """What makes a release fail would make every rule fail."""
+    """A release that fails would make every rule fail."""
     _ = trial.outcome
 
 
@@ -206,7 +206,7 @@ def does_not_depend_on_the_order_of_rows(trial: Trial) -> None:
 
 
 def is_the_same_on_another_engine(trial: Trial) -> None:
-    """Where a second engine is given, it gives the same tables from the same seed."""
+    """A second engine, if given, gives the same tables from the same seed."""
     if trial.also_on is not None:
         other = trial.again(engine=trial.also_on)
         _same(trial.outcome.release, other, f"{trial.also_on.name} must give the same tables as {trial.engine.name}")

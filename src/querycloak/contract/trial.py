@@ -23,7 +23,7 @@ PAIRS = 40
 HEADER = "AnonID\tQuery\tQueryTime\tItemRank\tClickURL"
 CONCEPTS = ("water polo", "tennis", "asthma", "arthritis", "golf", "chess", "marathon", "measles", "rugby", "boxing")
 RARE_QUERY, RARE_URL = "letter to aunt zerlinda", "http://zerlinda-quinsberry.example/letters"
-"""What one user alone asked and clicked."""
+"""Queries and clicks of one user alone."""
 SAYS_EVERYTHING_TWICE = 7
 Row = tuple[int, str, str, str]
 
@@ -34,7 +34,7 @@ def user_name(user: int) -> str:
 
 
 SECRETS = (*map(user_name, range(USERS)), RARE_QUERY, RARE_URL)
-"""What must not stand in a release, unless the mechanism put it into a row."""
+"""Texts that must not stand in a release, unless the mechanism put them into a row."""
 
 
 def small_log(*, reversed_rows: bool = False) -> str:

@@ -19,7 +19,7 @@ ENGINES = "duckdb, spark, spark://host:port or sc://host:port"
 CLOSED = "the log is closed already: compute and save what you need of it before its `with` block ends"
 OnBytes = Callable[[int], None]
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What executors do with batches of rows: a value that can be sent to them."""
+"""Work of executors on batches of rows: a value that can be sent to them."""
 
 
 class BatchSource(Protocol):

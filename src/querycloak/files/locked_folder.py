@@ -27,7 +27,7 @@ UNFINISHED = ".querycloak-unfinished-"
 """Folders for what grows, beside the place where it will be."""
 _NOTES = ".querycloak-places-"
 _TRIES, _PAUSE = 50, 0.02
-"""How long a lock is asked for: whoever removes stale folders may hold one for a moment, its owner holds it longer."""
+"""Seconds of waiting for a lock: a remover of stale folders holds one for a moment, its owner longer."""
 
 
 def temporary_folder() -> Path:

@@ -55,7 +55,7 @@ class RowAccounting:
 
     by_code: Mapping[int, int]
     times: Sentence | None = None
-    """How times of this log must be written, if that is known."""
+    """Required form of this log's times; None if unknown."""
 
     def __repr__(self) -> str:
         return f"<RowAccounting: {self.rows_kept:,} of {self.rows_read:,} rows kept (private)>"

@@ -184,7 +184,7 @@ class SearchLog:
         self.clicks_counted = False
         """True if somebody has asked for clicks."""
         self.kept: dict[object, ir.Table] = {}
-        """What several readers of the log share, in the engine."""
+        """Table in the engine that several readers of the log share."""
 
     def __enter__(self) -> SearchLog:
         return self

@@ -6,7 +6,7 @@ import ibis
 import ibis.expr.types as ir
 
 NAME_DIGITS = 16
-"""How long a made-up name is."""
+"""Length of a made-up name."""
 
 
 def keyed_digest(text: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:

@@ -44,15 +44,15 @@ class Drawn:
 
     tables: Mapping[str, Table]
     counts: str
-    """How counts were made, in a word of `releases.release.COUNTS`."""
+    """Kind of counts, a key of `releases.release.COUNTS`."""
     rows: RowKind = RowKind.ASKED
-    """What stands in a row of a table `log`."""
+    """Kind of the rows of a table `log`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What only the draw could tell: the bound that it chose, which was "auto" or None before."""
+    """Parameters that the draw chose, such as a bound; "auto" or None before."""
     remarks: Sequence[str | Sentence] = ()
     """For whoever runs it, and nobody else."""
     reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
-    """How exact counts are, of tables for which only the draw could say it."""
+    """Accuracy of counts that only the draw decides, by table."""
 
 
 class Promise(NamedTuple):
@@ -105,7 +105,7 @@ class Method(metaclass=MethodClass):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    """What it does, in one line."""
+    """Summary in one line."""
     explains_queries: ClassVar[bool] = False
     """True if it can show what protects a query (`explain`)."""
     variant: str = option("default", help="There is only one: default.")

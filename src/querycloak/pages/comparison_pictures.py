@@ -94,7 +94,7 @@ PROMISES = {
     "none": ("nothing", "grey", "cross"),
     "public": ("no log is read: a rule without data", "grey", "triangle-down"),
 }
-"""What is proven, with the colour and the shape that stand for it."""
+"""Kinds of proven guarantees, with their colours and shapes."""
 _PERCENT = "datum.value === 0 ? '0' : format(datum.value, '.1~%')"
 _ROW, _COLUMNS = 17, 6
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 MARKS = ('<meta name="generator" content="querycloak">', "# made by querycloak\n")
-"""What pages, and texts beside them, carry near their beginning: only what does is ever replaced."""
+"""Mark near the beginning of our pages and texts: only files with it are ever replaced."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""What a browser may load for a page: nothing."""
+"""Content policy of a page: a browser may load nothing."""
 
 
 @cache

@@ -21,14 +21,14 @@ SURFACES = {
     "paper": Colour("#fbfaf7", "#16181b"),
     "panel": Colour("#f3f1ea", "#1f2226"),
 }
-"""What everything else stands on."""
+"""Backgrounds."""
 INKS = {
     "ink": Colour("#1d1f23", "#eceae4"),
     "soft": Colour("#55585f", "#b3b1ab"),
     "link": Colour("#0b5a8c", "#7cc0ea"),
     "alarm": Colour("#a33a00", "#ff9d66"),
 }
-"""What is read."""
+"""Colours of text."""
 SERIES = {
     "blue": Colour("#0072b2", "#56b4e9"),
     "vermilion": Colour("#c94f00", "#f08a4b"),
@@ -37,7 +37,7 @@ SERIES = {
     "orange": Colour("#a86f00", "#e69f00"),
     "grey": Colour("#6b6e75", "#a3a29d"),
 }
-"""What stands for something in a picture."""
+"""Colours of marks in a picture."""
 LINES = {"rule": Colour("#d9d5ca", "#3a3d42"), "faint": Colour("#e8e5dc", "#2a2d31")}
 """Lines that only part or guide: nothing is lost if nobody sees them."""
 COLOURS: dict[str, Colour] = {**SURFACES, **INKS, **SERIES, **LINES}

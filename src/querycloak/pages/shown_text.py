@@ -12,7 +12,7 @@ import unicodedata
 MOST_CHARACTERS = 80
 PERCENT = "\u00a0%"
 NOTHING = "\u2013"
-"""What stands where there is no number."""
+"""Text in place of a missing number."""
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

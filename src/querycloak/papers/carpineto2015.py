@@ -8,7 +8,7 @@ from querycloak.methods.affinity.method import Affinity
 from querycloak.privacy.guarantee import Guarantee
 
 WORD_USERS = 2
-"""How many users every word needs in the paper."""
+"""Number of users that every word needs in the paper."""
 
 
 @dataclass(frozen=True, kw_only=True)

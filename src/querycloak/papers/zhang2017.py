@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 RECORDS_PER_USER = 4
-"""How many records of one user count if the bound is not given."""
+"""Default number of records of one user that count."""
 
 
 def paper_claimed(scale: float, threshold: float, sensitivity: int) -> tuple[float, float]:

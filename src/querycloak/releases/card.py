@@ -38,7 +38,7 @@ class TableFile:
     checksum: str
     size: int
     dialect: str | None = None
-    """How text is written, in the words of Python's csv; None for Parquet."""
+    """Form of text files, in the words of Python's csv; None for Parquet."""
 
     @property
     def order(self) -> str:

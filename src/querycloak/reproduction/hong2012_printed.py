@@ -18,7 +18,7 @@ TABLE_3 = {
     "pairs": (1_190_491, 163_681, PAPER_PAIRS),
 }
 FREQUENT = (127, 105, 70, 34, 15)
-"""How many pairs are frequent at each support: the smallest numbers whose shares the recalls of Table 5 are."""
+"""Number of frequent pairs at each support: the smallest that gives the recalls of Table 5."""
 
 # As printed; by e^epsilon, then by delta.
 TABLE_4 = (

@@ -22,7 +22,7 @@ from querycloak.reproduction.exhibit import LEAST_HITS, Chart, Exhibit, Grid, Se
 from querycloak.reproduction.workbench import AOL_USERS, Workbench
 
 WHOLE = ""
-"""How the slice of all cases is called here."""
+"""Name of the slice of all cases."""
 
 
 def retrieval_runs(
@@ -334,7 +334,7 @@ def _at_noise(bench: Workbench, noise: int, thresholds: Sequence[int]) -> Any:
 
 
 def _shape(results: Mapping[int, Any], steps: Sequence[int]) -> tuple[bool | None, float | None, float | None]:
-    """True if the score falls with b at the smallest K, and its largest range over b at one K: near K, and far below.
+    """True if the score falls with b at the smallest K; its largest ranges over b at one K: near K, and far below.
 
     None where fewer than 50 searches are answered at both ends, or where fewer than two points have a score.
     """

@@ -57,7 +57,7 @@ class AolFigure:
         return self.least is not None and self.users[0] <= users <= self.users[1]
 
     def holds(self, value: float) -> bool | None:
-        """True if a value is within what is held; None where nothing is."""
+        """True if a value lies in its range; None without a range."""
         if self.least is None or self.most is None:
             return None
         return self.least <= value <= self.most

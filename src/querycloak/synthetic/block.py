@@ -189,7 +189,7 @@ def urls_of(world: World, sites: Hashes) -> pa.Array:
 
 
 PEOPLE = 2_000
-"""How many people a block has."""
+"""Number of people in a block."""
 
 _PAUSE, _PAUSE_SPREAD, _LONGEST_PAUSE = 55.0, 1.1, 600.0  # seconds between queries of a session
 _PAGE_PAUSE = 25.0

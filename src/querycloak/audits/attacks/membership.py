@@ -25,7 +25,7 @@ from querycloak.privacy.guarantee import Guarantee
 
 FALSE_ALARMS = (0.001, 0.01)
 SURE = 1e-4
-"""How improbable it must be that chance alone lifts an attack above what a guarantee allows."""
+"""Largest probability that chance alone lifts an attack above the bound of a guarantee."""
 _CERTAIN = 30.0  # the log-likelihood ratio of what cannot be without the person
 _LEAST_SCALE = 0.05
 _ENOUGH_KEYS = 100

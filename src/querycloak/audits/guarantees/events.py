@@ -119,7 +119,7 @@ class Features:
     likely: Floats
     unlikely: Floats
     choosing: int
-    """How many runs, from the first, choose an event; the others judge it."""
+    """Number of first runs that choose an event; the others judge it."""
 
     @classmethod
     def of(cls, likely: Outcomes, unlikely: Outcomes, choosing: int) -> Features:

@@ -31,7 +31,7 @@ from querycloak.privacy.sampling.noise import Noise
 __all__ = ["FRESH_PROCESSES", "digest_of_a_release", "fresh_processes"]
 
 FRESH_PROCESSES = "fresh processes"
-"""What this instrument is called."""
+"""Name of this instrument."""
 
 _SURE = 14.0
 """Two honest processes agree with a chance of at most e^-14, if the noise of their counts is known."""
@@ -46,7 +46,7 @@ _REACH = 40
 
 
 def fresh_processes(method: Method) -> list[ExactFinding]:
-    """True if two processes release the same; nothing if honest ones might, at a chance of FALSE_ALARM or more."""
+    """Findings on processes that release the same; none if honest ones might, with probability FALSE_ALARM or more."""
     log, draws = _telling_log(method), 1
     if _noise_is_unknown(method):
         log = log_text(_shared_by_many(method, _KEYS_OF_UNKNOWN_NOISE))

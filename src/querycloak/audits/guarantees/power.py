@@ -26,7 +26,7 @@ _LIKELY = 0.95
 _EVENTS = 10
 _STEPS = 8
 _BEYOND_CEILING = 3.0
-"""How far above the ceiling an epsilon may lie that runs show, cut at the ceiling."""
+"""Largest excess over the ceiling of an epsilon that runs show, cut at the ceiling."""
 
 
 def power(likely: float, unlikely: float, tester: SamplingTester, epsilon: float, delta: float) -> float:

@@ -22,7 +22,7 @@ class StandIns:
     table: pa.Table
     names: pa.Array
     first: IntArray
-    """Where the names of a run begin that stand-ins stand for."""
+    """Start of the names of a run that stand-ins replace."""
 
     @classmethod
     def of(cls, released: pa.Table, asked: pa.ChunkedArray) -> StandIns:

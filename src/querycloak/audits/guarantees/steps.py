@@ -57,7 +57,7 @@ class Step:
     most: Number = math.inf
     noise: Noise | None = None
     threshold: int | None = None
-    """What a cell must exceed to come out, where cells come from the log; None where they are public."""
+    """Threshold of cells that come from the log; None if cells are public."""
     tie_probability: float = 0.0
     """The chance of a cell that equals the threshold."""
     passes: Callable[[int], float] | None = None

@@ -125,7 +125,7 @@ class Completion:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Whether, and how high in a list of ten, the query stands."""
+        """Rank of the query in a list of ten, if it stands there."""
         return tuple(RANK_MEASURES[name] for name in _NAMES)
 
     @property

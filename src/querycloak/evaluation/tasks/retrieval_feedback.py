@@ -184,7 +184,7 @@ _SLICES: tuple[tuple[str | None, int, bool], ...] = (
     ("feedback=own (circular)", OWN, False),
     ("feedback=own (circular),order=random", OWN, True),
 )
-"""Whose clicks move urls, and whether the release's order is replaced by a random one."""
+"""Users whose clicks move urls, and True if a random order replaces the release's."""
 
 
 class RetrievalFeedback(ClickRetrieval):

@@ -58,9 +58,9 @@ class Members:
 
     data: Bytes
     counts: NDArray[np.int32]
-    """How many members the document has."""
+    """Number of members of the document."""
     odd: Mask
-    """Which records are left to `parse_object`."""
+    """True for records that are left to `parse_object`."""
     wrapped: Mask
     """True if the document was found inside the wrapper."""
     _columns: dict[Path, int]

@@ -10,7 +10,7 @@ import numpy as np
 from querycloak.text.compiled import inlined, part
 
 ABSENT, OTHER, TEXT, INTEGER, OBJECT = 0, 1, 2, 3, 4
-"""What stands under a name: nothing, anything else (null, a fraction, a list), a text, a whole number, an object."""
+"""Kind of value under a name: nothing, another kind (null, a fraction, a list), a text, a whole number, an object."""
 
 
 @inlined

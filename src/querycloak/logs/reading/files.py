@@ -57,7 +57,7 @@ class LogFile:
     size: int
     compression: str | None = None
     stamp: tuple[int, ...] = ()
-    """When it was last changed, as far as its place tells."""
+    """Time of the last change; None if its place does not tell."""
     doubtful: bool = False
     """True if its name and its first bytes say different things about its compression."""
 

@@ -41,7 +41,7 @@ def spooled() -> str:
 
 
 _STREAM = "__arrow_c_stream__"
-"""What every such table has: the Arrow PyCapsule interface."""
+"""Interface of every such table: Arrow PyCapsule."""
 
 
 def is_table(given: object) -> bool:

@@ -128,7 +128,7 @@ class _Edges(NamedTuple):
     starts: Places
     neighbours: NDArray[np.int32]
     left: Places
-    """How many neighbours are still listed: removed ones are dropped on the way."""
+    """Number of neighbours still listed: removed ones are dropped on the way."""
     removed: NDArray[np.bool_]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KEY = ("query", "url")
 PRIVATE = "private, not for publication:"
-"""How errors begin that tell something computed from the log without noise."""
+"""Beginning of errors that reveal something computed from the log without noise."""
 
 
 @dataclass(frozen=True, eq=False)

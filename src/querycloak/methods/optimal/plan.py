@@ -20,7 +20,7 @@ from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
 PAIRS, LINKS, SIZES = 0.85, 0.13, 0.02
 """Shares of the privacy loss, chosen on the synthetic standard log; sizes are few and large and need the least."""
 COUNTED_PER_USER = 16
-"""How many of the pairs that came out a user is counted for, and so the most that a made-up user holds."""
+"""Number of released pairs that a user counts for, and so the most that a made-up user holds."""
 FEW = 8
 """Up to this number of pairs of a user no scouts go before the decision: there is hardly a choice to guide."""
 _OWN_KEYS = 0.5

@@ -50,7 +50,7 @@ class QueryPool(Method):
     name = "query-pool"
     summary = "What people asked of a public list of queries."
     usual_bound: ClassVar[int] = 4
-    """How many queries, and clicks, of one user count if the options do not say."""
+    """Default numbers of queries and of clicks of one user that count."""
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(

@@ -14,7 +14,7 @@ from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
 
 Room = Mapping[str, int]
-"""How many keys one user may add to, by table."""
+"""Number of keys that one user may add to, by table."""
 
 
 def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draws: bool) -> SelectionPlan:

@@ -47,7 +47,7 @@ TABLE = "sessions"
 GAP_MINUTES = 30
 Repeats = Literal["drop", "keep"]
 QUERIES_IF_CHOSEN = 3
-"""How many queries of a session count where the other bounds are chosen on the log."""
+"""Number of queries of a session that count if the other bounds are chosen on the log."""
 
 
 @dataclass(frozen=True, kw_only=True)

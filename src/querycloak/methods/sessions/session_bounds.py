@@ -11,7 +11,7 @@ from querycloak.sentence import Sentence
 LONGEST_SESSION = 10
 MOST_KEYS = 250
 CHARACTERS_PER_USER = 1 << 24
-"""How long the sequences of one user may be in all: sessions that come after that do not count (sessions.md)."""
+"""Largest total length of one user's sequences: sessions beyond it do not count (sessions.md)."""
 
 
 class SessionBounds(NamedTuple):

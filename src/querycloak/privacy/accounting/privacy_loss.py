@@ -109,7 +109,7 @@ def _within(law: FloatArray, sigma: float, s: int) -> FloatArray:
 
 
 POINTS = 1 << 13
-"""How many points the grid has: 4,000 would give three digits."""
+"""Number of points of the grid: 4,000 would give three digits."""
 REACH = 12.0
 """Standard deviations that the grid's points span on each side of the mean."""
 NEGLIGIBLE = 1e-40

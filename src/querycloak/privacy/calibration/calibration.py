@@ -29,7 +29,7 @@ __all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]
 LAWS = ("laplace", "gaussian")
 LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
 SIGMA_STEPS = 40
-"""How many steps of 0.1 % more sigma are tried for one unit less of threshold."""
+"""Number of steps of 0.1 % more sigma that are tried for one unit less of threshold."""
 
 
 def calibrate(

@@ -44,7 +44,7 @@ class HistogramPlan(TablePlan):
     tie_probability: float = 0.0
     """The chance of a key whose noisy count is the threshold itself."""
     times: Times | None = None
-    """What one user may add to the second draw where clicks are counted; None where users are."""
+    """Bound on one user's clicks in the second draw if clicks are counted; None if users are."""
 
     @property
     def selection(self) -> str:
@@ -53,7 +53,7 @@ class HistogramPlan(TablePlan):
 
     @property
     def counts(self) -> str:
-        """True if the noisy counts that decide are published."""
+        """Kind of counts: the numbers that decide are published, or fresh draws."""
         return "one-draw" if self.published_noise is None else "fresh-draw"
 
     @property

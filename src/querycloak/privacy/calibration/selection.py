@@ -34,20 +34,20 @@ __all__ = [
 ]
 
 PRIORS = ("public",)
-"""What may guide users in choosing among their keys."""
+"""Guides for the choice among a user's keys."""
 SELECTIONS = (*LAWS, "weighted", "multi-round")
 PER_USER: Mapping[str, int] = MappingProxyType({"laplace": 1, "gaussian": 32, "weighted": 256, "multi-round": 256})
-"""How many keys of a user count if nobody says: many where the threshold hardly grows with it."""
+"""Default number of keys of a user that count: large if the threshold hardly grows with it."""
 LEAST_DELTA = 1e-15
 """Below this the slack of claim 1 would count."""
 COUNTED_PER_USER, COUNTED_SESSIONS = 16, 4
-"""How many of the keys that came out a user is counted for, where counting is a release of its own."""
+"""Number of released keys that a user counts for, if counting is a release of its own."""
 PARTS_OF_TABLES: Mapping[str, str] = MappingProxyType({"clicks": "query", "sessions": "queries"})
-"""What a first scout looks at, in tables whose keys have parts."""
+"""Part of the key in the first preselection round, in tables whose keys have parts."""
 COUNTING = Fraction(1, 5)
-"""Which part of epsilon counts clicks where Laplace noise decides, as with weights."""
+"""Share of epsilon for counting clicks under Laplace selection, as with weights."""
 OWN_KEYS = Fraction(1, 2)
-"""Which part of delta is for keys of one user alone; the rest is for noise."""
+"""Share of delta for keys of one user alone; the rest is for noise."""
 KEPT_BY_SCOUTS = 4
 """Scouts leave about one key in four to divide weight among: seen on logs like AOL's, a guess for others."""
 

@@ -46,9 +46,9 @@ FORMER_SELECTIONS: Mapping[str, str] = MappingProxyType({"rounds": "multi-round"
 GRID = 256
 """Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
-"""How much a key counts that is not known to be heavy when a user divides weight among keys."""
+"""Weight of a key that is not known to be heavy when a user divides weight among keys."""
 LEAST_INTEREST = 64
-"""How little the heaviest key counts: enough for a weight of at least 1/GRID, or rounding down would lose it."""
+"""Least weight of the heaviest key: enough for at least 1/GRID, or rounding down would lose it."""
 ENOUGH = Fraction(7, 10)
 """A key found this part of the threshold heavy needs no more weight: users give it less the heavier it is."""
 FLOAT_SLACK = 2.0**-40
@@ -86,9 +86,9 @@ class Shares:
 WEIGHTED = Shares((), 0.2)
 ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
 ROUNDS_OF_PARTS = Shares(((0.15, 0.7), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
-"""Where keys have parts: whether these are shared is easier to see than whether the key is."""
+"""Shares for keys with parts: a shared part is easier to see than a shared key."""
 PARTS: Mapping[str, int] = MappingProxyType({"query": 1, "queries": 2})
-"""Parts that a scout can look at, and how many of them a key has at least: the query of a pair, those of a sequence."""
+"""Parts for a preselection round, with their least number in a key: the query of a pair, those of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class WeightedPlan(TablePlan):
     priors: bool = False
     """True if users prefer keys by public knowledge; their first weights are then not all equal."""
     times: Times | None = None
-    """What one user may add where clicks are counted; None where users are."""
+    """Bound on clicks of one user if clicks are counted; None if users are."""
 
     @property
     def selection(self) -> str:
-        """True if scouts go before the decision."""
+        """Kind of selection: multi-round if preselection rounds go before the decision, else weighted."""
         return "multi-round" if self.scouts else "weighted"
 
     @property

@@ -31,7 +31,7 @@ class Charge:
     parameters: Mapping[str, Any]
     releases: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    """Where its releases were written; empty if there is none, or if an older querycloak noted it."""
+    """Folders of its releases; empty if there is none, or if an older querycloak noted it."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -45,7 +45,7 @@ class Charge:
 
     @property
     def status(self) -> str:
-        """True if a release was made."""
+        """State of the release: made or not."""
         return "released" if self.releases else "no release"
 
 

@@ -1,4 +1,4 @@
-"""Whether and where a release was paid for: the charge comes before the first draw, the completion after the rename."""
+"""Payment of a release: the charge comes before the first draw, the completion after the rename."""
 
 from __future__ import annotations
 

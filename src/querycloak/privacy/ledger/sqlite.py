@@ -39,11 +39,11 @@ class Kind:
     name: str
     """As in "the NAME is locked by another process"."""
     not_done: str
-    """What a locked file has prevented."""
+    """Action that a locked file has prevented."""
     elsewhere: str | Sentence
-    """What to do where this file cannot be used."""
+    """Way out if this file cannot be used."""
     restore: str | Sentence
-    """What to do where it is damaged."""
+    """Way out if it is damaged."""
     upgraded: Callable[[sqlite3.Connection], None] = lambda _: None
     """Called in the transaction that brings an older file up to date."""
 
