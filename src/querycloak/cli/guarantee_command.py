@@ -72,9 +72,12 @@ def _together_text(method: Method, releases: int, together: Composed, *, tightly
     return textwrap.fill(text, _WIDTH, subsequent_indent="  ") + "\n"
 
 
-def guarantee_lines(method: Method) -> list[str]:
-    """Claimed and proven side by side, and the list of unprotected things."""
-    claimed, proven = method.claimed(), method.proven()
+def guarantee_lines(method: Method, released: Guarantee | None = None) -> list[str]:
+    """Claimed and proven side by side, and the list of unprotected things.
+
+    released: what is proven of a release, if that is not what the method alone proves.
+    """
+    claimed, proven = method.claimed(), released or method.proven()
     heading = f"{method.name}, {method.variant} variant: {shown_parameters(method)}"
     title = textwrap.wrap(heading, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     lines = [*title, "", f"{'':12}{'proven':<28}claimed"]

@@ -18,6 +18,7 @@ from querycloak.cli.running import say_all
 from querycloak.errors import InputError, ParameterError
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import Sentence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from querycloak.logs.preflight import EmptyGate
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.releases.folder import Unfinished
     from querycloak.releases.output_filter import OutputFilter
@@ -72,6 +72,14 @@ def release(
             rich_help_panel=ADVANCED,
         ),
     ] = False,
+    paid_gate: Annotated[
+        bool,
+        typer.Option(
+            "--paid-gate",
+            help="For epsilon 0.02 more, refuse a log with, up to noise, fewer than 196 users; a refusal costs 0.02.",
+            rich_help_panel=ADVANCED,
+        ),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     population_size: options.PopulationSize = None,
@@ -98,21 +106,30 @@ def release(
         show_explanation(explained, as_json=as_json)
         return
     cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
-    together = method.composition(at_delta=composing.at_delta) if composing.tightly else None
+    together = method.composition(at_delta=composing.at_delta, paid_gate=paid_gate) if composing.tightly else None
     book = charging.book()
     if dry_run:
-        show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line)
+        show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line, paid_gate=paid_gate)
         say_all(cautions)
         return
     never = output_filter(never_release, filter_names)
     check_dropped(dropped)
     with (
-        check_first(method, out, book, charging.population) as folder,
+        check_first(method, out, book, charging.population, paid_gate=paid_gate) as folder,
         reading.open(log, quiet=quiet or as_json, out=out) as opened,
     ):
-        opened.empty_gate = empty_gate(refuse=refuse_empty, quiet=quiet or as_json)
+        opened.empty_gate = empty_gate(refuse=refuse_empty, quiet=quiet or as_json, paid_gate=paid_gate)
         made = make_and_save(
-            method, opened, folder, table_format, never, book, charging.population, together, population_size
+            method,
+            opened,
+            folder,
+            table_format,
+            never,
+            ledger=book,
+            population=charging.population,
+            composition=together,
+            population_size=population_size,
+            paid_gate=paid_gate,
         )
     if dropped is not None:
         write_dropped(dropped, made.pop("dropped_rows"))
@@ -148,19 +165,27 @@ def write_dropped(path: Path, rows: Mapping[str, Any]) -> None:
                 file.write(json.dumps({"table": kind, **row}, ensure_ascii=False, default=str).encode() + b"\n")
 
 
-def check_first(method: Method, out: Path | None, ledger: Ledger | None, population: str | None) -> Unfinished:
+def check_first(
+    method: Method, out: Path | None, ledger: Ledger | None, population: str | None, *, paid_gate: bool = False
+) -> Unfinished:
     """The folder to write, reserved, after everything that can be refused before the log is opened."""
+    from querycloak.methods.paid_gate import PaidGate
     from querycloak.releases.folder import check_target, reserve
 
     if out is None:
         refuse("out", "the folder to write the release into", None, "it must not exist yet")
     check_target(out)
     method.payment(ledger, population).check()
+    if paid_gate:
+        PaidGate.checked(method.bill(), ledger, population)
     return reserve(out)
 
 
-def empty_gate(*, refuse: bool, quiet: bool) -> EmptyGate:
-    """The owner's decision about a log of which nothing would be counted: the option, or an answer on the terminal."""
+def empty_gate(*, refuse: bool, quiet: bool, paid_gate: bool = False) -> EmptyGate:
+    """The owner's decision about a log of which nothing would be counted: the option, or an answer on the terminal.
+
+    paid_gate: noise decides, so nobody is asked.
+    """
     from querycloak.logs.preflight import EmptyGate
 
     def tell(problem: Sentence) -> None:
@@ -170,7 +195,7 @@ def empty_gate(*, refuse: bool, quiet: bool) -> EmptyGate:
         tell(problem)
         return typer.confirm("Release all the same, and pay for it?", err=True)
 
-    if refuse or quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if refuse or quiet or paid_gate or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return EmptyGate(tell, refuse=refuse)
     return EmptyGate(tell, ask)
 
@@ -183,19 +208,25 @@ def show_dry_run(
     *,
     as_json: bool,
     solved: str | None = None,
+    paid_gate: bool = False,
 ) -> None:
     """Print the guarantee, the charge, the size of the log and the accuracy of counts; nothing is read."""
+    from querycloak.methods.paid_gate import PaidGate, with_gate
+
     method.check_inputs()
     size = sum(_size(log) for log in logs)
     payment = method.payment(ledger, population)
     account = payment.check()
+    if paid_gate:
+        PaidGate.checked(method.bill(), ledger, population)
+    proven = with_gate(method.proven(), paid_gate=paid_gate)
     if as_json:
         charge_to = account and {"population": population, "account": account.to_json()}
-        shown = {**method.describe(), "tables": reach_of(method), "charge": charge_to, "log_bytes": size}
+        described = {**method.describe(), "proven": proven.to_json()}
+        shown = {**described, "tables": reach_of(method), "charge": charge_to, "log_bytes": size}
         json.dump(shown, sys.stdout)
         sys.stdout.write("\n")
         return
-    proven = method.proven()
     charge = "nothing: no ledger, the card will say not accounted"
     if payment.is_prepaid:
         charge = f"nothing: an earlier release has paid for the queries of each user of {population}"
@@ -204,9 +235,10 @@ def show_dry_run(
     elif account is not None:
         step = "" if proven.covers_release else "; that is for one step only"
         price = "epsilon {}, delta {}".format(*map(shown_up, proven.numbers))
-        charge = f"{price} to {population}, which has enough left{step}"
+        first = "; epsilon 0.02 of it first, for the gate" if paid_gate else ""
+        charge = f"{price} to {population}, which has enough left{step}{first}"
     charged = textwrap.wrap(f"charge: {charge}", 80, subsequent_indent="  ")
-    promised = [*guarantee_lines(method), *reach_lines(method, solved)]
+    promised = [*guarantee_lines(method, proven), *reach_lines(method, solved)]
     lines = [*promised, "", *charged, f"log: {size:,} bytes", "nothing was read"]
     sys.stdout.write("\n".join(lines) + "\n")
 
@@ -227,17 +259,15 @@ def make_and_save(
     out: Unfinished,
     table_format: str,
     output_filter: OutputFilter,
-    ledger: Ledger | None,
-    population: str | None,
-    together: Composed | None = None,
-    population_size: int | None = None,
+    **given: Any,
 ) -> dict[str, Any]:
-    """Release and save; returns what may be shown, and (private) rows that the output filter dropped."""
+    """Release and save; returns what may be shown, and (private) rows that the output filter dropped.
+
+    given: parameters of `Method.release`.
+    """
     from querycloak.releases.saving import save
 
-    release = method.release(
-        log, ledger=ledger, population=population, composition=together, population_size=population_size
-    )
+    release = method.release(log, **given)
     saved = save(release, out, table_format, output_filter)
     card = json.loads((saved.folder / "card.json").read_text())
     return {
@@ -322,7 +352,7 @@ def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: 
         json.dump(made["card"], sys.stdout)
         sys.stdout.write("\n")
     elif not quiet:
-        lines = [*guarantee_lines(method), ""]
+        lines = [*guarantee_lines(method, Guarantee.from_json(made["card"]["proven"])), ""]
         parameters = made["card"]["parameters"]
         if parameters.get("per_user") != method.parameters().get("per_user"):
             chosen = current_options(type(method), parameters)

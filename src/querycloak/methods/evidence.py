@@ -19,6 +19,7 @@ from querycloak.errors import CheckFailed, InputError, QuerycloakError, Resource
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
+from querycloak.methods.paid_gate import is_gated, with_gate
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.parameters import path_of, refuse
@@ -91,7 +92,7 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
         method = kind(**options)
     except (QuerycloakError, TypeError):
         return "its options are none that its method takes"
-    described, also = method.describe(), () if same else _SOLVED_FOR
+    described, also = _described(method, card), () if same else _SOLVED_FOR
     for part in ("claimed", "proven"):
         if _numbers(described[part], also) != _numbers(card[part], also):
             return f"its {part} guarantee does not follow from its options"
@@ -99,6 +100,12 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
         return None
     changed = min((_changed(each, card["parameters"]) for each in _possible_parameters(method)), key=len)
     return f"its parameter {changed[0]} does not follow from its options" if changed else None
+
+
+def _described(method: Method, card: Mapping[str, Any]) -> dict[str, Any]:
+    """What the method says of itself, behind the paid gate if the release was."""
+    proven = with_gate(method.proven(), paid_gate=is_gated(card["log"]) and method.proven().covers_release)
+    return {**method.describe(), "proven": proven.to_json()}
 
 
 _SOLVED_FOR = ("delta",)
@@ -220,7 +227,7 @@ def _not_computed(card: Mapping[str, Any]) -> str | None:
         return f"the method {printable(card['method'], 60)} is not installed here"
     if card["options"] is None:
         return "the card lists no options"
-    described = METHODS[card["method"]](**card["options"]).describe()
+    described = _described(METHODS[card["method"]](**card["options"]), card)
     for part in ("claimed", "proven"):
         stored, computed = card[part] or {}, described[part] or {}
         if (stored.get("delta") or 0.0) < (computed.get("delta") or 0.0) * (1 - _DELTA_SLACK):
@@ -238,7 +245,10 @@ def _in_ledger(card: Mapping[str, Any], ledger: Ledger, digest: str) -> str | No
         return "the ledger has no such charge"
     if digest not in charges[0].releases:
         return "the ledger does not know this digest for the charge that the card names"
-    if _numbers(charges[0].guarantee.to_json()) != _numbers(card["proven"]):
+    charged = charges[0].guarantee
+    # The gate has a charge of its own.
+    charged = with_gate(charged, paid_gate=is_gated(card["log"]) and charged.covers_release)
+    if _numbers(charged.to_json()) != _numbers(card["proven"]):
         return "what was charged is not the guarantee on the card"
     return "; ".join(ledger.verify()) or None
 

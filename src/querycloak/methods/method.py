@@ -230,11 +230,18 @@ class Method(metaclass=MethodClass):
         }
 
     @final
-    def composition(self, releases: int = 1, at_delta: float | None = None) -> Composed:
-        """Cost of several such releases together, by sums and by privacy-loss distributions."""
-        from querycloak.privacy.accounting.composition import composed_releases
+    def composition(self, releases: int = 1, at_delta: float | None = None, *, paid_gate: bool = False) -> Composed:
+        """Cost of several such releases together, by sums and by privacy-loss distributions.
 
-        return composed_releases(self.proven(), self._recorded(), releases, at_delta)
+        paid_gate: each stands behind the gate of `release`.
+        """
+        from querycloak.privacy.accounting.composition import composed_releases
+        from querycloak.privacy.accounting.user_gate import DRAW, gated
+
+        if not paid_gate:
+            return composed_releases(self.proven(), self._recorded(), releases, at_delta)
+        draws = [*self._recorded(), DRAW.to_json()] if self._recorded() else []
+        return composed_releases(gated(self.proven()), draws, releases, at_delta)
 
     @final
     def bill(self) -> Bill:
@@ -258,9 +265,15 @@ class Method(metaclass=MethodClass):
         randomness: Randomness | None = None,
         composition: Composed | None = None,
         population_size: int | None = None,
+        paid_gate: bool = False,
     ) -> Release:
-        """Release the log: look at the budget, count, check the rows, pay, and only then draw."""
+        """Release the log: look at the budget, count, check the rows, pay, and only then draw.
+
+        paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
+        these 0.02 alone.
+        """
         from querycloak.logs.searchlog import check_log
+        from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.accounting.composition import Composed
         from querycloak.privacy.ledger.payment import payment_of
         from querycloak.privacy.sampling.randomness import Randomness
@@ -274,16 +287,21 @@ class Method(metaclass=MethodClass):
         promise = Promise(
             self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
         )
-        payment = payment_of(ledger, population, self._bill_for(promise.proven, promise.parameters))
+        bill = self._bill_for(promise.proven, promise.parameters)
+        payment = payment_of(ledger, population, bill)
         payment.check()
+        gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
         log.check_format()
         with order.counting():
             counted = self.count(log)
             log.check_agreement()
             log.checked(guaranteed=promise.proven.kind != "syntactic")
             log.check_kept()
+            users = 0 if gate is None else gate.count(log)
         if not isinstance(counted, Counted):
             raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
+        if gate is not None:
+            gate.require(users, drawing)
         with order.paying():
             paid = payment.pay(counted)
         with paid.accounting.staying(), order.drawing():
@@ -294,6 +312,7 @@ class Method(metaclass=MethodClass):
             promise,
             drawn,
             log,
+            paid_gate=paid_gate,
             seeded=not drawing.private,
             accounting=paid.accounting,
             composition={} if composition is None else composition.to_json(),
@@ -301,12 +320,14 @@ class Method(metaclass=MethodClass):
         )
 
     @final
-    def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, **more: Any) -> Release:
+    def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, *, paid_gate: bool, **more: Any) -> Release:
         """Release of the drawn tables, with all statements of its card."""
+        from querycloak.methods.paid_gate import DESCRIPTION, with_gate
         from querycloak.releases.release import Release, describe_log
 
         reach = {**self.reach(), **drawn.reach}
-        proven = promise.proven if log.max_bad is None else with_bad_rows(promise.proven)
+        proven = with_gate(promise.proven, paid_gate=paid_gate)
+        proven = proven if log.max_bad is None else with_bad_rows(proven)
         if log.empty_gate is not None and log.empty_gate.decides:
             proven = with_kept_rows(proven)
         return Release(
@@ -319,7 +340,7 @@ class Method(metaclass=MethodClass):
             counts=drawn.counts,
             rows=drawn.rows,
             remarks=(*log.remarks(), *drawn.remarks),
-            log={**log.describe(), **describe_log(log.source.choices)},
+            log={**log.describe(), **describe_log(log.source.choices), **({"gate": DESCRIPTION} if paid_gate else {})},
             warnings=promise.warnings,
             reach={table: reach[table] for table in drawn.tables if table in reach},
             options=self.options(),

@@ -57,6 +57,7 @@ class NeighbourLogs:
             "repeats": lambda: _repeats(users.afresh()),
             "odd-rows": lambda: _odd_rows(users.afresh()),
             "accounts": lambda: _accounts(users.afresh()),
+            "nobody": lambda: _nobody(users.afresh()),
             **self._of_method(),
         }
 
@@ -93,6 +94,7 @@ KINDS = (
     "repeats",
     "odd-rows",
     "accounts",
+    "nobody",
     "replaced",
     "method",
 )
@@ -190,3 +192,8 @@ def _accounts(users: ClickRows) -> Pairs:
     keys = _keys("own", min(users.bound, _MARGIN))
     added = [row for account in range(2) for row in users.rows(f"{NEW} {account}", keys)]
     yield _pair("accounts: two that do the same", _base(users), added, accounts=2)
+
+
+def _nobody(users: ClickRows) -> Pairs:
+    """A log without users and one with a single user: refusing only one of them tells the two apart for certain."""
+    yield _pair("nobody: no user, and one", [], users.rows(NEW, ["own 0"]))

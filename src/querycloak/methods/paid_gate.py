@@ -1,0 +1,71 @@
+"""The paid gate of a release: its users are counted, it is paid, and its noise decides (accounting/user_gate.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from querycloak.errors import InputError
+from querycloak.privacy import order
+from querycloak.privacy.accounting.user_gate import DRAW, GATE, LEAST, NOISE, gated, passes
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.payment import Bill, Payment, payment_of
+from querycloak.sentence import Action, Sentence
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.privacy.sampling.randomness import Randomness
+
+NAME = "paid-gate"
+DESCRIPTION = {"noise": {"law": NOISE.law, "scale": NOISE.scale}, "least": LEAST, "epsilon": GATE.epsilon}
+"""As the card's `log` holds it under `gate`."""
+_BILL = Bill(NAME, GATE, {**DESCRIPTION, "mechanisms": [DRAW.to_json()]})
+
+
+def is_gated(card_log: Any) -> bool:
+    """Whether the release of a card, of which this is the part `log`, was made behind the gate."""
+    return bool(card_log.get("gate"))
+
+
+@dataclass(frozen=True)
+class PaidGate:
+    """A gate before a release, with a payment of its own."""
+
+    payment: Payment
+
+    @classmethod
+    def checked(cls, bill: Bill, ledger: Ledger | None, population: str | None) -> PaidGate:
+        """The gate before the release of a bill, if both can be paid."""
+        payment_of(ledger, population, replace(bill, guarantee=gated(bill.guarantee), campaign=None)).check()
+        return cls(payment_of(ledger, population, _BILL))
+
+    def count(self, log: SearchLog) -> int:
+        """Number of users with a kept row or, if clicks are counted, with a kept click. Private."""
+        rows = log.clicks if log.clicks_counted else log.asked
+        return int(log.engine.fetch(rows.agg(users=rows.user.nunique()))["users"].to_pylist()[0] or 0)
+
+    def require(self, users: int, randomness: Randomness) -> None:
+        """Pay, draw, and refuse a log with too few users."""
+        with order.paying():
+            accounting = self.payment.pay(users).accounting
+        with order.drawing():
+            if passes(users, randomness)[0]:
+                return
+        charged = "" if accounting.charge is None else f" (charge {accounting.charge} to {accounting.population!r})"
+        raise InputError(
+            Sentence(
+                "the paid gate refuses: with noise, fewer than {least} users have a row or click that is kept. It "
+                "costs epsilon {epsilon:g}{charged}; nothing else was charged, and nothing was drawn from the log. "
+                "{inspect} shows, privately, what was read",
+                least=LEAST,
+                epsilon=GATE.epsilon,
+                charged=charged,
+                inspect=Action("querycloak.profile(log)", ("querycloak", "inspect", "LOG")),
+            )
+        )
+
+
+def with_gate(proven: Guarantee, *, paid_gate: bool) -> Guarantee:
+    """The guarantee of a release, behind the gate if there is one."""
+    return gated(proven) if paid_gate else proven
