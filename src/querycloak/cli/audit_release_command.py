@@ -13,7 +13,6 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
-from querycloak.cli.options import OUTPUT
 from querycloak.errors import CheckFailed
 from querycloak.privacy.parameters import refuse
 
@@ -40,8 +39,8 @@ def _attacks() -> Iterable[str]:
 
 @with_groups
 def audit_releases(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
-    release: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
+    train: options.TrainLog,
+    release: options.ReleaseFolders,
     *,
     control: Annotated[
         str | None, typer.Option(help="A log of other people of the same kind: TEST of a split.")
@@ -57,10 +56,7 @@ def audit_releases(
             autocompletion=options.completing(_attacks),
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Private file for all rows: .json, .csv or .parquet.", rich_help_panel=OUTPUT),
-    ] = None,
+    out: options.PrivateRows = None,
     reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

@@ -13,7 +13,6 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
-from querycloak.cli.options import OUTPUT
 
 if TYPE_CHECKING:
     from querycloak.evaluation.evaluation import Evaluation
@@ -40,9 +39,9 @@ def _tasks() -> Iterable[str]:
 
 @with_groups
 def evaluate_releases(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")],
+    train: options.TrainLog,
     test: Annotated[str, typer.Argument(metavar="TEST", help="A log of other users, to judge them by.")],
-    release: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
+    release: options.ReleaseFolders,
     *,
     task: Annotated[
         list[str] | None,
@@ -50,10 +49,7 @@ def evaluate_releases(
             help="A task, more than once for several; all if not given.", autocompletion=options.completing(_tasks)
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Private file for all rows: .json, .csv or .parquet.", rich_help_panel=OUTPUT),
-    ] = None,
+    out: options.PrivateRows = None,
     reading: options.Reading,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

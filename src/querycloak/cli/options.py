@@ -45,6 +45,11 @@ def _formats() -> Iterable[str]:
 
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG", help="Files, folders or addresses of the log.")]
+TrainLog = Annotated[str, typer.Argument(metavar="TRAIN", help="The log that the releases were made of.")]
+ReleaseFolders = Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")]
+PrivateRows = Annotated[
+    Path | None, typer.Option(help="Private file for all rows: .json, .csv or .parquet.", rich_help_panel=OUTPUT)
+]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="The ledger's file; your own if not given.")]
 Threads = Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.", rich_help_panel=ENGINE)]
 Json = Annotated[

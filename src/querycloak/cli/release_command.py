@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,24 +34,23 @@ if TYPE_CHECKING:
     from querycloak.releases.output_filter import OutputFilter
 
 
-def release(
-    method: Method,
-    log: options.Logs,
-    *,
-    charging: options.Charging,
+@dataclass(frozen=True)
+class ReleaseOutput(options.OptionGroup):
+    """The folder to write, and the rows that may stand in it."""
+
     out: Annotated[
         Path | None, typer.Option(help="The folder to write; it must not exist yet.", rich_help_panel=OUTPUT)
-    ] = None,
+    ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show guarantee and charge; read nothing.", rich_help_panel=OUTPUT)
-    ] = False,
+    ] = False
     table_format: Annotated[
         Literal["parquet", "tsv", "csv"], typer.Option("--format", help="Format of the tables.", rich_help_panel=OUTPUT)
-    ] = "parquet",
+    ] = "parquet"
     never_release: Annotated[
         Path | None,
         typer.Option(help=f"File of words or /patterns/ that never come out. {options.UNSEEN}", rich_help_panel=OUTPUT),
-    ] = None,
+    ] = None
     filter_names: Annotated[
         str,
         typer.Option(
@@ -59,11 +59,11 @@ def release(
             help="Rows to drop by pattern: cards, social-security, emails, telephones, with commas; or off.",
             rich_help_panel=OUTPUT,
         ),
-    ] = "cards,social-security,emails,telephones",
+    ] = "cards,social-security,emails,telephones"
     dropped: Annotated[
         Path | None,
         typer.Option(help="Private file for rows that the filter dropped, as JSON lines.", rich_help_panel=OUTPUT),
-    ] = None,
+    ] = None
     refuse_empty: Annotated[
         bool,
         typer.Option(
@@ -71,7 +71,7 @@ def release(
             help="Charge nothing if no row, or no click where clicks are counted, is kept.",
             rich_help_panel=ADVANCED,
         ),
-    ] = False,
+    ] = False
     paid_gate: Annotated[
         bool,
         typer.Option(
@@ -79,21 +79,60 @@ def release(
             help="For epsilon 0.02 more, refuse a log with, up to noise, fewer than 196 users; a refusal costs 0.02.",
             rich_help_panel=ADVANCED,
         ),
-    ] = False,
+    ] = False
+
+    def output_filter(self) -> OutputFilter:
+        """The output filter: built-in patterns by name, and the words and patterns of the owner's file, if any."""
+        from querycloak.releases.output_filter import OutputFilter
+
+        named = () if self.filter_names == "off" else tuple(name.strip() for name in self.filter_names.split(","))
+        file = self.never_release
+        return OutputFilter(patterns=named) if file is None else OutputFilter.from_file(file, named)
+
+    def check_dropped(self) -> None:
+        """Refuse a place for dropped rows that is taken or lies in a release folder, before anything is read."""
+        if self.dropped is not None:
+            from querycloak.files.private_file import check_new
+            from querycloak.releases.folder import outside_releases
+
+            check_new(self.dropped, "the file for dropped rows")
+            outside_releases(self.dropped, "dropped")
+
+    def write_dropped(self, rows: Mapping[str, Any]) -> None:
+        """Write the rows that the output filter dropped, for the owner alone; nothing without a file."""
+        if self.dropped is None:
+            return
+        from querycloak.files.private_file import private_file
+
+        with private_file(self.dropped, "the file for dropped rows") as file:
+            for kind, table in rows.items():
+                for row in table.to_pylist():
+                    file.write(json.dumps({"table": kind, **row}, ensure_ascii=False, default=str).encode() + b"\n")
+
+
+ExplainedQuery = Annotated[
+    str | None,
+    typer.Option(
+        "--explain",
+        metavar="QUERY",
+        help="Private: show what protects a query; release nothing.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+
+def release(
+    method: Method,
+    log: options.Logs,
+    *,
+    charging: options.Charging,
+    output: ReleaseOutput,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     population_size: options.PopulationSize = None,
     accuracy: options.AccuracyOptions,
     composing: options.Composing,
-    explain_query: Annotated[
-        str | None,
-        typer.Option(
-            "--explain",
-            metavar="QUERY",
-            help="Private: show what protects a query; release nothing.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    explain_query: ExplainedQuery = None,
     reading: options.Reading,
     plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
@@ -106,67 +145,32 @@ def release(
         show_explanation(explained, as_json=as_json)
         return
     cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
-    together = method.composition(at_delta=composing.at_delta, paid_gate=paid_gate) if composing.tightly else None
+    gate = output.paid_gate
+    together = method.composition(at_delta=composing.at_delta, paid_gate=gate) if composing.tightly else None
     book = charging.book()
-    if dry_run:
-        show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line, paid_gate=paid_gate)
+    if output.dry_run:
+        show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line, paid_gate=gate)
         say_all(cautions)
         return
-    never = output_filter(never_release, filter_names)
-    check_dropped(dropped)
+    never = output.output_filter()
+    output.check_dropped()
     with (
-        check_first(method, out, book, charging.population, paid_gate=paid_gate) as folder,
-        reading.open(log, quiet=quiet or as_json, out=out) as opened,
+        check_first(method, output.out, book, charging.population, paid_gate=gate) as folder,
+        reading.open(log, quiet=quiet or as_json, out=output.out) as opened,
     ):
-        opened.empty_gate = empty_gate(refuse=refuse_empty, quiet=quiet or as_json, paid_gate=paid_gate)
+        opened.empty_gate = empty_gate(refuse=output.refuse_empty, quiet=quiet or as_json, paid_gate=gate)
         made = make_and_save(
-            method,
-            opened,
-            folder,
-            table_format,
-            never,
-            ledger=book,
-            population=charging.population,
-            composition=together,
-            population_size=population_size,
-            paid_gate=paid_gate,
-        )
-    if dropped is not None:
-        write_dropped(dropped, made.pop("dropped_rows"))
+            method, opened, folder, output.table_format, never,
+            ledger=book, population=charging.population, composition=together, population_size=population_size,
+            paid_gate=gate,
+        )  # fmt: skip
+    output.write_dropped(made.pop("dropped_rows"))
     show_release(method, made, as_json=as_json, quiet=quiet)
     say_all(cautions)
 
 
-def output_filter(never_release: Path | None, filter_names: str) -> OutputFilter:
-    """Return the output filter: built-in patterns by name, and the words and patterns of the owner's file, if any."""
-    from querycloak.releases.output_filter import OutputFilter
-
-    named = () if filter_names == "off" else tuple(name.strip() for name in filter_names.split(","))
-    return OutputFilter(patterns=named) if never_release is None else OutputFilter.from_file(never_release, named)
-
-
-def check_dropped(path: Path | None) -> None:
-    """Refuse a place for dropped rows that is taken or lies in a release folder, before anything is read."""
-    if path is not None:
-        from querycloak.files.private_file import check_new
-        from querycloak.releases.folder import outside_releases
-
-        check_new(path, "the file for dropped rows")
-        outside_releases(path, "dropped")
-
-
-def write_dropped(path: Path, rows: Mapping[str, Any]) -> None:
-    """Write the rows that the output filter dropped, for the owner alone."""
-    from querycloak.files.private_file import private_file
-
-    with private_file(path, "the file for dropped rows") as file:
-        for kind, table in rows.items():
-            for row in table.to_pylist():
-                file.write(json.dumps({"table": kind, **row}, ensure_ascii=False, default=str).encode() + b"\n")
-
-
 def check_first(
-    method: Method, out: Path | None, ledger: Ledger | None, population: str | None, *, paid_gate: bool = False
+    method: Method, out: Path | None, ledger: Ledger | None, population: str | None, *, paid_gate: bool
 ) -> Unfinished:
     """The folder to write, reserved, after everything that can be refused before the log is opened."""
     from querycloak.methods.paid_gate import PaidGate
