@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity.method import KAnonymity
     from querycloak.methods.optimal.method import Optimal
+    from querycloak.methods.phrases.method import Phrases
     from querycloak.methods.queries.method import Queries
     from querycloak.methods.query_pool.method import QueryPool
     from querycloak.methods.semantic.method import Semantic
@@ -47,6 +48,7 @@ _HOMES = {
     "Ledger": "querycloak.privacy.ledger.ledger",
     "Optimal": "querycloak.methods.optimal.method",
     "Profile": "querycloak.logs.profile",
+    "Phrases": "querycloak.methods.phrases.method",
     "Queries": "querycloak.methods.queries.method",
     "QueryPool": "querycloak.methods.query_pool.method",
     "Release": "querycloak.releases.release",
@@ -83,6 +85,7 @@ __all__ = [
     "Ledger",
     "Optimal",
     "Profile",
+    "Phrases",
     "Queries",
     "QueryPool",
     "Release",

@@ -20,6 +20,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.phrases.method import Phrases
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
@@ -41,6 +42,12 @@ METHODS: dict[str, Method] = {
     "auto": Clicks(epsilon=2, delta=0.1, max_keys_per_user="auto", auto_share=0.2, selection="laplace"),
     "paper": Clicks(noise=2, threshold=8, max_keys_per_user=2, variant="paper"),
     "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, max_keys_per_user=2),
+    "phrases": Phrases(noise=1, threshold=5, max_keys_per_user=3, longest=2, queries=True),
+    "phrases rounds": Phrases(epsilon=9, delta=0.1, selection="multi-round", max_keys_per_user=4, longest=2),
+    "phrases without counts": Phrases(
+        epsilon=6, delta=0.1, counts="none", selection="laplace", max_keys_per_user=3, longest=1
+    ),
+    "phrases auto": Phrases(epsilon=6, delta=0.1, auto_share=0.2, max_keys_per_user="auto", selection="laplace"),
     "pool": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2),
     "pool paper": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2, clicks_per_user=2, variant="paper"),
     "optimal": Optimal(epsilon=3, delta=0.1, max_keys_per_user=3, linked_per_user=2),
@@ -122,7 +129,7 @@ def check_law(name: str, log: SearchLog, singles: int) -> None:
 
 @each_method
 def test_many_draws_at_once_have_the_law_of_single_ones(name: str, log: SearchLog) -> None:
-    check_law(name, log, 60 if name in ("rounds", "auto") else 25)
+    check_law(name, log, 60 if name.endswith(("rounds", "auto")) else 25)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ TABLES: Mapping[str, Words] = {
     "queries": Words("users who asked the query", "queries", "searches for the query"),
     "clicks": Words("users who clicked the result for the query", "pairs of query and url", "clicks on the result"),
     "transitions": Words("users who asked the one right after the other", "transitions", "transitions of the kind"),
+    "phrases": Words("users who asked something with the phrase", "phrases", "searches with the phrase"),
     "sessions": Words(
         "users who asked these queries in this order within one session", "sequences", "sequences of the kind"
     ),
@@ -33,21 +34,36 @@ NO_COUNT = "there is no count: each row stands for one search or click"
 _CUT = "No margin includes that; it makes counts too low, by how much depends on the log, which this text does not know"
 
 
+def words_for(table: str) -> Words:
+    """How the rows of a table are spoken of; levels of phrases are phrases."""
+    return TABLES["phrases" if table.startswith("level-") else table]
+
+
+def over_levels(levels: Sequence[TableAccuracy]) -> TableAccuracy:
+    """What a table reaches whose rows come from several levels, each with noise of its own (phrases.md)."""
+    note = (
+        "Levels have noise and thresholds of their own, so ranges cover all of them. A longer phrase comes out only if "
+        "the phrases within it did; its count is at most theirs."
+    )
+    notes = dict.fromkeys(note for level in levels for note in level.notes)
+    return TableAccuracy.over(levels, levels[0].counts, notes=[note, *notes])
+
+
 def counted(table: str, bound: int, noise: str = "") -> str:
     """Whom a count counts, at most once per key and only for the first keys of each."""
-    words = TABLES[table]
+    words = words_for(table)
     first = "one" if bound == 1 else f"{bound} {words.keys}"
     return f"{words.holders}; each user counts for the first {first} only{noise and f'; plus {noise}'}"
 
 
 def counted_records(table: str, bound: int, noise: str) -> str:
     """Meaning of a count where papers bound records: one user may count several times."""
-    return f"{TABLES[table].records}; of each user the first {bound} count, perhaps all for one row; plus {noise}"
+    return f"{words_for(table).records}; of each user the first {bound} count, perhaps all for one row; plus {noise}"
 
 
 def cut_off(table: str, bound: int, released: int | None = None) -> str:
     """Effect of bounds on counts, which no margin includes; `released`: bound on released keys; None for none."""
-    words = TABLES[table]
+    words = words_for(table)
     who = f"A user with more than {bound:,} {words.keys}" if bound > 1 else f"A user with several {words.keys}"
     who += "" if released is None else f", or with more than {released:,} that came out,"
     return f"{who} is not counted for the later ones. {_CUT}."
@@ -83,7 +99,7 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
 
 
 def _without_counts(table: str, plan: TablePlan) -> TableAccuracy:
-    words, route = TABLES[table], plan.route()
+    words, route = words_for(table), plan.route()
     first = "one" if plan.per_user == 1 else f"{plan.per_user:,} {words.keys}"
     meaning = f"there is no count; a row comes out if enough users have it; each user counts for the first {first} only"
     users = route.users(Fraction(1, 2)), route.users(LIKELY)
@@ -91,7 +107,7 @@ def _without_counts(table: str, plan: TablePlan) -> TableAccuracy:
 
 
 def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]) -> TableAccuracy:
-    words = TABLES[table]
+    words = words_for(table)
     meaning = (
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
         f"out, among the user's first {plan.per_user}; plus {noise}, and at least 1"
@@ -117,13 +133,13 @@ def at_some_bound(table: str, candidates: Sequence[TablePlan]) -> TableAccuracy:
 
 
 def _cut_off_at_some_bound(table: str) -> str:
-    words = TABLES[table]
+    words = words_for(table)
     return f"A user with more {words.keys} than that is not counted for the later ones. {_CUT}."
 
 
 def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
     """Meaning of a count, as far as it is the same under every plan."""
-    words = TABLES[table]
+    words = words_for(table)
     chosen = f"the number of {words.keys} that count for one user is chosen on the log"
     if all(plan.counts == "none" for plan in candidates):
         return f"there is no count; a row comes out if enough users have it; {chosen}"

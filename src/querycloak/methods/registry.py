@@ -19,6 +19,7 @@ BUILT_IN = {
     "queries": "querycloak.methods.queries.method:Queries",
     "clicks": "querycloak.methods.clicks.method:Clicks",
     "sessions": "querycloak.methods.sessions.method:Sessions",
+    "phrases": "querycloak.methods.phrases.method:Phrases",
     "query-pool": "querycloak.methods.query_pool.method:QueryPool",
     "optimal": "querycloak.methods.optimal.method:Optimal",
     "semantic": "querycloak.methods.semantic.method:Semantic",

@@ -56,6 +56,18 @@ KINDS: Mapping[str, TableKind] = {
         {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _USERS},
         frozenset({"count"}),
     ),
+    "phrases": TableKind(
+        "words and word sequences of what people asked",
+        "a model of what people ask: completion word by word, probabilities of queries; vocabulary",
+        {
+            "phrase": (pa.string(), "words with single blanks"),
+            "words": (pa.int64(), "number of words"),
+            "begins": (pa.bool_(), "true: counts queries that begin with the phrase; false: counts it anywhere"),
+            "ends": (pa.bool_(), "true: counts queries that end with the phrase; false: counts it anywhere"),
+            "count": _USERS,
+        },
+        frozenset({"count"}),
+    ),
     "log": TableKind(
         "rows in the form of a search log, under user names that were made for this release",
         "",  # the kind of rows says

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from querycloak.audits.guarantees.level_runs import phrases_of_runs
 from querycloak.audits.guarantees.runs import (
     RUN,
     DrawnRuns,
@@ -37,6 +38,8 @@ from querycloak.methods.optimal.noisy_tables import (
     linked_pairs,
     pairs_per_user,
 )
+from querycloak.methods.phrases.counted_levels import CountedLevels
+from querycloak.methods.phrases.method import QUERIES, TABLE, Phrases
 from querycloak.methods.query_pool.count import QUERY, Pooling
 from querycloak.methods.query_pool.public_keys import PublicKeys
 from querycloak.methods.semantic.searches import Histories, Searches
@@ -67,6 +70,32 @@ def _(counted: UnboundedTables, randomness: Randomness, runs: int) -> DrawnRuns:
             parts[table].append(renumbered(keys_of_runs(each, randomness, mine.size), mine))
     tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
     return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
+
+
+@draw_runs.register
+def _(counted: CountedLevels, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Choose for every run if the plan is open, then draw levels for all runs of a plan."""
+    methods = list(counted.methods.values())
+    if counted.budget is None:
+        return DrawnRuns(runs, _tables_of_levels(counted, methods[0], randomness, runs))
+    plans = [each.plans for each in methods]
+    at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
+    parts: dict[str, list[pa.Table]] = {}
+    for number in np.unique(at).tolist():
+        mine = np.flatnonzero(at == number)
+        for table, drawn in _tables_of_levels(counted, methods[number], randomness, mine.size).items():
+            parts.setdefault(table, []).append(renumbered(drawn, mine))
+    tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
+    return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
+
+
+def _tables_of_levels(
+    counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int
+) -> dict[str, pa.Table]:
+    tables = {TABLE: phrases_of_runs(counted, method, randomness, runs)}
+    if counted.queries is not None:
+        tables[QUERIES] = keys_of_runs(counted.counted_queries(method), randomness, runs)
+    return tables
 
 
 @singledispatch

@@ -20,6 +20,10 @@ from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.optimal.holdings import KEY
 from querycloak.methods.optimal.noisy_tables import LINK, BoundedPairs, held_pairs, linked_pairs, pairs_per_user
+from querycloak.methods.phrases.counted_levels import CountedLevels
+from querycloak.methods.phrases.levels import KEY as PHRASE
+from querycloak.methods.phrases.levels import contributions
+from querycloak.methods.phrases.method import QUERIES, Phrases
 from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories, Searches
@@ -49,6 +53,36 @@ def _(counted: UnboundedTables, past: Past) -> list[Step]:
     for name, candidate in counted.candidates.items():
         tables = counted.counted_at(candidate)
         steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in steps_of(tables, past)]
+    return steps
+
+
+@steps_of.register
+def _(counted: CountedLevels, past: Past) -> list[Step]:
+    """The scores of a choice, if there is one; then the steps of each level, by every plan that may be chosen."""
+    if counted.budget is None:
+        return _steps_of_levels(counted, next(iter(counted.methods.values())), past)
+    plans = [each.plans for each in counted.methods.values()]
+    quality = dict(zip(counted.methods, qualities(plans, counted.users_by_keys), strict=True))
+    steps = [Step("choice", quality, most=largest_score(plans))]
+    for name, method in counted.methods.items():
+        of_plan = _steps_of_levels(counted, method, past)
+        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
+    return steps
+
+
+def _steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list[Step]:
+    """The steps of each level, given the keys below it that are supposed to have come out (phrases.md)."""
+    steps, before = [], None
+    for level, table in enumerate(method.levels, 1):
+        of_level = counted.counted_level(method, level, before)
+        steps += [replace(step, name=f"{table}: {step.name}") for step in steps_of(of_level, past)]
+        rows = contributions(counted.engine, counted.uses, level, method.longest, None)
+        keys = counted.engine.fetch(rows.select(*PHRASE).distinct()).sort_by(PHRASE[0])
+        out = [past.came_out(key) for key in keys[PHRASE[0]].to_pylist()]
+        before = keys.filter(pa.array(out, pa.bool_()))
+    if counted.queries is not None:
+        queries = steps_of(counted.counted_queries(method), past)
+        steps += [replace(step, name=f"{QUERIES}: {step.name}") for step in queries]
     return steps
 
 

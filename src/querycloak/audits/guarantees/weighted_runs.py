@@ -7,7 +7,7 @@ Tests compare the two, number by number for given outcomes of rounds, and by the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import ibis.expr.types as ir
@@ -116,9 +116,14 @@ class UserKeys:
         """The same if keys have no prior."""
         return known[:, self.pairs.cell]
 
-    def counts(self, chosen: Mask, most: int, times: Times | None) -> IntArray:
-        """The users of the chosen keys, each counted for their first `most`; or their clicks, bounded by `times`."""
+    def counts(self, chosen: Mask, most: int, times: Times | None, held: Mask | None = None) -> IntArray:
+        """The users of the chosen keys, each counted for their first `most`; or their clicks, bounded by `times`.
+
+        held: the pairs that count in each run; all if None.
+        """
         wanted = chosen[:, self.pairs.cell].astype(np.int64)
+        if held is not None:
+            wanted = wanted * held
         if times is not None:
             wanted, most = wanted * np.minimum(self.times, times.per_key), times.per_user
         return self.pairs.sums(self.pairs.bounded(wanted, most))
@@ -131,7 +136,7 @@ def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: in
         counts = {} if selection.plan.counting is None else {"count": pa.array([], pa.int64())}
         empty = pa.table({**{name: keys.names[name] for name in selection.key}, **counts})
         return numbered(empty, np.empty(0, np.int64))
-    drawing = _Drawing(selection, keys, "prior" in selection.keys.columns)
+    drawing = _Drawing(selection, WeightedRuns(selection.plan, keys, with_priors="prior" in selection.keys.columns))
     at_once = max(1, _CELLS_AT_ONCE // len(keys.pairs.user))
     lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
     parts = [drawing.drawn(randomness, lot, place * at_once) for place, lot in enumerate(lots)]
@@ -139,48 +144,39 @@ def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: in
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawing:
-    selection: WeightedSelection
+class WeightedRuns:
+    """The rounds of one plan for all runs; held: the pairs of a user and a key that count in each run, all if None."""
+
+    plan: WeightedPlan
     keys: UserKeys
-    with_priors: bool
+    held: Mask | None = None
+    with_priors: bool = False
 
-    @property
-    def plan(self) -> WeightedPlan:
-        return self.selection.plan
-
-    def drawn(self, randomness: Randomness, runs: int, first: int) -> pa.Table:
-        """The tables of these runs, numbered from `first`."""
-        known = np.full((runs, self.keys.names.num_rows), FULL_INTEREST)
+    def chosen(self, candidates: Mask, randomness: Randomness) -> tuple[Mask, IntArray | None]:
+        """The keys that come out of each run, of these; and their counts in that order, None if not published."""
+        known = np.where(candidates, FULL_INTEREST, 0)
         for scout in self.plan.scouts:
-            preselected = self._keys_after if scout.parts is None else self._parts_after
-            known = preselected(known, scout, randomness)
+            known = self.after(known, scout, randomness)
         chosen = self._decided(known, randomness)
-        run, key = np.nonzero(chosen)
-        table = self.keys.names.take(pa.array(key))
-        if self.plan.counting is not None:
-            true = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times)[chosen]
-            noisy = true + randomness.noise(self.plan.counting, true.size)
-            table = table.append_column("count", pa.array(noisy, mask=noisy < 1))
-        return numbered(table, run + first)
+        return chosen, self._counts(chosen, randomness)
+
+    def after(self, known: IntArray, scout: PreselectionRound, randomness: Randomness) -> IntArray:
+        """The interest in each key after a round of keys."""
+        noisy, left = self.weights(known), self._is_held(known)
+        noisy[left] += randomness.many(scout.noise, int(left.sum()))
+        return np.where(left & (noisy > scout.floor), interest_of(known, noisy, self.plan), 0)
 
     def weights(self, known: IntArray) -> IntArray:
         """The total weight of each key, by the interest in each."""
         interest = self.keys.interest(known) if self.with_priors else self.keys.interest_without_priors(known)
+        if self.held is not None:
+            interest = interest * self.held
         return self.keys.pairs.sums(self.keys.pairs.weights(interest))
 
-    def _keys_after(self, known: IntArray, scout: PreselectionRound, randomness: Randomness) -> IntArray:
-        noisy, left = self.weights(known), known > 0
-        noisy[left] += randomness.many(scout.noise, int(left.sum()))
-        return np.where(left & (noisy > scout.floor), interest_of(known, noisy, self.plan), 0)
-
-    def _parts_after(self, known: IntArray, scout: PreselectionRound, randomness: Randomness) -> IntArray:
-        """All keys are left before a round of parts, and those that pass it are all alike again."""
-        users, of_key, part = self.parts
-        loads = users.sums(users.weights(np.full((1, len(users.user)), FULL_INTEREST)))[0]
-        noisy = loads + randomness.many(scout.noise, loads.size * len(known)).reshape(len(known), loads.size)
-        passed = noisy > scout.floor
-        starts = np.searchsorted(of_key, np.arange(known.shape[1]))
-        return np.where(np.logical_and.reduceat(passed[:, part], starts, axis=1), FULL_INTEREST, 0)
+    def _is_held(self, known: IntArray) -> Mask:
+        """Keys that are left and that somebody holds."""
+        left: Mask = known > 0
+        return left if self.held is None else left & (self.keys.pairs.sums(self.held.astype(np.int64)) > 0)
 
     def _decided(self, known: IntArray, randomness: Randomness) -> Mask:
         votes = self.weights(known)
@@ -190,11 +186,49 @@ class _Drawing:
         chosen[cells[passed]] = True
         return chosen.reshape(votes.shape)
 
+    def _counts(self, chosen: Mask, randomness: Randomness) -> IntArray | None:
+        if self.plan.counting is None:
+            return None
+        counts = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times, self.held)[chosen]
+        noisy: IntArray = counts + randomness.noise(self.plan.counting, counts.size)
+        return noisy
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    selection: WeightedSelection
+    rounds: WeightedRuns
+
+    def drawn(self, randomness: Randomness, runs: int, first: int) -> pa.Table:
+        """The tables of these runs, numbered from `first`."""
+        keys, plan = self.rounds.keys, self.rounds.plan
+        candidates = np.ones((runs, keys.names.num_rows), np.bool_)
+        of_keys = self.rounds
+        if plan.scouts and plan.scouts[0].parts is not None:
+            candidates = self._parts_after(candidates, plan.scouts[0], randomness)
+            of_keys = replace(of_keys, plan=replace(plan, scouts=plan.scouts[1:]))
+        chosen, noisy = of_keys.chosen(candidates, randomness)
+        run, key = np.nonzero(chosen)
+        table = keys.names.take(pa.array(key))
+        if noisy is not None:
+            table = table.append_column("count", pa.array(noisy, mask=noisy < 1))
+        return numbered(table, run + first)
+
+    def _parts_after(self, candidates: Mask, scout: PreselectionRound, randomness: Randomness) -> Mask:
+        """All keys are left before a round of parts, and those that pass it are all alike again."""
+        users, of_key, part = self.parts
+        loads = users.sums(users.weights(np.full((1, len(users.user)), FULL_INTEREST)))[0]
+        noisy = loads + randomness.many(scout.noise, loads.size * len(candidates)).reshape(len(candidates), loads.size)
+        passed = noisy > scout.floor
+        starts = np.searchsorted(of_key, np.arange(candidates.shape[1]))
+        whole: Mask = np.logical_and.reduceat(passed[:, part], starts, axis=1)
+        return whole
+
     @cached_property
     def parts(self) -> tuple[UserCells, IntArray, IntArray]:
         """Users with the parts of their keys, each once; and each key with each of its parts, sorted by key."""
-        names, pairs = self.keys.names, self.keys.pairs
-        (column,) = {scout.parts for scout in self.plan.scouts if scout.parts is not None}
+        names, pairs = self.rounds.keys.names, self.rounds.keys.pairs
+        (column,) = {scout.parts for scout in self.rounds.plan.scouts if scout.parts is not None}
         if column == "query":
             of_key, texts = np.arange(names.num_rows), names["query"]
         else:

@@ -1,0 +1,123 @@
+"""Many runs of phrases at once: all keys of a level are fetched once, and each run has its own candidates.
+
+A key that is no candidate in a run has no users there. Tests compare this with single draws, by their laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from querycloak.audits.guarantees.runs import RUN, numbered
+from querycloak.audits.guarantees.weighted_runs import Mask, UserKeys, WeightedRuns
+from querycloak.language.word_model import BEGIN, END
+from querycloak.methods.keys.thresholded import by_chance
+from querycloak.methods.phrases.consistency import consistent
+from querycloak.methods.phrases.counted_levels import CountedLevels, with_marks
+from querycloak.methods.phrases.levels import KEY, contributions
+from querycloak.methods.phrases.method import Phrases
+from querycloak.privacy.calibration.histogram import release
+from querycloak.privacy.calibration.histogram_plan import HistogramPlan
+from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
+
+_CELLS_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LevelRuns:
+    """What came out of a level: by run and key, and counts of these in that order (None: not published; 0: missing)."""
+
+    keys: UserKeys
+    chosen: Mask
+    counts: IntArray | None
+
+    def table(self) -> pa.Table:
+        """The keys of each run, with their counts."""
+        run, key = np.nonzero(self.chosen)
+        rows = self.keys.names.take(pa.array(key))
+        if self.counts is not None:
+            rows = rows.append_column("count", pa.array(self.counts, mask=self.counts < 1))
+        return numbered(rows, run)
+
+
+def phrases_of_runs(counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int) -> pa.Table:
+    """The table `phrases` of each run: run, phrase, words, begins, ends, count."""
+    levels = [
+        UserKeys.of(counted.engine, contributions(counted.engine, counted.uses, level, method.longest, None), KEY)
+        for level, _ in enumerate(method.levels, 1)
+    ]
+    at_once = max(1, _CELLS_AT_ONCE // max(1, *(len(level.pairs.user) for level in levels)))
+    lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
+    parts = []
+    for place, lot in enumerate(lots):
+        drawn = _drawn(levels, [method.plans[level] for level in method.levels], randomness, lot)
+        bounded = with_marks(consistent(pa.concat_tables([each.table() for each in drawn]), RUN))
+        run = pa.array(bounded[RUN].to_numpy() + place * at_once)
+        parts.append(bounded.set_column(0, RUN, run))
+    return pa.concat_tables(parts)
+
+
+def _drawn(
+    levels: Sequence[UserKeys], plans: Sequence[TablePlan], randomness: Randomness, runs: int
+) -> list[LevelRuns]:
+    drawn: list[LevelRuns] = []
+    for number, (keys, plan) in enumerate(zip(levels, plans, strict=True), 1):
+        candidates = np.ones((runs, keys.names.num_rows), np.bool_)
+        if drawn:
+            candidates = _candidates(drawn[-1], keys.names[KEY[0]].to_pylist(), number - 1)
+        drawn.append(_level(keys, candidates, plan, randomness))
+    return drawn
+
+
+def _candidates(below: LevelRuns, keys: Sequence[str], length: int) -> Mask:
+    """By run and key: whether all runs of `length` tokens within the key came out below."""
+    places = {name: place for place, name in enumerate(below.keys.names[KEY[0]].to_pylist())}
+    candidates = np.ones((len(below.chosen), len(keys)), np.bool_)
+    for column, key in enumerate(keys):
+        tokens = key.split(" ")
+        windows = {" ".join(tokens[at : at + length]) for at in range(len(tokens) - length + 1)} - {BEGIN, END}
+        candidates[:, column] = below.chosen[:, [places[window] for window in windows]].all(axis=1)
+    return candidates
+
+
+def _level(keys: UserKeys, candidates: Mask, plan: TablePlan, randomness: Randomness) -> LevelRuns:
+    if not keys.names.num_rows:
+        return LevelRuns(keys, candidates, None if plan.counts == "none" else np.empty(0, np.int64))
+    held: NDArray[np.int64] = keys.pairs.bounded(candidates[:, keys.pairs.cell].astype(np.int64), plan.per_user)
+    if isinstance(plan, WeightedPlan):
+        return LevelRuns(keys, *WeightedRuns(plan, keys, held > 0).chosen(candidates, randomness))
+    users = keys.pairs.sums(held)
+    cells = np.flatnonzero(users)
+    chosen = np.zeros(users.size, np.bool_)
+    if isinstance(plan, KeysOnlyPlan):
+        chosen[cells[_by_chance(users.reshape(-1)[cells], plan, randomness)]] = True
+        return LevelRuns(keys, chosen.reshape(users.shape), None)
+    if not isinstance(plan, HistogramPlan):
+        raise TypeError(f"{type(plan).__name__} has no way of drawing many runs; this is a bug in querycloak")
+    passed = release(
+        users.reshape(-1)[cells],
+        plan.noise,
+        plan.threshold,
+        randomness,
+        published_noise=plan.published_noise,
+        tie_probability=plan.tie_probability,
+    )
+    order = np.argsort(passed.key, kind="stable")
+    chosen[cells[passed.key]] = True
+    return LevelRuns(keys, chosen.reshape(users.shape), passed.count[order])
+
+
+def _by_chance(users: IntArray, plan: KeysOnlyPlan, randomness: Randomness) -> IntArray:
+    """The places that come out, each with the chance of its number of users."""
+    order = np.argsort(users, kind="stable")
+    values, sizes = np.unique(users, return_counts=True)
+    passed = by_chance(values, sizes, plan.chances, randomness)
+    places: IntArray = order[(np.cumsum(sizes) - sizes)[passed.group] + passed.rank]
+    return places

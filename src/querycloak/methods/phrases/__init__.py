@@ -1,0 +1,1 @@
+"""Noisy counts of words and word sequences (proof: phrases.md)."""

@@ -1,0 +1,136 @@
+"""Levels of keys: which runs of tokens each holds, and which of them are candidates (phrases.md, *Levels*)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ibis
+import ibis.expr.types as ir
+
+from querycloak.engines import Engine
+from querycloak.language.word_model import BEGIN, END
+from querycloak.methods.phrases.cutting import with_tokens
+
+KEY = ("phrase",)
+
+
+def number_of_levels(longest: int) -> int:
+    """The number of levels for keys of up to this many words."""
+    return max(2, longest)
+
+
+def level_of(words: int, marks: int, longest: int) -> int:
+    """The level of keys with this many words and marks."""
+    return min(words + (marks > 0), number_of_levels(longest))
+
+
+def uses_of_words(engine: Engine, searches: ir.Table) -> ir.Table:
+    """user, tokens and earliest of each user's queries (user, query, earliest), once; computed now and kept."""
+    cut = with_tokens(engine, searches)
+    return engine.stage(cut.group_by(["user", "tokens"]).agg(earliest=cut.earliest.min()))
+
+
+def contributions(engine: Engine, uses: ir.Table, level: int, longest: int, before: ir.Table | None) -> ir.Table:
+    """user, phrase and earliest: the candidates of a level that each user holds; before: what came out below it."""
+    texts = uses.select("tokens").distinct()
+    keys = engine.stage(candidates(texts, level, longest, before))
+    mine = uses.inner_join(keys, "tokens")
+    return mine.group_by(["user", *KEY]).agg(earliest=mine.earliest.min())
+
+
+def candidates(texts: ir.Table, level: int, longest: int, before: ir.Table | None) -> ir.Table:
+    """tokens and phrase: the keys of a level in each text; None: whatever came out before."""
+    placed = _placed(texts)
+    if level == 1:
+        words = placed.filter((placed.place > 0) & (placed.place < placed.number - 1))
+        return words.select("tokens", phrase=_run(words, 1)).distinct()
+    windows = _windows(placed, level - 1)
+    if before is not None:
+        known = before.select(phrase=before.phrase)
+        kept = windows.semi_join(known, "phrase")
+        marks = windows.filter(windows.phrase.isin([BEGIN, END]))
+        windows = kept.union(marks) if level == 2 else kept  # noqa: PLR2004
+    last = longest + 2 if level == number_of_levels(longest) else level + 1
+    runs = [_runs(windows, level, length) for length in range(level, last + 1)]
+    keys = runs[0]
+    for more in runs[1:]:
+        keys = keys.union(more)
+    keys = keys.mutate(marks=keys.begins.cast("int64") + keys.ends.cast("int64"))
+    words = keys.length - keys.marks
+    of_level = (words >= 1) & (words <= longest) & (_level(words, keys.marks, longest) == level)
+    return keys.filter(of_level).select("tokens", "phrase").distinct()
+
+
+def _level(words: ir.IntegerValue, marks: ir.IntegerValue, longest: int) -> ir.IntegerValue:
+    """`level_of`, in the engine."""
+    return ibis.least(words + (marks > 0).cast("int64"), ibis.literal(number_of_levels(longest), "int64"))
+
+
+def _placed(texts: ir.Table) -> ir.Table:
+    """A row for each token of a text: its place and the number of tokens."""
+    split = texts.select("tokens", parts=texts.tokens.split(" "))
+    split = split.mutate(number=split.parts.length().cast("int64"))
+    rows = split.select("tokens", "parts", "number", place=ibis.range(0, split.number).unnest())
+    return rows.mutate(place=rows.place.cast("int64"))
+
+
+def _windows(placed: ir.Table, length: int) -> ir.Table:
+    """The runs of this many tokens: tokens, parts, number, place, phrase."""
+    rows = placed.filter(placed.place + length <= placed.number)
+    return rows.mutate(phrase=_run(rows, length))
+
+
+def _run(rows: ir.Table, length: int) -> ir.StringValue:
+    """This many tokens from a place on, blanks between."""
+    text = rows.parts[rows.place]
+    for offset in range(1, length):
+        text = text + " " + rows.parts[rows.place + offset]
+    return text
+
+
+def _runs(windows: ir.Table, level: int, length: int) -> ir.Table:
+    """The runs of this many tokens all of whose windows are there, with begins, ends and length."""
+    rows = windows.select("tokens", "parts", "number", "place")
+    for offset in range(1, length - level + 2):
+        next_ones = windows.select("tokens", place=windows.place - offset)
+        rows = rows.semi_join(next_ones, ["tokens", "place"])
+    return rows.select(
+        "tokens",
+        phrase=_run(rows, length),
+        begins=rows.place == 0,
+        ends=rows.place + length == rows.number,
+        length=ibis.literal(length, "int64"),
+    )
+
+
+def keys_per_user(engine: Engine, uses: ir.Table, longest: int, most: Sequence[int]) -> list[dict[int, int]]:
+    """For each level the number of users with 1, 2, ... keys in their queries, repeats included (private).
+
+    Users of more than `most` count as users of `most`, by level.
+    """
+    words = (uses.tokens.length() - uses.tokens.replace(" ", "").length()).cast("int64") - 1
+    sized = uses.select("user", words=words)
+    numbers = {f"n{level}": _keys_in_query(sized.words, level, longest) for level, _ in enumerate(most, 1)}
+    counted = sized.mutate(**numbers)
+    users = engine.stage(counted.group_by("user").agg(**{name: counted[name].sum().cast("int64") for name in numbers}))
+    return [
+        _users_of(engine, users.select(keys=users[name].clip(upper=bound)))
+        for name, bound in zip(numbers, most, strict=True)
+    ]
+
+
+def _users_of(engine: Engine, numbers: ir.Table) -> dict[int, int]:
+    counted = engine.fetch(numbers.group_by("keys").agg(users=numbers.count()))
+    by_keys = zip(counted["keys"].to_pylist(), counted["users"].to_pylist(), strict=True)
+    return {keys: users for keys, users in by_keys if keys}
+
+
+def _keys_in_query(words: ir.IntegerValue, level: int, longest: int) -> ir.IntegerValue:
+    """The number of a level's keys in a query of this many words, equal ones apart."""
+    number = ibis.literal(0, "int64")
+    for length in range(1, longest + 1):
+        if level_of(length, 0, longest) == level:
+            number = number + (words - (length - 1)).clip(lower=0)
+        if level_of(length, 1, longest) == level:
+            number = number + 2 * (words >= length).cast("int64") + (words == length).cast("int64")
+    return number

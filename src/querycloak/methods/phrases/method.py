@@ -1,0 +1,209 @@
+"""Noisy counts of words and word sequences, level after level (proof: phrases.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.selection_plan import (
+    AUTO,
+    Choice,
+    Selection,
+    SelectionPlan,
+    check_counts,
+    check_given_bound,
+    chosen_on_log,
+    noise_of,
+)
+from querycloak.methods.option import option
+from querycloak.methods.unprotected import with_thresholds
+from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
+from querycloak.privacy.calibration.histogram_plan import price
+from querycloak.privacy.calibration.selection import (
+    PER_USER,
+    TablePlans,
+    default_selection,
+    parse_split,
+    plan_tables,
+)
+from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
+from querycloak.privacy.parameters import checked_bound, refuse, whole
+from querycloak.privacy.sampling.exact import rounded_up, stated
+from querycloak.sentence import Sentence
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.method import Counted
+    from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+
+TABLE, QUERIES = "phrases", "queries"
+LONGEST = 8
+"""Words of a phrase at most; each level more divides the budget once more."""
+LEVELS = tuple(f"level-{level}" for level in range(1, LONGEST + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phrases(KeysMethod):
+    """Release the words and word sequences that enough users asked, each with a noisy number of users.
+
+    Marks say if a phrase begins or ends a query. Give the budget (epsilon, delta), or the knobs (noise, threshold),
+    which then hold for each level.
+    """
+
+    name = "phrases"
+    summary = "Noisy counts of words and word sequences; needs no clicks."
+    keys: ClassVar = {**{level: ("phrase",) for level in LEVELS}, QUERIES: ("query",)}
+
+    epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
+    delta: float | None = option(help="Budget: delta, for all levels and tables together; far below 1/users.")
+    noise: float | None = option(
+        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, at each level."
+    )
+    threshold: int | None = option(help="Knob: a phrase comes out if its noisy count exceeds this.")
+    selection: Selection | None = option(
+        former_values=FORMER_SELECTIONS,
+        help="How phrases are selected (docs/selection.md). If not given, auto chooses; if only the number of keys per "
+        "user is given, a formula chooses.",
+    )
+    longest: int = option(3, help="The most words of a phrase, 1 to 8; each more divides the budget once more.")
+    queries: bool = option(False, help="Release whole queries, too, from the same budget.")
+    split: str | None = option(
+        help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts."
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
+    )
+
+    def __post_init__(self) -> None:
+        self.check_choices()
+        whole("longest", self.longest, "give the most words of a phrase, such as 3", least=1, most=LONGEST)
+        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        object.__setattr__(self, "plan", self.plan_for(given))
+
+    @property
+    def levels(self) -> Sequence[str]:
+        """The levels, as tables of the plan (phrases.md)."""
+        return LEVELS[: max(2, self.longest)]
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The tables of the plan: levels, and whole queries if these come out."""
+        return (*self.levels, QUERIES) if self.queries else self.levels
+
+    def plan_for(self, given: Given) -> SelectionPlan:
+        """The plan that these options give."""
+        check_counts(self.counts, given, two_draws=self.two_draws)
+        if self.chooses(given):
+            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+        check_given_bound(self.max_keys_per_user, self.auto_share)
+        planned = self._within(given) if isinstance(given, Budget) else self._at_noise(given)
+        return SelectionPlan(planned.guarantee(with_thresholds(*planned.plans.values())), planned.plans)
+
+    def chooses(self, given: Given) -> bool:
+        """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
+        if self.max_keys_per_user is not None:
+            return self.max_keys_per_user == AUTO
+        return isinstance(given, Budget) and self._any_selection
+
+    @property
+    def _any_selection(self) -> bool:
+        return self.selection is None and not self.two_draws
+
+    def _within(self, given: Budget) -> TablePlans:
+        """What the budget buys: a part for each level, never one histogram (phrases.md)."""
+        known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
+        law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
+        return plan_tables(
+            given.epsilon,
+            given.delta,
+            self._room(law or "gaussian"),
+            selection=law,
+            split=self._parts(),
+            two_draws=self.two_draws,
+            counted=self.counts == "noisy",
+        )
+
+    def _at_noise(self, given: ExplicitNoise) -> TablePlans:
+        """The same noise and threshold at each level; their guarantees add up."""
+        if self.split is not None:
+            refuse("split", "left out with a noise", self.split, Sentence("{noise} and {threshold} hold for each level"))
+        law = self.selection or "laplace"
+        noise = noise_of(law, given.noise)
+        published = noise if self.two_draws else None
+        plans = {
+            table: price(noise, given.threshold, bound, published_noise=published)
+            for table, bound in self._room(law).items()
+        }
+        spent = [(stated(plan.epsilon), stated(plan.delta)) for plan in plans.values()]
+        total = [sum(each, Fraction(0)) for each in zip(*spent, strict=True)]
+        return TablePlans(plans, rounded_up(total[0]), min(1.0, rounded_up(total[1])))
+
+    def _parts(self) -> dict[str, int] | None:
+        if self.split is None:
+            return None
+        parts = parse_split(self.split)
+        if set(parts) != set(self.tables):
+            refuse("split", f"a part for each of {', '.join(self.tables)}", self.split, "such as level-1=1,level-2=2")
+        return parts
+
+    def _room(self, law: str) -> dict[str, int]:
+        """How many keys one user may add to, by table."""
+        bound = checked_bound(PER_USER[law] if self.max_keys_per_user is None else self.max_keys_per_user)
+        return dict.fromkeys(self.tables, bound)
+
+    def at_choice(self, choice: Choice, epsilon: float) -> Self:
+        """The same method at this bound and with its selection."""
+        selection = choice.selection or self.selection
+        return replace(self, max_keys_per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
+
+    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
+        """The same method at this bound, perhaps with another epsilon."""
+        return replace(
+            self, max_keys_per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """What was given and what was solved for; the rule for words, as the card must say it."""
+        from querycloak.text.word_boundaries import RULE
+
+        cutting = {"longest": self.longest, "queries": self.queries, "split": self.split, "words": RULE}
+        cutting["counts"] = None if self.counts == "noisy" else self.counts
+        if self.plan.candidates:
+            return {**self.plan.choice_parameters(), **cutting}
+        solved = {table: plan.parameters() for table, plan in self.plans.items()}
+        first = solved[LEVELS[0]]
+        shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
+        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
+        return {**shared, **{table: parameters for table, parameters in apart.items() if parameters}, **cutting}
+
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
+        """How keys of each table come out: phrases by the routes of all levels."""
+        routes = super().routes()
+        phrases = {TABLE: [route for level in self.levels for route in routes[level]]}
+        return {**phrases, QUERIES: routes[QUERIES]} if self.queries else phrases
+
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        """How exact counts will be: over all levels."""
+        from querycloak.methods.counted_users import over_levels
+
+        reached = super().reach()
+        phrases = {TABLE: over_levels([reached[level] for level in self.levels])}
+        return {**phrases, QUERIES: reached[QUERIES]} if self.queries else phrases
+
+    def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
+        """What each user may add at the first level; later levels wait for it (`count`)."""
+        from querycloak.methods.phrases.counted_levels import first_contributions
+
+        return {LEVELS[0]: first_contributions(log, self.longest)}
+
+    def count(self, log: SearchLog) -> Counted:
+        """Read each user's queries, once, and cut them into words; levels are counted when they are drawn."""
+        from querycloak.methods.phrases.counted_levels import counted_levels
+
+        return counted_levels(log, self)
