@@ -43,7 +43,8 @@ def over_levels(levels: Sequence[TableAccuracy]) -> TableAccuracy:
     """What a table reaches whose rows come from several levels, each with noise of its own (phrases.md)."""
     note = (
         "Levels have noise and thresholds of their own, so ranges cover all of them. A longer phrase comes out only if "
-        "the phrases within it did; its count is at most theirs."
+        "the phrases within it did; its count is at most theirs. Released words can be put together to queries that "
+        "nobody asked: such a query is no evidence that anybody asked it."
     )
     notes = dict.fromkeys(note for level in levels for note in level.notes)
     return TableAccuracy.over(levels, levels[0].counts, notes=[note, *notes])

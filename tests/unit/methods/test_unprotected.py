@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 import querycloak
-from querycloak import Affinity, Clicks, Generalize, KAnonymity, Optimal, Queries, QueryPool, Semantic, Sessions
+from querycloak import (
+    Affinity,
+    Clicks,
+    Generalize,
+    KAnonymity,
+    Optimal,
+    Phrases,
+    Queries,
+    QueryPool,
+    Semantic,
+    Sessions,
+)
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
 from querycloak.methods.unprotected import with_bad_rows
@@ -42,6 +53,10 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
             Sessions(**BUDGET, selection="laplace"),
             Sessions(**BUDGET, variant="paper"),
         ],
+    ),
+    "phrases": (
+        "phrases/phrases.md",
+        [Phrases(**BUDGET), Phrases(**BUDGET, selection="multi-round"), Phrases(**BUDGET, selection="laplace")],
     ),
     "query-pool": (
         "query_pool/query_pool.md",

@@ -49,7 +49,7 @@ def candidates(texts: ir.Table, level: int, longest: int, before: ir.Table | Non
         known = before.select(phrase=before.phrase)
         kept = windows.semi_join(known, "phrase")
         marks = windows.filter(windows.phrase.isin([BEGIN, END]))
-        windows = kept.union(marks) if level == 2 else kept  # noqa: PLR2004
+        windows = kept.union(marks) if level == 2 else kept
     last = longest + 2 if level == number_of_levels(longest) else level + 1
     runs = [_runs(windows, level, length) for length in range(level, last + 1)]
     keys = runs[0]

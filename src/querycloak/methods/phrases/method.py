@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +18,7 @@ from querycloak.methods.keys.selection_plan import (
     chosen_on_log,
     noise_of,
 )
+from querycloak.methods.method import AuditLogs
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
@@ -57,7 +58,7 @@ class Phrases(KeysMethod):
 
     name = "phrases"
     summary = "Noisy counts of words and word sequences; needs no clicks."
-    keys: ClassVar = {**{level: ("phrase",) for level in LEVELS}, QUERIES: ("query",)}
+    keys: ClassVar = {**dict.fromkeys(LEVELS, ("phrase",)), QUERIES: ("query",)}
 
     epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
     delta: float | None = option(help="Budget: delta, for all levels and tables together; far below 1/users.")
@@ -132,7 +133,8 @@ class Phrases(KeysMethod):
     def _at_noise(self, given: ExplicitNoise) -> TablePlans:
         """The same noise and threshold at each level; their guarantees add up."""
         if self.split is not None:
-            refuse("split", "left out with a noise", self.split, Sentence("{noise} and {threshold} hold for each level"))
+            way_out = Sentence("{noise} and {threshold} hold for each level")
+            refuse("split", "left out with a noise", self.split, way_out)
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
         published = noise if self.two_draws else None
@@ -207,3 +209,17 @@ class Phrases(KeysMethod):
         from querycloak.methods.phrases.counted_levels import counted_levels
 
         return counted_levels(log, self)
+
+    def audit_logs(self) -> Iterator[AuditLogs]:
+        """A user who lets a phrase out, or its words, or the words of a phrase that others hold."""
+        enough = max(plan.enough_users for plans in self.plan.alternatives for plan in plans.values())
+        crowd = [_row(f"u{user}", "tiger") for user in range(enough + 3)]
+        woods = [_row(f"w{user}", "woods") for user in range(enough + 3)]
+        yield AuditLogs("a pair of shared words", [*crowd, *woods], [_row("new", "tiger woods")])
+        near = [_row(f"n{user}", "new york") for user in range(enough)]
+        yield AuditLogs("a word in the balance that others' pairs need", [*crowd, *near], [_row("new", "york")])
+        yield AuditLogs("a long query", crowd, [_row("new", " ".join(f"word{place}" for place in range(20)))])
+
+
+def _row(user: str, query: str) -> str:
+    return f"{user}\t{query}\t2006-03-01 00:00:00\t\t"

@@ -187,7 +187,8 @@ def test_odd_logs_are_released_and_charged(
     )
     words = set(release.table("phrases")["phrase"].to_pylist())
     assert words == ({"weather"} if len(queries) == 60 else set())
-    assert ledger.spent("people").epsilon == 8
+    (account,) = ledger.show("people")
+    assert account.spent[0] == 8
 
 
 def counted(log: SearchLog, **options: Any) -> CountedLevels:
