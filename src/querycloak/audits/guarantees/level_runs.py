@@ -90,10 +90,12 @@ def _candidates(below: LevelRuns, keys: Sequence[str], length: int) -> Mask:
 def _level(keys: UserKeys, candidates: Mask, plan: TablePlan, randomness: Randomness) -> LevelRuns:
     if not keys.names.num_rows:
         return LevelRuns(keys, candidates, None if plan.counts == "none" else np.empty(0, np.int64))
-    held: NDArray[np.int64] = keys.pairs.bounded(candidates[:, keys.pairs.cell].astype(np.int64), plan.per_user)
+    counting_pairs: NDArray[np.int64] = keys.pairs.bounded(
+        candidates[:, keys.pairs.cell].astype(np.int64), plan.per_user
+    )
     if isinstance(plan, WeightedPlan):
-        return LevelRuns(keys, *WeightedRuns(plan, keys, held > 0).chosen(candidates, randomness))
-    users = keys.pairs.sums(held)
+        return LevelRuns(keys, *WeightedRuns(plan, keys, counting_pairs > 0).chosen(candidates, randomness))
+    users = keys.pairs.sums(counting_pairs)
     cells = np.flatnonzero(users)
     chosen = np.zeros(users.size, np.bool_)
     if isinstance(plan, KeysOnlyPlan):

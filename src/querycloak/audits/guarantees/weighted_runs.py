@@ -116,14 +116,14 @@ class UserKeys:
         """The same if keys have no prior."""
         return known[:, self.pairs.cell]
 
-    def counts(self, chosen: Mask, most: int, times: Times | None, held: Mask | None = None) -> IntArray:
+    def counts(self, chosen: Mask, most: int, times: Times | None, counting_pairs: Mask | None = None) -> IntArray:
         """The users of the chosen keys, each counted for their first `most`; or their clicks, bounded by `times`.
 
-        held: the pairs that count in each run; all if None.
+        counting_pairs: the pairs that count in each run; all if None.
         """
         wanted = chosen[:, self.pairs.cell].astype(np.int64)
-        if held is not None:
-            wanted = wanted * held
+        if counting_pairs is not None:
+            wanted = wanted * counting_pairs
         if times is not None:
             wanted, most = wanted * np.minimum(self.times, times.per_key), times.per_user
         return self.pairs.sums(self.pairs.bounded(wanted, most))
@@ -145,11 +145,11 @@ def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: in
 
 @dataclass(frozen=True, eq=False)
 class WeightedRuns:
-    """The rounds of one plan for all runs; held: the pairs of a user and a key that count in each run, all if None."""
+    """The rounds of one plan for all runs; counting_pairs: the pairs of a user and a key that count in each run, all if None."""
 
     plan: WeightedPlan
     keys: UserKeys
-    held: Mask | None = None
+    counting_pairs: Mask | None = None
     with_priors: bool = False
 
     def chosen(self, candidates: Mask, randomness: Randomness) -> tuple[Mask, IntArray | None]:
@@ -169,14 +169,18 @@ class WeightedRuns:
     def weights(self, known: IntArray) -> IntArray:
         """The total weight of each key, by the interest in each."""
         interest = self.keys.interest(known) if self.with_priors else self.keys.interest_without_priors(known)
-        if self.held is not None:
-            interest = interest * self.held
+        if self.counting_pairs is not None:
+            interest = interest * self.counting_pairs
         return self.keys.pairs.sums(self.keys.pairs.weights(interest))
 
     def _is_held(self, known: IntArray) -> Mask:
         """Keys that are left and that somebody holds."""
         left: Mask = known > 0
-        return left if self.held is None else left & (self.keys.pairs.sums(self.held.astype(np.int64)) > 0)
+        return (
+            left
+            if self.counting_pairs is None
+            else left & (self.keys.pairs.sums(self.counting_pairs.astype(np.int64)) > 0)
+        )
 
     def _decided(self, known: IntArray, randomness: Randomness) -> Mask:
         votes = self.weights(known)
@@ -189,7 +193,7 @@ class WeightedRuns:
     def _counts(self, chosen: Mask, randomness: Randomness) -> IntArray | None:
         if self.plan.counting is None:
             return None
-        counts = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times, self.held)[chosen]
+        counts = self.keys.counts(chosen, self.plan.counted_per_user, self.plan.times, self.counting_pairs)[chosen]
         noisy: IntArray = counts + randomness.noise(self.plan.counting, counts.size)
         return noisy
 

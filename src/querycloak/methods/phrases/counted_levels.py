@@ -76,8 +76,8 @@ class CountedLevels:
     def counted_level(self, method: Phrases, level: int, before: pa.Table | None) -> CountedKeys:
         """The candidates of a level, counted by this method's plan; before: what came out at the level below."""
         below = None if before is None else self.engine.upload(before.select(KEY))
-        held = self.engine.stage(contributions(self.engine, self.uses, level, method.longest, below))
-        return count_keys(self.engine, held, KEY, method.plans[LEVELS[level - 1]], kept=True)
+        contributed = self.engine.stage(contributions(self.engine, self.uses, level, method.longest, below))
+        return count_keys(self.engine, contributed, KEY, method.plans[LEVELS[level - 1]], kept=True)
 
 
 def counted_levels(log: SearchLog, method: Phrases) -> CountedLevels:
