@@ -145,7 +145,10 @@ def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: in
 
 @dataclass(frozen=True, eq=False)
 class WeightedRuns:
-    """The rounds of one plan for all runs; counting_pairs: the pairs of a user and a key that count in each run, all if None."""
+    """The rounds of one plan for all runs.
+
+    counting_pairs: the pairs of a user and a key that count in each run; all if None.
+    """
 
     plan: WeightedPlan
     keys: UserKeys
@@ -176,11 +179,9 @@ class WeightedRuns:
     def _is_held(self, known: IntArray) -> Mask:
         """Keys that are left and that somebody holds."""
         left: Mask = known > 0
-        return (
-            left
-            if self.counting_pairs is None
-            else left & (self.keys.pairs.sums(self.counting_pairs.astype(np.int64)) > 0)
-        )
+        if self.counting_pairs is None:
+            return left
+        return left & (self.keys.pairs.sums(self.counting_pairs.astype(np.int64)) > 0)
 
     def _decided(self, known: IntArray, randomness: Randomness) -> Mask:
         votes = self.weights(known)
