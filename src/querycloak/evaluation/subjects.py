@@ -34,8 +34,9 @@ class Original:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind of table; no clicks if the log can hold none."""
-        return tuple(kind for kind in KINDS if kind != "clicks" or _holds_clicks(self._train))
+        """Every kind of table but phrases, which its queries hold; no clicks if the log can hold none."""
+        left_out = {"phrases"} if _holds_clicks(self._train) else {"phrases", "clicks"}
+        return tuple(kind for kind in KINDS if kind not in left_out)
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
