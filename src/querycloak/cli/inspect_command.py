@@ -103,6 +103,8 @@ def _figures(shown: Profile, format_name: str) -> object:
         ("searches", f"{shown.searches:,}"),
         ("sessions", f"{shown.sessions:,}"),
         ("clicks", f"{shown.clicks:,}"),
+        *(() if shown.views is None else (("results shown (views)", f"{shown.views:,}"),)),
+        *((f"values of {name}", f"{values:,}") for name, values in shown.attributes.items()),
         ("distinct queries", f"{shown.distinct_queries:,}"),
         ("  of one user only", f"{shown.one_user_share:.1%}"),
         ("distinct (query, url) pairs", f"{shown.distinct_pairs:,}"),

@@ -84,8 +84,14 @@ class Reading(OptionGroup):
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=... if any.", rich_help_panel=LOG
+            help="Columns of a table: user=WHO,time=WHEN,query=TEXT, and rank=..., url=..., clicked=... (a row is a "
+            "result shown) or shown=... (a list of ids for each search), if any.",
+            rich_help_panel=LOG,
         ),
+    ] = None
+    attributes: Annotated[
+        str | None,
+        typer.Option(help="Columns to keep beside ours, with commas, such as country,device.", rich_help_panel=LOG),
     ] = None
     encoding: Annotated[
         str | None,
@@ -160,15 +166,16 @@ class Reading(OptionGroup):
             keep_url=self.keep_url,
             normalise=self.normalise,
             click_actions=_listed(self.click_actions),
+            attributes=_listed(self.attributes),
         )
 
-    def prepared(self, logs: list[str]) -> PreparedLog:
+    def prepared(self, logs: list[str], *, all_columns: bool = False) -> PreparedLog:
         """The log before any engine is started."""
         from querycloak.logs.formats.columns import parse_mapping
         from querycloak.logs.searchlog import prepare
 
         chosen = self.choices()
-        mapping = parse_mapping(self.columns) if self.columns is not None else None
+        mapping = parse_mapping(self.columns, chosen.attributes) if self.columns is not None else None
         return prepare(
             logs,
             log_format=self.log_format,
@@ -179,16 +186,19 @@ class Reading(OptionGroup):
             compression=self.compression,
             follow_links=self.follow_links,
             show_names=self.show_names,
+            all_columns=all_columns,
         )
 
     @contextlib.contextmanager
-    def open(self, logs: list[str], *, quiet: bool, out: Path | None = None) -> Iterator[SearchLog]:
+    def open(
+        self, logs: list[str], *, quiet: bool, out: Path | None = None, all_columns: bool = False
+    ) -> Iterator[SearchLog]:
         """The log, with a progress bar while it is read; `out` is the place that will be written."""
         from querycloak.cli.terminal import reading_progress
         from querycloak.engines import connect
 
         check_apart(out, logs)
-        prepared = self.prepared(logs)
+        prepared = self.prepared(logs, all_columns=all_columns)
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
             running = connect(self.engine, threads=self.threads, memory=self.memory)
             try:

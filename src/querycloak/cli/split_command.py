@@ -43,7 +43,7 @@ def split(
     from querycloak.logs.split import Split
 
     how, target = Split(by=by, test=test, seed=seed, folds=folds), check_split_folder(out)
-    with reading.open(log, quiet=quiet or as_json, out=target) as opened:
+    with reading.open(log, quiet=quiet or as_json, out=target, all_columns=True) as opened:
         written = write_split(opened, target, how)
     if as_json or not quiet:
         show_split(written, as_json=as_json)

@@ -14,12 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import InputError
-from querycloak.logs.reading.schema import ROWS
+from querycloak.logs.reading.schema import CLICKED, ROWS
 from querycloak.logs.searchlog import Log, SearchLog, read
 from querycloak.logs.split import TEST, TRAIN, Split, moment_before
 from querycloak.releases.folder import Unfinished, WrittenFile, check_target, outside_releases
@@ -90,7 +91,7 @@ def split(
     target = check_split_folder(out)
     if isinstance(log, SearchLog):
         return write_split(log, target, how)
-    with read(log) as opened:
+    with read(log, all_columns=True) as opened:
         return write_split(opened, target, how)
 
 
@@ -108,10 +109,11 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
             f"{'TRAIN' if not users[0] else 'TEST'} would be empty: the log has too few users or too short a time for "
             "this split; choose another share, seed or number of folds"
         )
+    written_rows, schema = _kept_columns(log)
     with Unfinished(target, what="split", private=True) as unfinished:
         with ExitStack() as stack:
-            sides = [stack.enter_context(_side(unfinished, name)) for name in files]
-            for batch in log.engine.stream(how.dealt(log.rows, moment)):
+            sides = [stack.enter_context(_side(unfinished, name, schema)) for name in files]
+            for batch in log.engine.stream(how.dealt(written_rows, moment)):
                 for side, kept in zip(sides, _dealt_out(batch, how), strict=True):
                     side.take(batch, kept)
         written = [Side(name, side.rows, number) for name, side, number in zip(files, sides, users, strict=True)]
@@ -120,6 +122,14 @@ def write_split(log: SearchLog, target: Path, how: Split) -> WrittenSplit:
             file.write(json.dumps(made.to_json(), indent=2).encode() + b"\n")
         unfinished.finish()
     return made
+
+
+def _kept_columns(log: SearchLog) -> tuple[ir.Table, pa.Schema]:
+    """The rows to write and their columns: with the attributes, and a row for each result shown if there are any."""
+    attributes = [pa.field(name, pa.string()) for name in log.attributes]
+    if log.shows_views():
+        return log.records, pa.schema([*ROWS, CLICKED, *attributes])
+    return log.rows, pa.schema([*ROWS, *attributes])
 
 
 def _users(log: SearchLog, how: Split, moment: datetime | None) -> list[int]:
@@ -146,16 +156,17 @@ def _masks(part: Any, late: Any, how: Split) -> Iterator[Any]:
 
 
 @contextmanager
-def _side(unfinished: Unfinished, name: str) -> Iterator[_GrowingSide]:
-    with unfinished.file(name) as file, _GrowingSide(file) as side:
+def _side(unfinished: Unfinished, name: str, schema: pa.Schema) -> Iterator[_GrowingSide]:
+    with unfinished.file(name) as file, _GrowingSide(file, schema) as side:
         yield side
 
 
 class _GrowingSide:
     """A side while it is written, in row groups of a decent size."""
 
-    def __init__(self, file: WrittenFile) -> None:
-        self._writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), ROWS, compression="zstd")
+    def __init__(self, file: WrittenFile, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), schema, compression="zstd")
         self._waiting: list[pa.RecordBatch] = []
         self._rows_waiting = self.rows = 0
 
@@ -169,8 +180,8 @@ class _GrowingSide:
 
     def take(self, batch: pa.RecordBatch, kept: pa.Array) -> None:
         """Add the rows that are kept."""
-        columns = [batch.column(field.name).cast(field.type) for field in ROWS]
-        chosen = pa.RecordBatch.from_arrays(columns, schema=ROWS).filter(kept)
+        columns = [batch.column(field.name).cast(field.type) for field in self._schema]
+        chosen = pa.RecordBatch.from_arrays(columns, schema=self._schema).filter(kept)
         self._waiting.append(chosen)
         self.rows += chosen.num_rows
         self._rows_waiting += chosen.num_rows
@@ -178,5 +189,5 @@ class _GrowingSide:
             self._write()
 
     def _write(self) -> None:
-        self._writer.write_table(pa.Table.from_batches(self._waiting, ROWS))
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
         self._waiting, self._rows_waiting = [], 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -55,6 +55,10 @@ class Profile(ShownInNotebooks):
     rows_per_user: RowsPerUser
     actions: dict[str, int]
     """Events of a UBI log by action; empty for other formats."""
+    views: int | None = None
+    """Results shown; None if the log does not say it."""
+    attributes: dict[str, int] = field(default_factory=dict)
+    """Number of different values by attribute."""
 
     def __repr__(self) -> str:
         return f"<Profile: {self.rows_kept:,} rows, {self.users:,} users, {self.searches:,} searches (private)>"
@@ -103,7 +107,25 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
         last_time=people["last"],
         rows_per_user=rows_per_user(log, rows),
         actions=action_counts(log),
+        views=_views(log),
+        attributes=_values(log),
     )
+
+
+def _views(log: SearchLog) -> int | None:
+    """How many results were shown; None if the log does not say it."""
+    if not log.shows_views():
+        return None
+    return int(log.engine.fetch(log.views.agg(views=log.views.count()))["views"][0].as_py())
+
+
+def _values(log: SearchLog) -> dict[str, int]:
+    """How many values each attribute has."""
+    if not log.attributes:
+        return {}
+    counts = log.rows.agg(**{name: log.rows[name].nunique() for name in log.attributes})
+    numbers: dict[str, int] = log.engine.fetch(counts).to_pylist()[0]
+    return numbers
 
 
 def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:

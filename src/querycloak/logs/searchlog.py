@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,14 +17,15 @@ from querycloak.engines.engine import OnBytes
 from querycloak.errors import InputError, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Recognised, accepted_times, choose_reader
-from querycloak.logs.formats.ubi import joined_rows
+from querycloak.logs.formats.ubi import joined_rows, joined_views
 from querycloak.logs.preflight import EmptyGate
 from querycloak.logs.reading.checks import KEPT, OTHER_FORMAT
 from querycloak.logs.reading.files import LOG_ENDINGS, FileOptions, find_files
 from querycloak.logs.reading.json_documents import as_lines
-from querycloak.logs.reading.schema import COLUMNS, REQUIRED, pause_before
+from querycloak.logs.reading.schema import CLICKED, COLUMNS, REQUIRED, VIEWS, pause_before
 from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
+from querycloak.logs.records import listed_events, listed_searches, records_of, rows_of
 from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_rejected
 from querycloak.privacy.parameters import number_above_zero, of_kind
 from querycloak.sentence import Sentence
@@ -52,10 +53,12 @@ def read(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     choices: Choices | None = None,
+    attributes: Sequence[str] = (),
     time_format: str | None = None,
     compression: str | None = None,
     follow_links: bool = False,
     show_names: bool = False,
+    all_columns: bool = False,
     max_bad: float | None = None,
     engine: Engine | str = "duckdb",
 ) -> SearchLog:
@@ -65,7 +68,12 @@ def read(
 
     A log of which a larger share than `max_bad` is bad is refused. If it is not given that is 0.05, but a release that
     has a guarantee is then made all the same: one user could write that many bad rows.
+
+    attributes: columns to keep beside ours, such as country; they are a part of `choices`.
+    all_columns: if no attributes are named, all columns of a table that can be attributes are kept.
     """
+    if attributes:
+        choices = replace(Choices() if choices is None else choices, attributes=tuple(attributes))
     staged = StagedTable(logs) if is_table(logs) else None
     given: Any = logs if staged is None else staged.path
     prepared = prepare(
@@ -78,6 +86,7 @@ def read(
         compression=compression,
         follow_links=follow_links,
         show_names=show_names,
+        all_columns=all_columns,
     )
     log = prepared.on(engine_of(engine), max_bad=max_bad)
     log.staged = staged
@@ -95,8 +104,12 @@ def prepare(
     compression: str | None = None,
     follow_links: bool = False,
     show_names: bool = False,
+    all_columns: bool = False,
 ) -> PreparedLog:
-    """A log whose files and format are known, before any engine is started."""
+    """A log whose files and format are known, before any engine is started.
+
+    all_columns: if no attributes are named, all columns of a table that can be attributes are.
+    """
     paths = _paths(logs)
     choices = Choices() if choices is None else choices
     of_kind("choices", choices, Choices, "querycloak.Choices(...)", "leave it out for the default ones")
@@ -105,7 +118,10 @@ def prepare(
     files = stored.files
     if log_format in (None, "table", "ubi") and encoding is None:
         files = [as_lines(file, named=named) for file in files]
-    recognised, reader = choose_reader(files, log_format, columns, encoding, time_format)
+    recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)
+    if all_columns and not choices.attributes and reader.other_columns:
+        choices = replace(choices, attributes=reader.other_columns)
+        recognised, reader = choose_reader(files, log_format, columns, encoding, time_format, choices.attributes)
     if choices.applications and recognised.name != "ubi":
         raise ParameterError(
             Sentence("{applications} can be chosen in ubi logs only; this one is {name}", name=recognised.name)
@@ -154,6 +170,9 @@ def check_log(log: object, name: str = "log") -> None:
     """Refuse what is no log that was opened."""
     way_out = "querycloak.read(PATH) opens one, querycloak.read(TABLE) makes one of pandas, Polars, Arrow or DuckDB"
     of_kind(name, log, SearchLog, "a search log", way_out)
+
+
+_READINGS = ("_marked_searches", "marked_rows", "_marked_views")
 
 
 def _kept(marked: ir.Table) -> ir.Table:
@@ -226,17 +245,68 @@ class SearchLog:
             return self.engine.stage(joined_rows(documents, source.choices))
         return table
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Columns of rows, searches and views beside ours: those that the owner named."""
+        return self.source.choices.attributes
+
+    @property
+    def holds_views(self) -> bool:
+        """Whether the log can say what was shown: by format and columns alone."""
+        return self.source.reader.views is not None
+
+    def shows_views(self) -> bool:
+        """Whether the log has a result that was shown and not clicked, or declares a column for them (private)."""
+        reader = self.source.reader
+        if reader.views is None or reader.repeats_searches:
+            return reader.repeats_searches
+        unclicked = self.records.filter(self.records.url.notnull() & ~self.records.clicked).limit(1)
+        return bool(self.engine.fetch(unclicked.select("clicked")).num_rows)
+
     @cached_property
     def rows(self) -> ir.Table:
-        """The rows kept: user, time, query, rank, url."""
-        return _kept(self.marked_rows).select(*COLUMNS)
+        """The rows kept: user, time, query, rank, url, and the attributes."""
+        if self.source.reader.repeats_searches:
+            return rows_of(self.records, self.attributes)
+        return _kept(self.marked_rows).select(*COLUMNS, *self.attributes)
+
+    @cached_property
+    def records(self) -> ir.Table:
+        """A row for each result shown, or for a search without one: the columns of rows, `clicked` and the attributes.
+
+        Without views, the rows: every result was clicked.
+        """
+        columns = [*COLUMNS, "clicked", *self.attributes]
+        if not self.holds_views:
+            return self.rows.mutate(clicked=self.rows.url.notnull()).select(*columns)
+        if self.source.reader.views == CLICKED:
+            return self.engine.stage(_kept(self._marked_views).select(*columns))
+        marked = self.engine.stage(self._marked_views)
+        if self.format == "ubi":
+            self.engine.code_counts(marked)
+            searches, events = joined_views(marked, self.source.choices)
+        else:
+            kept = _kept(marked)
+            searches, events = listed_searches(kept, self.attributes), listed_events(kept, self.attributes)
+        return self.engine.stage(records_of(searches, events, self.attributes))
+
+    @property
+    def views(self) -> ir.Table:
+        """user, time, query, url, rank, clicked, and the attributes: a row for each result that was shown."""
+        self.clicks_counted = True
+        return self.records.filter(self.records.url.notnull()).select(*VIEWS, *self.attributes)
+
+    @cached_property
+    def _marked_views(self) -> ir.Table:
+        return self.engine.table(self.source.with_views(), self._on_bytes)
 
     @cached_property
     def asked(self) -> ir.Table:
-        """user, time and query of the rows kept: for whoever looks at no click, because addresses take time to read."""
+        """user, time, query and attributes of the rows kept, for methods that ignore clicks; skips URL parsing."""
+        names = (*REQUIRED, *self.attributes)
         if "rows" in self.__dict__ or self.format == "ubi":  # at hand already, or to be joined with clicks
-            return self.rows.select(*REQUIRED)
-        return _kept(self._marked_searches).select(*REQUIRED)
+            return self.rows.select(*names)
+        return _kept(self._marked_searches).select(*names)
 
     @cached_property
     def _marked_searches(self) -> ir.Table:
@@ -254,11 +324,14 @@ class SearchLog:
 
     @property
     def searches(self) -> ir.Table:
-        """user, time, query, and its number (from 1) in the user's history.
+        """user, time, query, the attributes, and its number (from 1) in the user's history.
 
         One query at one time is one search, however many clicks it has.
         """
-        distinct = self.rows.select("user", "time", "query").distinct()
+        distinct = self.rows.select(*REQUIRED).distinct()
+        if self.attributes:
+            each = self.rows.group_by(list(REQUIRED))
+            distinct = each.agg(**{name: self.rows[name].min() for name in self.attributes})
         order = ibis.window(group_by=distinct.user, order_by=[distinct.time, distinct.query])
         return distinct.mutate(number=ibis.row_number().over(order) + 1)
 
@@ -277,7 +350,9 @@ class SearchLog:
     def accounting(self) -> RowAccounting:
         """Fate of every row read; free once the log has been read to its end."""
         # With and without clicks the codes are the same; of each table that somebody reads a failure must be heard.
-        readings = [self.__dict__[name] for name in ("_marked_searches", "marked_rows") if name in self.__dict__]
+        # A UBI log's views are documents that are not joined yet: their codes are not those of its rows.
+        names = _READINGS[:2] if self.format == "ubi" else _READINGS
+        readings = [self.__dict__[name] for name in names if name in self.__dict__]
         counts = [self.engine.code_counts(table) for table in readings or [self.marked_rows]]
         if any(each != counts[0] for each in counts):
             raise InputError("the log has changed since it was opened; read it again when nobody writes to it")

@@ -14,7 +14,7 @@ import ibis
 import ibis.expr.types as ir
 
 from querycloak.errors import InputError, ParameterError
-from querycloak.logs.reading.schema import COLUMNS, microseconds_of
+from querycloak.logs.reading.schema import microseconds_of
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import one_of, share, whole
 from querycloak.sentence import Action, Sentence
@@ -72,7 +72,7 @@ class Split:
         bounds = [1 - self.test_share] if self.folds is None else [n / self.folds for n in range(1, self.folds)]
         part = sum(((digest >= _threshold(bound)).cast("int32") for bound in bounds), start=ibis.literal(0, "int32"))
         late = rows.time >= ibis.literal(moment) if moment is not None else ibis.literal(False)
-        return rows.select(*COLUMNS, part=part, late=late)
+        return rows.mutate(part=part, late=late)
 
 
 def _threshold(share: float) -> str:

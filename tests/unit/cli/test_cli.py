@@ -39,6 +39,8 @@ KEYS = [
     "last_time",
     "rows_per_user",
     "actions",
+    "views",
+    "attributes",
 ]
 
 
@@ -81,6 +83,8 @@ def test_inspect_as_json(log: Path, tmp: Path) -> None:
         "last_time": "1970-01-01T12:40:01",
         "rows_per_user": {"users": 3, "median": 3.0, "largest": 3, "one_row": 0},
         "actions": {},
+        "views": None,
+        "attributes": {},
     }
     assert list(tmp.iterdir()) == []
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import UnknownFormat
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats.columns import resolve
+from querycloak.logs.formats.columns import other_columns, resolve
 from querycloak.logs.formats.declaration import DelimitedFormat, Layout
 from querycloak.logs.formats.marked_rows import (
     any_longer,
@@ -19,13 +19,14 @@ from querycloak.logs.formats.marked_rows import (
     query_texts,
     where_judged,
 )
+from querycloak.logs.formats.shown_results import clicked_values, listed_texts, shown_texts, views_field
 from querycloak.logs.formats.signs import Head, fields_of, mark_other_formats, separator_of
 from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.reading.checks import LONGEST_FIELD, Candidates, mark
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.fields import Fields, first_words, integers, split, split_lines, without_brackets
 from querycloak.logs.reading.files import LogFile
-from querycloak.logs.reading.schema import MARKED_ROWS
+from querycloak.logs.reading.schema import CLICKED, MARKED_ROWS
 from querycloak.logs.reading.times import TimeParser
 from querycloak.logs.reading.urls import url_texts
 from querycloak.text.spans import Mask, Spans
@@ -48,8 +49,10 @@ class DelimitedReader:
         *,
         own: str = "csv",
         doubted: bool = False,
+        other_columns: tuple[str, ...] = (),
     ) -> None:
         self._layout, self._encoding, self._headers = layout, encoding, tuple(headers)
+        self.other_columns = other_columns
         self._own, self._doubted = own, doubted
 
     @property
@@ -57,11 +60,23 @@ class DelimitedReader:
         """True if the layout has a url."""
         return "url" in self._layout.columns
 
+    @property
+    def views(self) -> pa.Field | None:
+        """How the layout says what was shown; None if it does not."""
+        return views_field(self._layout.columns)
+
+    @property
+    def repeats_searches(self) -> bool:
+        """Whether there is a row for each result shown."""
+        return self.views is CLICKED
+
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The records of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
 
-    def parse(self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
+    def parse(
+        self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
+    ) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         records, fields = self._split(block)
         lines = line_numbers(block, records)
@@ -71,9 +86,9 @@ class DelimitedReader:
                 records, lines = records.where(~header), lines[~header]
                 fields = fields and fields.where(~header)
         contents = contents_of(records) if origin else None
-        rows = self._candidates(records, fields, choices, overlong=block.overlong, clicks=clicks)
+        rows = self._candidates(records, fields, choices, overlong=block.overlong, clicks=clicks, views=views)
         codes = mark_other_formats(mark(rows), records, self._own, all_rows=self._doubted)
-        return marked_batch(rows, codes, block.file, lines, contents, clicks=clicks)
+        return marked_batch(rows, codes, block.file, lines, contents, clicks=clicks, views=views)
 
     def _split(self, block: Block) -> tuple[Spans, Fields | None]:
         """The records, and their fields where both can be found in one go: plain UTF-8, as nearly always."""
@@ -83,7 +98,7 @@ class DelimitedReader:
         return split_lines(np.frombuffer(block.data, np.uint8), layout.separator[0], max(layout.field_counts))
 
     def _candidates(
-        self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool, clicks: bool
+        self, records: Spans, fields: Fields | None, choices: Choices, *, overlong: bool, clicks: bool, views: bool
     ) -> Candidates:
         layout = self._layout
         records, undecodable = to_utf8(records, self._encoding)
@@ -115,6 +130,9 @@ class DelimitedReader:
             overlong=too_long,
             wrong_fields=~np.logical_or.reduce([fields.counts == count for count in layout.field_counts]),
             fields=fields.counts,
+            attributes={name: columns[name].trimmed() for name in choices.attributes if name in columns},
+            clicked=clicked_values(columns["clicked"]) if "clicked" in columns else None,
+            shown=shown_texts(listed_texts(columns["shown"]), choices) if views and "shown" in columns else None,
         )
 
 
@@ -132,13 +150,19 @@ def declared_reader(form: DelimitedFormat, heads: list[Head], encoding: str) -> 
 
 
 def csv_reader(
-    heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser, *, named: bool
+    heads: list[Head],
+    columns: Mapping[str, str] | None,
+    encoding: str,
+    times: TimeParser,
+    attributes: Sequence[str] = (),
+    *,
+    named: bool,
 ) -> DelimitedReader:
     """A reader of a CSV or TSV by its header, which all files must share."""
     head = heads[0]
     separator = separator_of(head)
     names = fields_of(head.lines[0], separator, head.encoding)
-    mapping = resolve(columns, names, head.label)
+    mapping = resolve(columns, names, head.label, attributes=attributes)
     for other in heads[1:]:
         if other.lines[0] != head.lines[0]:
             raise UnknownFormat(f"the header of {other.label} differs from that of {head.label}: read them apart")
@@ -149,5 +173,6 @@ def csv_reader(
         quotes=separator != b"\t",
         times=times,
     )
+    others = other_columns(names, mapping)
     # What was taken for a header may be a row that somebody wrote in front of a log without one.
-    return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named)
+    return DelimitedReader(layout, encoding, {head.lines[0]}, own="csv", doubted=not named, other_columns=others)

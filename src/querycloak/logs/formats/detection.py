@@ -8,14 +8,14 @@ Nothing here ever quotes a line: messages say what is accepted, not what was fou
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from querycloak.errors import InputError, ParameterError, UnknownFormat
+from querycloak.errors import InputError, MissingColumn, ParameterError, UnknownFormat
 from querycloak.logs.choices import Choices
 from querycloak.logs.formats.columns import checked_mapping, mapping_of
 from querycloak.logs.formats.delimited import csv_reader, declared_reader
@@ -73,6 +73,21 @@ class Reader(Protocol):
         ...
 
     @property
+    def views(self) -> pa.Field | None:
+        """The column that says what was shown (`CLICKED` or `SHOWN`), by format and columns; None: nothing does."""
+        ...
+
+    @property
+    def repeats_searches(self) -> bool:
+        """Whether a search has a row for each result shown: by format and columns alone."""
+        ...
+
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Columns that are none of ours and could be attributes, as far as a header or a schema names them."""
+        ...
+
+    @property
     def divisible(self) -> bool:
         """True if a plain file can be read from the middle."""
         ...
@@ -81,8 +96,10 @@ class Reader(Protocol):
         """The raw blocks of a part of a file; `numbered` if anybody will ask for line numbers."""
         ...
 
-    def parse(self, block: Any, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
-        """The rows of a block, each with its code, which is the same with and without clicks."""
+    def parse(
+        self, block: Any, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
+    ) -> pa.RecordBatch:
+        """The rows of a block, each with its code, which is the same with and without clicks and views."""
         ...
 
 
@@ -101,10 +118,11 @@ def choose_reader(
     columns: Mapping[str, str] | None = None,
     encoding: str | None = None,
     time_format: str | None = None,
+    attributes: Sequence[str] = (),
 ) -> tuple[Recognised, Reader]:
     """The log's format and a reader for it; all files must agree."""
     times = time_parser(time_format)
-    log_format, columns = _checked_options(log_format, columns)
+    log_format, columns = _checked_options(log_format, columns, attributes)
     by_name = _kind_by_name(files) if log_format == "table" else None
     heads = [_head(file, encoding, by_name or log_format) for file in files]
     guesses = [(log_format, None) if log_format else _sniff(head) for head in heads]
@@ -129,15 +147,24 @@ def choose_reader(
     recognised = Recognised(names[0], named, doubts[0] if doubts else None)
     used = heads[0].encoding
     if kind in TABLES:
-        return recognised, _table_reader(kind, files, heads, columns, used, times, named=named)
+        return recognised, _table_reader(kind, files, heads, columns, used, times, attributes, named=named)
     if kind == "ubi":
-        return recognised, UbiReader(used)
+        return recognised, UbiReader(used, attributes)
     form = _DECLARED[kind]
+    if attributes:
+        raise MissingColumn(
+            Sentence(
+                "{name} logs have no column {attribute}: they have {accepted}",
+                name=kind,
+                attribute=attributes[0],
+                accepted=form.accepted,
+            )
+        )
     return recognised, declared_reader(form, heads, form.encoding if encoding is None else used)
 
 
 def _checked_options(
-    log_format: str | None, columns: Mapping[str, str] | None
+    log_format: str | None, columns: Mapping[str, str] | None, attributes: Sequence[str]
 ) -> tuple[str | None, Mapping[str, str] | None]:
     """The format and the columns that the owner named; columns alone name a table."""
     if log_format is not None:
@@ -148,7 +175,7 @@ def _checked_options(
         raise ParameterError(
             Sentence("{columns} goes with {log_format:table}, got {given!r}; leave one out", given=log_format)
         )
-    return log_format or "table", checked_mapping(columns)
+    return log_format or "table", checked_mapping(columns, attributes)
 
 
 def _table_reader(
@@ -158,14 +185,15 @@ def _table_reader(
     columns: Mapping[str, str] | None,
     encoding: str,
     times: TimeParser,
+    attributes: Sequence[str],
     *,
     named: bool,
 ) -> Reader:
     if kind == "parquet":
-        return parquet_reader(files, columns, times)
+        return parquet_reader(files, columns, times, attributes)
     if kind == "jsonl":
-        return json_reader(files, heads, columns, encoding, times)
-    return csv_reader(heads, columns, encoding, times, named=named)
+        return json_reader(files, heads, columns, encoding, times, attributes)
+    return csv_reader(heads, columns, encoding, times, attributes, named=named)
 
 
 def accepted_times(format_name: str) -> Sentence:

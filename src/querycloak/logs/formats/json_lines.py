@@ -24,15 +24,16 @@ from querycloak.logs.formats.json_objects import (
     parse_object,
     spans_of,
 )
-from querycloak.logs.formats.json_values import ABSENT
+from querycloak.logs.formats.json_values import ABSENT, TRUE
 from querycloak.logs.formats.marked_rows import RawColumns, any_longer, contents_of, line_numbers, marked_batch, no_rows
+from querycloak.logs.formats.shown_results import clicked_values, lists_of, views_field
 from querycloak.logs.formats.signs import Head, mark_other_formats, mark_other_objects
 from querycloak.logs.formats.ubi_documents import is_ubi
 from querycloak.logs.reading.blocks import LONGEST_RECORD, Block, Part, read_blocks
 from querycloak.logs.reading.checks import WRONG_FIELDS, mark
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.files import LogFile
-from querycloak.logs.reading.schema import COLUMNS, MARKED_ROWS, REQUIRED
+from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, REQUIRED, SHOWN
 from querycloak.logs.reading.times import TimeParser, iso_or_epoch
 from querycloak.sentence import Sentence
 from querycloak.text.spans import Mask, Spans, with_others
@@ -49,6 +50,8 @@ class JsonTexts(NamedTuple):
     texts: dict[str, Spans]
     not_objects: Mask
     without_query: Mask
+    true: Mask
+    """Which objects have the truth value `true` in the column `clicked`, or no such column if none is mapped."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,19 @@ class JsonColumns:
     """
 
     mapping: Mapping[str, str] | None = None
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read as texts; without a mapping, any object may say what was clicked."""
+        clicked = self.mapping is None or CLICKED.name in self.mapping
+        return (*COLUMNS, *self.attributes, *((CLICKED.name,) if clicked else ()))
+
+    def path(self, ours: str) -> str | None:
+        """The name or path of a column; an attribute that is not mapped has its own name. None: it is not read."""
+        if self.mapping is None:
+            return ours
+        return self.mapping.get(ours, ours if ours in self.attributes else None)
 
     def values(self, objects: Sequence[JsonObject | None], ours: str, missing: Any = None) -> list[Any]:
         """Value of each object in a column: at the mapping's dotted path, or under our own name in any case."""
@@ -67,37 +83,51 @@ class JsonColumns:
                 record[ours] if record and ours in record else member_in_any_case(record, ours, missing)
                 for record in objects
             ]
-        if ours not in self.mapping:
+        path = self.path(ours)
+        if path is None:
             return [missing] * len(objects)
-        path = self.mapping[ours]
         return [member(record, path, missing) for record in objects]
 
     @cached_property
     def _wanted(self) -> WantedMembers:
-        names = COLUMNS if self.mapping is None else self.mapping.values()
-        return WantedMembers(names, any_case=self.mapping is None)
+        paths = (self.path(ours) for ours in self.names)
+        return WantedMembers([path for path in paths if path is not None], any_case=self.mapping is None)
 
     def read(self, records: Spans) -> JsonTexts:
         """The columns of records in UTF-8: scanned as bytes, and as objects where that is not enough."""
         members = self._wanted.scan(records)
-        paths = [ours if self.mapping is None else self.mapping.get(ours) for ours in COLUMNS]
+        paths = [self.path(ours) for ours in self.names]
         texts = [members.text(path) for path in paths]
+        clicked = members.kind(self.path(CLICKED.name))
+        true = (clicked == TRUE) | ((clicked == ABSENT) & (self.mapping is None))
         not_objects, without_query = no_rows(len(records)), members.kind(paths[COLUMNS.index("query")]) == ABSENT
         if members.odd.any():
             objects = [parse_object(records.bytes_at(index)) for index in np.flatnonzero(members.odd).tolist()]
             others = self.read_objects(objects)
             texts = with_others(texts, members.odd, list(others.texts.values()))
             not_objects[members.odd], without_query[members.odd] = others.not_objects, others.without_query
-        return JsonTexts(dict(zip(COLUMNS, texts, strict=True)), not_objects, without_query)
+            true[members.odd] = others.true
+        return JsonTexts(dict(zip(self.names, texts, strict=True)), not_objects, without_query, true)
 
     def read_objects(self, objects: Sequence[JsonObject | None]) -> JsonTexts:
         """The columns of objects: what `read` is held to."""
-        values = {ours: self.values(objects, ours, _ABSENT) for ours in COLUMNS}
+        values = {ours: self.values(objects, ours, _ABSENT) for ours in self.names}
         return JsonTexts(
             texts={ours: spans_of([as_text(value) for value in column]) for ours, column in values.items()},
             not_objects=np.array([record is None for record in objects], np.bool_),
             without_query=np.array([value is _ABSENT for value in values["query"]], np.bool_),
+            true=np.array([self._is_true(value) for value in values.get(CLICKED.name, objects)], np.bool_),
         )
+
+    def _is_true(self, clicked: Any) -> bool:
+        """Whether a result was clicked; without a mapping, every url of an object that does not say it was."""
+        return clicked is True or (clicked is _ABSENT and self.mapping is None)
+
+    def shown(self, records: Spans) -> pa.ListArray | None:
+        """The ids in each object's list of results shown; None if the mapping has no such column."""
+        if self.mapping is None or SHOWN.name not in self.mapping:
+            return None
+        return lists_of(self.values([parse_object(record) for record in records.texts()], SHOWN.name))
 
     def has(self, record: JsonObject | None, ours: str) -> bool:
         """True if the object has the column, be it null."""
@@ -126,6 +156,7 @@ class JsonLinesReader:
 
     schema = MARKED_ROWS
     divisible = True
+    other_columns: tuple[str, ...] = ()
 
     def __init__(self, columns: JsonColumns, encoding: str = "utf-8", times: TimeParser = iso_or_epoch) -> None:
         self._columns, self._encoding, self._read_times = columns, encoding, times
@@ -135,35 +166,55 @@ class JsonLinesReader:
         """True if the mapping has a url; without a mapping any object may have one."""
         return self._columns.mapping is None or "url" in self._columns.mapping
 
+    @property
+    def repeats_searches(self) -> bool:
+        """Whether the mapping has a row for each result shown."""
+        return CLICKED.name in (self._columns.mapping or ())
+
+    @property
+    def views(self) -> pa.Field | None:
+        """How the mapping says what was shown; without a mapping any object may have `clicked`."""
+        return views_field((*self._columns.names, *(self._columns.mapping or ())))
+
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:
         """The lines of a part of a file."""
         return read_blocks(file, part, numbered=numbered)
 
-    def parse(self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True) -> pa.RecordBatch:
+    def parse(
+        self, block: Block, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
+    ) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         records = block.records()
         decoded, undecodable = to_utf8(records, self._encoding)
-        texts, not_objects, without_query = self._columns.read(decoded)
+        texts, not_objects, without_query, true = self._columns.read(decoded)
         columns = RawColumns(
             user=texts["user"],
             time=self._read_times(texts["time"].trimmed()),
             query=texts["query"],
             rank=texts["rank"],
             url=texts["url"],
+            attributes={name: texts[name] for name in choices.attributes},
+            clicked=clicked_values(texts[CLICKED.name], true) if CLICKED.name in texts else None,
+            shown=self._columns.shown(decoded) if views else None,
         )
         too_long = any_longer([records], LONGEST_RECORD) | block.overlong
         rows = columns.candidates(choices, undecodable, too_long, 1, not_objects, without_query, clicks=clicks)
         contents = contents_of(records) if origin else None
         codes = mark_other_formats(mark(rows), records, "json")
         codes = mark_other_objects(codes, decoded, WRONG_FIELDS, is_ubi)
-        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents, clicks=clicks)
+        return marked_batch(rows, codes, block.file, line_numbers(block, records), contents, clicks=clicks, views=views)
 
 
 def json_reader(
-    files: list[LogFile], heads: list[Head], columns: Mapping[str, str] | None, encoding: str, times: TimeParser
+    files: list[LogFile],
+    heads: list[Head],
+    columns: Mapping[str, str] | None,
+    encoding: str,
+    times: TimeParser,
+    attributes: Sequence[str] = (),
 ) -> JsonLinesReader:
     """A reader of JSON lines, if some object has all that a row needs."""
-    wanted = JsonColumns(columns)
+    wanted = JsonColumns(columns, tuple(attributes))
     label = heads[0].label if len(heads) == 1 else "the log's files"
     first = (parse_object(line) for head in heads for line in head.lines)
     # All first lines may be those of one user, who must not decide whether a log can be read: then one looks further.

@@ -33,6 +33,7 @@ from querycloak.logs.formats.json_values import (
     OBJECT,
     OTHER,
     TEXT,
+    TRUE,
     after_blanks,
     scalar_end,
     string_end,
@@ -329,12 +330,12 @@ def _keep(tree, kinds, spans, row, edge, kind, start, end, plain):  # type: igno
     if column < 0:
         return False
     if rank:  # of several paths the first that holds a text counts
-        if kind == OTHER or start == end or 0 < kinds[column, row] < rank:
+        if kind in (OTHER, TRUE) or start == end or 0 < kinds[column, row] < rank:
             return False
         kinds[column, row] = rank
     else:
         kinds[column, row] = kind
-        if kind == OTHER:
+        if kind in (OTHER, TRUE):
             return False
     spans[2 * column, row], spans[2 * column + 1, row] = start, end if plain else ~end
     return not plain

@@ -9,8 +9,9 @@ import numpy as np
 
 from querycloak.text.compiled import inlined, part
 
-ABSENT, OTHER, TEXT, INTEGER, OBJECT = 0, 1, 2, 3, 4
-"""Kind of value under a name: nothing, another kind (null, a fraction, a list), a text, a whole number, an object."""
+ABSENT, OTHER, TEXT, INTEGER, OBJECT, TRUE = 0, 1, 2, 3, 4, 5
+"""Kind of value under a name: nothing, another kind (null, a fraction, a list), a text, a whole number, an object, or
+`true`, of which no text is kept."""
 
 
 @inlined
@@ -119,7 +120,7 @@ def scalar_end(data, at, stop):  # type: ignore[no-untyped-def]
     """End of a number or a literal, and its kind; -1 if it is odd."""
     if data[at] == 45 or 48 <= data[at] <= 57:
         return _number_end(data, at, stop)
-    return _literal_end(data, at, stop), OTHER
+    return _literal_end(data, at, stop), TRUE if data[at] == 116 else OTHER
 
 
 @part

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.logs.choices import Choices
+from querycloak.logs.formats.shown_results import shown_texts
 from querycloak.logs.reading.blocks import Block
-from querycloak.logs.reading.checks import KEPT, LONGEST_FIELD, Candidates, Codes
+from querycloak.logs.reading.checks import KEPT, LONGEST_FIELD, Candidates, Clicked, Codes
 from querycloak.logs.reading.fields import integers
-from querycloak.logs.reading.schema import MARKED_ROWS, MARKED_SEARCHES, ORIGIN
+from querycloak.logs.reading.schema import CLICKED, MARKED_ROWS, MARKED_SEARCHES, ORIGIN, SHOWN, with_records
 from querycloak.logs.reading.urls import url_texts
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Mask, Spans, number_array
@@ -67,18 +69,36 @@ def marked_batch(
     contents: pa.BinaryArray | None,
     *,
     clicks: bool = True,
+    views: bool = False,
 ) -> pa.RecordBatch:
-    """The canonical batch: rejected rows hold nothing but their code (and, on request, their origin)."""
+    """The canonical batch: rejected rows hold nothing but their code (and, on request, their origin).
+
+    views: with the results that were shown; else the results that were not clicked are left out of their rows.
+    """
     kept = codes == KEPT
     query = rows.query if kept.all() else Spans.of(rows.query).blank(~kept).strings(kept)
     columns = [rows.user.blank(~kept).strings(kept), number_array(rows.time, pa.timestamp("us"), kept), query]
     if clicks:
         clicked = kept & (rows.url.lengths > 0)
+        if rows.clicked is not None and not views:
+            clicked &= rows.clicked.values
         columns.append(number_array(rows.rank, pa.int32(), clicked & rows.rank_readable))
         columns.append(rows.url.blank(~clicked).strings(clicked))
-    schema = MARKED_ROWS if clicks else MARKED_SEARCHES
+    columns += [text.blank(~kept).strings(kept & (text.lengths > 0)) for text in rows.attributes.values()]
+    shown = _shown(rows, kept) if views else None
+    schema = with_records(MARKED_ROWS if clicks else MARKED_SEARCHES, list(rows.attributes), shown and shown[0])
+    columns += [] if shown is None else [shown[1]]
     batch = pa.RecordBatch.from_arrays([*columns, pa.array(codes)], schema=schema)
     return batch if contents is None else with_origin(batch, codes, file, lines, rows.fields, contents)
+
+
+def _shown(rows: Candidates, kept: Mask) -> tuple[pa.Field, pa.Array] | None:
+    """The column of what was shown; None if the log has none."""
+    if rows.clicked is not None:
+        return CLICKED, pa.array(rows.clicked.values, mask=~kept)
+    if rows.shown is None:
+        return None
+    return SHOWN, pc.if_else(pa.array(kept), rows.shown, pa.scalar(None, SHOWN.type))
 
 
 def with_origin(
@@ -106,6 +126,9 @@ class RawColumns:
     query: Spans
     rank: Spans
     url: Spans
+    attributes: Mapping[str, Spans] = field(default_factory=dict)
+    clicked: Clicked | None = None
+    shown: pa.ListArray | None = None
 
     def candidates(
         self,
@@ -119,7 +142,7 @@ class RawColumns:
         clicks: bool = True,
     ) -> Candidates:
         """Candidates for the log."""
-        overlong = overlong | any_longer([self.user, self.query, self.url])
+        overlong = overlong | any_longer([self.user, self.query, self.url, *self.attributes.values()])
         rank, rank_readable = integers(self.rank.trimmed())
         rank_present = self.rank.lengths > 0
         url = self.url if clicks else where_judged(self.url, rank_present, rank_readable)
@@ -138,4 +161,7 @@ class RawColumns:
             wrong_fields=no_rows(len(self.user)) if wrong_fields is None else wrong_fields,
             fields=np.full(len(self.user), width, np.int32),
             not_an_object=not_an_object,
+            attributes={name: text.blank(overlong).trimmed() for name, text in self.attributes.items()},
+            clicked=self.clicked,
+            shown=None if self.shown is None else shown_texts(self.shown, choices),
         )

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from querycloak.errors import InputError, MissingColumn
 from querycloak.logs.choices import Choices
-from querycloak.logs.formats.columns import resolve_each
+from querycloak.logs.formats.columns import other_columns, resolve_each
 from querycloak.logs.formats.marked_rows import RawColumns, marked_batch, no_rows
+from querycloak.logs.formats.shown_results import clicked_values, listed_texts, lists_of, views_field
 from querycloak.logs.reading.blocks import Part
-from querycloak.logs.reading.checks import LONGEST_FIELD, mark
+from querycloak.logs.reading.checks import LONGEST_FIELD, Clicked, mark
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.logs.reading.files import LogFile
-from querycloak.logs.reading.schema import MARKED_ROWS
+from querycloak.logs.reading.schema import CLICKED, COLUMNS, MARKED_ROWS, SHOWN
 from querycloak.logs.reading.times import TimeParser, in_range, iso_or_epoch
 from querycloak.text.spans import Mask, Spans
 
@@ -51,13 +52,29 @@ class ParquetReader:
     schema = MARKED_ROWS
     divisible = False
 
-    def __init__(self, mappings: Sequence[Mapping[str, str]], times: TimeParser = iso_or_epoch) -> None:
+    def __init__(
+        self,
+        mappings: Sequence[Mapping[str, str]],
+        times: TimeParser = iso_or_epoch,
+        other_columns: tuple[str, ...] = (),
+    ) -> None:
         self._mappings, self._read_times = [dict(mapping) for mapping in mappings], times
+        self.other_columns = other_columns
 
     @property
     def holds_clicks(self) -> bool:
         """True if any file has a url."""
         return any("url" in mapping for mapping in self._mappings)
+
+    @property
+    def views(self) -> pa.Field | None:
+        """How the files say what was shown; None if none does."""
+        return views_field({name for mapping in self._mappings for name in mapping})
+
+    @property
+    def repeats_searches(self) -> bool:
+        """Whether there is a row for each result shown."""
+        return self.views is CLICKED
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
         """The rows of a file in batches."""
@@ -75,20 +92,26 @@ class ParquetReader:
         raise InputError(f"{file.label}: {_DAMAGED}")
 
     def parse(
-        self, block: ParquetBlock, choices: Choices, *, origin: bool = False, clicks: bool = True
+        self, block: ParquetBlock, choices: Choices, *, origin: bool = False, clicks: bool = True, views: bool = False
     ) -> pa.RecordBatch:
         """The block's rows, each with its code."""
         count, width = len(block.columns), len(self._mappings[block.file])
         texts, undecodable, overlong = {}, no_rows(count), no_rows(count)
-        for name in ("user", "query", "rank", "url"):
+        for name in ("user", "query", "rank", "url", *choices.attributes):
             texts[name], not_utf8, too_long = self._texts(block, name)
             undecodable |= not_utf8
             overlong |= too_long
-        columns = RawColumns(time=self._times(block), **texts)
+        columns = RawColumns(
+            time=self._times(block),
+            attributes={name: texts.pop(name) for name in choices.attributes},
+            clicked=self._clicked(block),
+            shown=self._shown(block) if views else None,
+            **texts,
+        )
         rows = columns.candidates(choices, undecodable, overlong, width, clicks=clicks)
         lines = np.arange(block.line, block.line + count)
         contents = pa.array([b""] * count, pa.binary()) if origin else None
-        return marked_batch(rows, mark(rows), block.file, lines, contents, clicks=clicks)
+        return marked_batch(rows, mark(rows), block.file, lines, contents, clicks=clicks, views=views)
 
     def _texts(self, block: ParquetBlock, name: str) -> tuple[Spans, Mask, Mask]:
         """A column's texts, which are no UTF-8 (nobody checks that when a file is written), and which are too long."""
@@ -101,6 +124,26 @@ class ParquetReader:
             column, overlong = _written_out(column)
         texts, not_utf8 = to_utf8(Spans.of(_as_text(column)), "utf-8")
         return texts, not_utf8, overlong
+
+    def _clicked(self, block: ParquetBlock) -> Clicked | None:
+        """Which results were clicked; None if no file says it, all if only this one does not."""
+        if self.views is not CLICKED:
+            return None
+        if CLICKED.name in self._mappings[block.file]:
+            return clicked_values(self._texts(block, CLICKED.name)[0])
+        count = len(block.columns)
+        return Clicked(~no_rows(count), no_rows(count))
+
+    def _shown(self, block: ParquetBlock) -> pa.ListArray | None:
+        if self.views is not SHOWN:
+            return None
+        mapping = self._mappings[block.file]
+        if SHOWN.name not in mapping:
+            return lists_of([None] * len(block.columns))
+        column = block.columns.column(mapping[SHOWN.name])
+        if not _is_list(column.type):
+            return listed_texts(self._texts(block, SHOWN.name)[0])
+        return lists_of(column.to_pylist())
 
     def _times(self, block: ParquetBlock) -> tuple[NDArray[np.int64], Mask]:
         column = block.columns.column(self._mappings[block.file]["time"])
@@ -217,9 +260,18 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(_is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_read(kind: pa.DataType, *, time: bool) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_read(kind: pa.DataType, ours: str) -> bool:
     """True if a column of this kind can be read at all."""
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if ours == SHOWN.name and _is_list(kind):
+        return True
+    if ours not in COLUMNS and pa.types.is_boolean(value_type):
+        return True
+    time = ours == "time"
     if (
         _is_bytes(value_type)
         or pa.types.is_integer(value_type)
@@ -248,7 +300,7 @@ def check_columns(file: LogFile, mapping: Mapping[str, str]) -> None:
         if schema.names.count(theirs) > 1:
             raise MissingColumn(f"{file.label} has more than one column {theirs!r}: write the file with one of them")
         kind = schema.field(theirs).type
-        if not _is_read(kind, time=ours == "time"):
+        if not _is_read(kind, ours):
             meant = "a time, a text or a number" if ours == "time" else "a text or a number"
             raise InputError(f"{file.label}: its column {theirs!r} is of type {_named(kind)}; {ours} must be {meant}")
 
@@ -269,9 +321,18 @@ def open_parquet(file: LogFile, texts: Sequence[str] = ()) -> pq.ParquetFile:
     raise InputError(f"{file.label} is not a whole Parquet file")
 
 
-def parquet_reader(files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser) -> ParquetReader:
+def parquet_reader(
+    files: list[LogFile], columns: Mapping[str, str] | None, times: TimeParser, attributes: Sequence[str] = ()
+) -> ParquetReader:
     """A reader of Parquet files, each by its own schema."""
-    mappings = resolve_each(columns, [names_of(file) for file in files], [file.label for file in files])
+    mappings = resolve_each(columns, [names_of(file) for file in files], [file.label for file in files], attributes)
     for file, mapping in zip(files, mappings, strict=True):
         check_columns(file, mapping)
-    return ParquetReader(mappings, times)
+    others = other_columns(_readable_names(files[0]), mappings[0])
+    return ParquetReader(mappings, times, others)
+
+
+def _readable_names(file: LogFile) -> list[str]:
+    """Names of columns that hold texts, numbers or truth values, and that no other column has."""
+    schema = open_parquet(file).schema_arrow
+    return [each.name for each in schema if _is_read(each.type, "") and schema.names.count(each.name) == 1]

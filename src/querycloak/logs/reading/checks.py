@@ -7,8 +7,9 @@ out on purpose, by the format's own rules or by the owner's choices. A row has o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ UNREADABLE_RANK = 108
 NOT_AN_OBJECT = 109
 CLICK_OF_ANOTHER = 110
 OTHER_FORMAT = 111
+UNREADABLE_CLICKED = 112
 OUTSIDE_TIME_RANGE = 201
 OTHER_APPLICATION = 202
 USER_LEFT_OUT = 203
@@ -51,6 +53,7 @@ MEANINGS: dict[int, str] = {
     NOT_AN_OBJECT: "not a JSON object of a known kind",
     CLICK_OF_ANOTHER: "click by another user than its query's",
     OTHER_FORMAT: "written as another format has it",
+    UNREADABLE_CLICKED: "clicked that is neither true nor false",
     OUTSIDE_TIME_RANGE: "outside the time range chosen",
     OTHER_APPLICATION: "of an application not chosen",
     USER_LEFT_OUT: "of a user left out by choice",
@@ -67,6 +70,13 @@ def code_name(code: int) -> str:
 def is_bad(code: int) -> bool:
     """True if rows of this code count against `--max-bad`."""
     return 100 < code < 200 and code != EMPTY_QUERY
+
+
+class Clicked(NamedTuple):
+    """Whether each result was clicked, and which rows do not say it."""
+
+    values: Mask
+    unreadable: Mask
 
 
 @dataclass
@@ -91,6 +101,12 @@ class Candidates:
     other_action: Mask | None = None
     user_known_later: bool = False
     query_elsewhere: Mask | None = None
+    attributes: Mapping[str, Spans] = field(default_factory=dict)
+    """Texts of the attributes that the owner named; an empty one is missing."""
+    clicked: Clicked | None = None
+    """Of logs with a row for each result shown; None: every row with a url is a click."""
+    shown: pa.ListArray | None = None
+    """Results shown for the search of each row; None: not read."""
 
     def __len__(self) -> int:
         return len(self.user)
@@ -142,6 +158,11 @@ def unreadable_rank(rows: Candidates) -> Mask:
     return rows.rank_present & ~rows.rank_readable & (rows.url.lengths > 0)
 
 
+def unreadable_clicked(rows: Candidates) -> Mask:
+    """L112: neither true nor false (nor 1, 0, yes, no) in the column `clicked`; an empty one is false."""
+    return _none(rows) if rows.clicked is None else rows.clicked.unreadable
+
+
 def outside_time_range(rows: Candidates) -> Mask:
     """L201: before `--since`, or at or after `--until`."""
     since, until = rows.choices.since, rows.choices.until
@@ -178,6 +199,7 @@ CHECKS: dict[int, Callable[[Candidates], Mask]] = {
     UNREADABLE_TIME: unreadable_time,
     EMPTY_QUERY: empty_query,
     UNREADABLE_RANK: unreadable_rank,
+    UNREADABLE_CLICKED: unreadable_clicked,
     OUTSIDE_TIME_RANGE: outside_time_range,
     OTHER_APPLICATION: other_application,
     USER_LEFT_OUT: user_left_out,

@@ -5,6 +5,8 @@ Times are whole microseconds inside an engine, the same on all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -39,6 +41,23 @@ REQUIRED: tuple[str, ...] = ("user", "time", "query")
 MARKED_ROWS = ROWS.append(pa.field("code", pa.int16()))
 # The same for whoever does not look at clicks.
 MARKED_SEARCHES = pa.schema([MARKED_ROWS.field(name) for name in (*REQUIRED, "code")])
+
+CLICKED = pa.field("clicked", pa.bool_(), metadata={"meaning": "whether the result shown was clicked"})
+SHOWN = pa.field("shown", pa.list_(pa.string()), metadata={"meaning": "ids of the results shown, by rank"})
+VIEWS: tuple[str, ...] = ("user", "time", "query", "url", "rank", "clicked")
+VIEW_COLUMNS: tuple[str, ...] = (CLICKED.name, SHOWN.name)
+"""How a log says what was shown: a row for each result, or a list for each search; it has one of them or none."""
+
+
+def with_records(schema: pa.Schema, attributes: Sequence[str], views: pa.Field | None = None) -> pa.Schema:
+    """Columns of marked rows, with the attributes as texts and what was shown (None: not read) before the code."""
+    if not attributes and views is None:
+        return schema
+    more = [pa.field(name, pa.string()) for name in attributes]
+    *fields, code = list(schema)
+    return pa.schema([*fields, *more, *([] if views is None else [views]), code])
+
+
 # Place and content of a row, for the owner's private file of rejected rows.
 ORIGIN = pa.schema(
     [

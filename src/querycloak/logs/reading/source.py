@@ -12,14 +12,15 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.formats import Reader
 from querycloak.logs.reading.blocks import Part, parts_of
 from querycloak.logs.reading.files import LogFile
-from querycloak.logs.reading.schema import MARKED_SEARCHES, ORIGIN
+from querycloak.logs.reading.schema import MARKED_SEARCHES, ORIGIN, with_records
 
 
 @dataclass(frozen=True)
 class LogSource:
     """Rows of a log, read anew each time.
 
-    With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url.
+    With `origin`, also the place of each row and the content of rejected ones; without `clicks`, neither rank nor url;
+    with `views`, also the results shown that nobody clicked.
     """
 
     files: list[LogFile]
@@ -27,13 +28,14 @@ class LogSource:
     choices: Choices
     origin: bool = False
     clicks: bool = True
+    views: bool = False
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of every batch."""
-        if not self.clicks:
-            return MARKED_SEARCHES
-        return pa.schema([*self.reader.schema, *ORIGIN]) if self.origin else self.reader.schema
+        base = self.reader.schema if self.clicks else MARKED_SEARCHES
+        schema = with_records(base, self.choices.attributes, self.reader.views if self.views else None)
+        return pa.schema([*schema, *ORIGIN]) if self.origin else schema
 
     @property
     def size(self) -> int:
@@ -50,7 +52,7 @@ class LogSource:
 
     def parse(self, block: Any) -> pa.RecordBatch:
         """The rows of a block."""
-        return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks)
+        return self.reader.parse(block, self.choices, origin=self.origin, clicks=self.clicks, views=self.views)
 
     def with_origin(self) -> LogSource:
         """The same rows, with where they stood."""
@@ -59,3 +61,7 @@ class LogSource:
     def without_clicks(self) -> LogSource:
         """The same rows, each kept or rejected as before, without their clicks."""
         return replace(self, clicks=False)
+
+    def with_views(self) -> LogSource:
+        """The same rows, each kept or rejected as before, with what was shown."""
+        return replace(self, views=True)

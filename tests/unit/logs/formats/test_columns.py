@@ -50,7 +50,7 @@ def test_what_is_no_mapping_is_refused_with_its_shape_and_what_was_given(text: s
 
 
 def test_a_column_of_ours_that_is_none_is_refused_with_those_that_are() -> None:
-    expected = "columns maps 'usr', which is none of user, time, query, rank, url"
+    expected = "columns maps 'usr', which is none of user, time, query, rank, url, clicked, shown"
     assert refusal_of("usr=a,time=b,query=c") == expected
     with pytest.raises(ParameterError, match=expected):
         checked_mapping({**USUAL, "usr": "a"})

@@ -13,12 +13,12 @@ import pytest
 from querycloak.logs.formats.json_lines import JsonColumns
 from querycloak.logs.formats.json_members import WantedMembers
 from querycloak.logs.formats.json_objects import parse_object
-from querycloak.logs.formats.ubi_documents import documents_of, read_documents
+from querycloak.logs.formats.ubi_documents import WantedDocuments, documents_of, read_documents
 from querycloak.logs.reading.encodings import to_utf8
 from querycloak.text.spans import Spans
 
 FUZZED = 10_000
-CLICKS = ("click", "7")
+WANTED = WantedDocuments(("click", "7"), ("country", "application"), views=True)
 MAPPINGS: list[dict[str, str] | None] = [
     None,
     {"user": "client_id", "time": "timestamp", "query": "user_query", "rank": "event_attributes.position.ordinal"},
@@ -109,8 +109,8 @@ def same(first: dict[str, Spans], second: dict[str, Spans]) -> None:
 
 
 def test_ubi_documents_are_those_of_parsed_objects(fuzzed: Spans) -> None:
-    fast, counted = read_documents(fuzzed, CLICKS), read_documents(fuzzed, CLICKS, counted=True)
-    slow = documents_of([parse_object(record) for record in fuzzed.texts()], CLICKS)
+    fast, counted = read_documents(fuzzed, WANTED), read_documents(fuzzed, WANTED, counted=True)
+    slow = documents_of([parse_object(record) for record in fuzzed.texts()], WANTED)
     np.testing.assert_array_equal(counted.counts, slow.counts)
     for documents in (fast, counted):
         for name in ("kinds", "instructions", "clicks"):
