@@ -42,7 +42,7 @@ GROUP_OF = {
     ),
     **dict.fromkeys(
         (
-            "noise", "threshold", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
+            "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
             "any_language", "variant",
         ),
         ADVANCED,

@@ -6,21 +6,24 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.running import say
+from querycloak.errors import BudgetRefused
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
+from querycloak.privacy.accounting.gaussian_filter import cost_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.calibration.accuracy import TableAccuracy
+    from querycloak.privacy.ledger.ledger import Ledger
 
 _WIDTH = 80
 
@@ -30,6 +33,7 @@ def guarantee(
     *,
     explain: Annotated[bool, typer.Option("--explain", help="Say what the numbers mean for one person.")] = False,
     releases: Annotated[int, typer.Option(help="Number of such releases: show what they cost together.")] = 1,
+    charging: options.Charging,
     population_size: options.PopulationSize = None,
     accuracy: options.AccuracyOptions,
     composing: options.Composing,
@@ -38,11 +42,16 @@ def guarantee(
 ) -> None:
     """Show what a method guarantees: claimed, and proven."""
     method.check_inputs()
+    book = charging.book()
+    method = method.paid_by(book, charging.population)
+    acceptance = None if book is None else acceptance_of(method, book, charging.population)
     tightly = composing.tightly
     together = method.composition(releases, composing.at_delta) if tightly or releases != 1 else None
     cautions = method.warnings(population_size)
     if as_json:
         shown = {**method.describe(), "tables": reach_of(method)}
+        if acceptance is not None:
+            shown["ledger"] = acceptance.to_json()
         if together is not None:
             shown["composition"] = {"releases": releases, **together.to_json()}
         json.dump(shown, sys.stdout)
@@ -51,6 +60,8 @@ def guarantee(
         sys.stdout.write("\n".join([*guarantee_lines(method), *reach_lines(method, accuracy.line)]) + "\n")
         if together is not None:
             sys.stdout.write(_together_text(method, releases, together, tightly=tightly))
+        if acceptance is not None:
+            sys.stdout.write(textwrap.fill(acceptance.line, _WIDTH, subsequent_indent="  ") + "\n")
         if explain:
             from querycloak.privacy.explanation import explain as in_plain_words
 
@@ -58,6 +69,39 @@ def guarantee(
             sys.stdout.write("\n" + "\n".join(textwrap.fill(text, _WIDTH) for text in paragraphs) + "\n")
     for caution in cautions:
         say(as_typed(caution))
+
+
+class Acceptance(NamedTuple):
+    """Whether a ledger would pay for a release; reason: its refusal, None if it would."""
+
+    population: str | None
+    more: int | None
+    """How many such releases in all the limit still admits; None if they cost nothing, or if it is refused."""
+    reason: str | None = None
+
+    @property
+    def line(self) -> str:
+        """In a sentence."""
+        if self.reason is not None:
+            return f"ledger: would be refused: {self.reason}"
+        times = "" if self.more is None else f"; the limit admits about {self.more:,} such releases"
+        return f"ledger: would be accepted for {self.population}{times}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As `guarantee --json` prints it."""
+        return {"population": self.population, "accepted": self.reason is None, "more": self.more, "why": self.reason}
+
+
+def acceptance_of(method: Method, ledger: Ledger, population: str | None) -> Acceptance:
+    """Ask the ledger, before any data, whether it would pay; nothing is charged."""
+    try:
+        account = method.payment(ledger, population).check()
+    except BudgetRefused as refused:
+        return Acceptance(population, None, as_typed(refused.sentence))
+    if account is None:
+        return Acceptance(population, None)
+    bill = method.bill()
+    return Acceptance(population, account.more(bill.guarantee, cost_of(bill.guarantee, bill.parameters["mechanisms"])))
 
 
 def _together_text(method: Method, releases: int, together: Composed, *, tightly: bool) -> str:

@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,13 +30,27 @@ def ledger_set(
     delta: Annotated[float, typer.Option(help="The most that may be spent on them in all.")],
     by: Annotated[str | None, typer.Option(help="Who decides; the name of your account if not given.")] = None,
     because: Annotated[str | None, typer.Option(help="Why the limit is what it is; needed to raise one.")] = None,
+    accounting: Annotated[
+        Literal["sum", "gaussian"] | None,
+        typer.Option(
+            help="sum: epsilons and deltas add up (if not given). gaussian: squared losses add up, for Gaussian noise. "
+            "Fixed with the first charge."
+        ),
+    ] = None,
+    additive_share: Annotated[
+        float | None,
+        typer.Option(help="gaussian: the part of delta for keys of one user alone; 0.25 if not given."),
+    ] = None,
     ledger: options.LedgerFile = None,
 ) -> None:
     """Set what may be spent on a population in all."""
     from querycloak.privacy.ledger.ledger import Ledger
 
     book = Ledger(ledger)
-    show_accounts(book, [book.set_limit(population, epsilon, delta, by=by, why=because)])
+    account = book.set_limit(
+        population, epsilon, delta, by=by, why=because, accounting=accounting, additive_share=additive_share
+    )
+    show_accounts(book, [account])
 
 
 @with_groups
@@ -94,26 +108,49 @@ def show_accounts(
     if not accounts:
         sys.stdout.write(f"no population has a budget yet: {ledger.how_to_set('NAME').as_typed()}\n")
     for account in accounts:
+        sys.stdout.write(_account_text(ledger, account, together.get(account.population)))
+
+
+def _account_text(ledger: Ledger, account: Account, together: Composed | None) -> str:
+    """One account: balance, limits, charges, and the composed figure if there is one."""
+    lines = [f"{account.population}: {_balance(account)}\n"]
+    if account.left_in_words is not None:
+        lines.append(_indented(f"left: {account.left_in_words}"))
+    if account.coverage is not None:
+        lines.append(_indented(f"the sum {account.coverage}"))
+    lines += [_indented(_limit_line(change)) for change in ledger.limits(account.population)]
+    if account.charges:
+        lines += [f"{line}\n" for line in _charge_lines(account.charges)]
+    if together is not None:
+        counts = "sums" if account.terms.is_sum else "squared losses and additive deltas"
+        lines.append(_indented(f"{composed_line(together)} The limit counts {counts}."))
+    return "".join(lines)
+
+
+def _balance(account: Account) -> str:
+    """What is spent and left: of both sums of a Gaussian limit, or of epsilon and delta."""
+    limit = account.limit
+    if limit is None:
         (epsilon, delta), (left_epsilon, left_delta) = account.spent, account.left
-        sys.stdout.write(
-            f"{account.population}: epsilon {shown_up(float(epsilon))} spent, {float(left_epsilon):g} left; "
-            f"delta {shown_up(float(delta))} spent, {float(left_delta):.3g} left\n"
+        return (
+            f"epsilon {shown_up(float(epsilon))} spent, {float(left_epsilon):g} left; "
+            f"delta {shown_up(float(delta))} spent, {float(left_delta):.3g} left"
         )
-        if account.coverage is not None:
-            sys.stdout.write(_indented(f"the sum {account.coverage}"))
-        for change in ledger.limits(account.population):
-            sys.stdout.write(_indented(_limit_line(change)))
-        if account.charges:
-            sys.stdout.write("".join(f"{line}\n" for line in _charge_lines(account.charges)))
-        if account.population in together:
-            text = f"{composed_line(together[account.population])} The limit counts sums."
-            sys.stdout.write(_indented(text))
+    total = account.gaussian_spent
+    over = "" if limit.admits(total) else "; more is spent than this limit allows, so every release is refused"
+    return (
+        f"squared loss {shown_up(total.squared)} spent of {limit.squared:.4g}; "
+        f"additive delta {shown_up(total.additive)} spent of {limit.additive:.3g}{over}"
+    )
 
 
 def _limit_line(change: Entry) -> str:
     what = change.what
     why = f": {what['why']}" if what["why"] else ""
-    return f"limit epsilon {what['epsilon']}, delta {what['delta']} since {change.made[:10]}, set by {what['by']}{why}"
+    terms = json.loads(what.get("terms", "{}"))
+    how = f", gaussian, additive share {terms['additive_share']:g}" if terms else ""
+    limit = f"limit epsilon {what['epsilon']}, delta {what['delta']}{how}"
+    return f"{limit} since {change.made[:10]}, set by {what['by']}{why}"
 
 
 def _indented(text: str) -> str:

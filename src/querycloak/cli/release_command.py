@@ -144,10 +144,11 @@ def release(
             explained = method.explain(opened, explain_query)
         show_explanation(explained, as_json=as_json)
         return
+    book = charging.book()
+    method = method.paid_by(book, charging.population)
     cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
     gate = output.paid_gate
     together = method.composition(at_delta=composing.at_delta, paid_gate=gate) if composing.tightly else None
-    book = charging.book()
     if output.dry_run:
         show_dry_run(method, log, book, charging.population, as_json=as_json, solved=accuracy.line, paid_gate=gate)
         say_all(cautions)

@@ -3,7 +3,8 @@
 Nothing happens unless $QUERYCLOAK_FAULT names the place; then the process ends there by SIGKILL, as it would
 for the kernel's out-of-memory killer: no clean-up runs. The places, before and after each:
 
-    charge · write FILE · sync FILE · announce · sync folder · rename · sync parent · complete · put (a private file)
+    charge · lower · write FILE · sync FILE · announce · sync folder · rename · sync parent · complete ·
+    put (a private file)
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.accounting.gaussian_filter import GaussianCost
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.privacy.ledger.payment import Bill, Payment
@@ -53,6 +54,8 @@ class Drawn:
     """For whoever runs it, and nobody else."""
     reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
     """Accuracy of counts that only the draw decides, by table."""
+    draws: Sequence[Draw] | None = None
+    """The draws that were made, where the promise named several plans; None if they are those of the promise."""
 
 
 class Promise(NamedTuple):
@@ -184,6 +187,10 @@ class Method(metaclass=MethodClass):
         """
         return ()
 
+    def accounted(self, accounting: str) -> Self:  # noqa: ARG002
+        """The method that a ledger with this accounting (sum or gaussian) pays for; itself once it is such a method."""
+        return self
+
     @property
     def campaign(self) -> int | None:
         """Number of queries of each user that one charge pays for, over all releases; None: each release pays."""
@@ -256,6 +263,15 @@ class Method(metaclass=MethodClass):
         return payment_of(ledger, population, self.bill())
 
     @final
+    def paid_by(self, ledger: Ledger | None, population: str | None) -> Self:
+        """The method as a release from this account would have it; the same without a ledger."""
+        if ledger is None or population is None:
+            return self
+        from querycloak.privacy.ledger.payment import accounting_of
+
+        return self.accounted(accounting_of(ledger, population))
+
+    @final
     def release(
         self,
         log: SearchLog,
@@ -272,6 +288,12 @@ class Method(metaclass=MethodClass):
         paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
         these 0.02 alone.
         """
+        method = self.paid_by(ledger, population)
+        if method is not self:
+            return method.release(
+                log, ledger=ledger, population=population, randomness=randomness, composition=composition,
+                population_size=population_size, paid_gate=paid_gate,
+            )  # fmt: skip
         from querycloak.logs.searchlog import check_log
         from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.accounting.composition import Composed
@@ -308,6 +330,11 @@ class Method(metaclass=MethodClass):
             drawn = paid.counted.draw(drawing)
         if not isinstance(drawn, Drawn):
             raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")
+        cost = self._cost(promise.proven, drawn.draws)
+        if drawn.draws is not None:
+            paid.accounting.lower(cost)
+        if gate is not None:
+            cost += gate.cost
         return self._released(
             promise,
             drawn,
@@ -316,6 +343,7 @@ class Method(metaclass=MethodClass):
             seeded=not drawing.private,
             accounting=paid.accounting,
             composition={} if composition is None else composition.to_json(),
+            gaussian_dp=cost.to_card() if promise.proven.covers_release else {},
             population_size=population_size,
         )
 
@@ -347,6 +375,13 @@ class Method(metaclass=MethodClass):
             check=log.check_unchanged,
             **more,
         )
+
+    @final
+    def _cost(self, proven: Guarantee, draws: Sequence[Draw] | None) -> GaussianCost:
+        """What the draws that were made take of a Gaussian limit."""
+        from querycloak.privacy.accounting.gaussian_filter import cost_of
+
+        return cost_of(proven, self._recorded() if draws is None else [each.to_json() for each in draws])
 
     @final
     def _bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError
 from querycloak.privacy import order
+from querycloak.privacy.accounting.gaussian_filter import GaussianCost, cost_of
 from querycloak.privacy.accounting.user_gate import DRAW, GATE, LEAST, NOISE, gated, passes
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Bill, Payment, payment_of
@@ -37,8 +38,15 @@ class PaidGate:
     @classmethod
     def checked(cls, bill: Bill, ledger: Ledger | None, population: str | None) -> PaidGate:
         """The gate before the release of a bill, if both can be paid."""
-        payment_of(ledger, population, replace(bill, guarantee=gated(bill.guarantee), campaign=None)).check()
+        both = {**bill.parameters, "mechanisms": [*bill.parameters.get("mechanisms", ()), DRAW.to_json()]}
+        together = replace(bill, guarantee=gated(bill.guarantee), parameters=both, campaign=None)
+        payment_of(ledger, population, together).check()
         return cls(payment_of(ledger, population, _BILL))
+
+    @property
+    def cost(self) -> GaussianCost:
+        """What the gate takes of a Gaussian limit."""
+        return cost_of(GATE, [DRAW.to_json()])
 
     def count(self, log: SearchLog) -> int:
         """Number of users with a kept row or, if clicks are counted, with a kept click. Private."""

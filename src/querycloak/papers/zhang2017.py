@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks.method import Clicks, refuse_clicks
@@ -144,6 +144,12 @@ class RecordsBounded(KeysMethod):
                 )
             )
         check_given_bound(self.max_keys_per_user, vars(self)["auto_share"])
+        if self.accounting is not None:
+            raise ParameterError(Sentence("the paper variant has Laplace noise: leave {accounting} out"))
+
+    def accounted(self, accounting: str) -> Self:  # noqa: ARG002
+        """The paper's noise, for any ledger."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

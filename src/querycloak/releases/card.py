@@ -108,6 +108,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "seeded": release.seeded,
         "accounting": release.accounting.to_json(),
         "composition": dict(release.composition),
+        "gaussian_dp": dict(release.gaussian_dp),
         "population_size": release.population_size,
         "options": None if release.options is None else dict(release.options),
         "counts": release.counts,

@@ -127,5 +127,5 @@ _CARD = _object(
         "checksums": _checksums,
         "versions": _object({}, {"querycloak": _TEXT}),
     },
-    {"published": _TEXT, "warnings": _TEXTS},
+    {"published": _TEXT, "warnings": _TEXTS, "gaussian_dp": _values(_number)},
 )

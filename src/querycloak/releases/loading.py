@@ -167,6 +167,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
             composition=card["composition"],
+            gaussian_dp=card.get("gaussian_dp", {}),
             population_size=card["population_size"],
             options=card["options"],
             reach=_reach(card["tables"]),

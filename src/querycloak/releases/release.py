@@ -84,6 +84,8 @@ class Release(ShownInNotebooks):
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
     composition: Mapping[str, Any] = field(default_factory=dict)
+    gaussian_dp: Mapping[str, float] = field(default_factory=dict)
+    """mu^2 and additive delta (accounting/filter.md); empty without differential privacy, and on earlier cards."""
     warnings: tuple[str, ...] = ()
     population_size: int | None = None
     options: Mapping[str, Any] | None = None
@@ -112,7 +114,7 @@ class Release(ShownInNotebooks):
             raise ParameterError(f"reach must be about the tables of the release: {', '.join(self.tables)}")
         for name in ("tables", "reach"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        for name in ("parameters", "log", "composition", "versions"):
+        for name in ("parameters", "log", "composition", "gaussian_dp", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
 
     @property

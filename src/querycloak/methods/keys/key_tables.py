@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from querycloak.releases.tables import Table
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.keys.method import KeysMethod
+    from querycloak.privacy.accounting.draws import Draw
 
 Publish = Callable[[str, pa.Table], Table]
 
@@ -64,14 +65,16 @@ class UnboundedTables:
     users_by_keys: Mapping[str, Mapping[int, int]]
     """For each table the number of users who hold 1, 2, ... keys (private)."""
     published: Publish
+    draws_of: Callable[[KeysMethod], Sequence[Draw] | None] = lambda _: None
+    """The draws of a chosen candidate, to which the reserve is lowered; None if it is not."""
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose by the exponential mechanism, count at that bound, draw."""
         methods = list(self.candidates.values())
         at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
         tables = self.counted_at(methods[at])
-        parameters, reach = methods[at].parameters(), methods[at].reach()
-        return Drawn(tables.released(randomness), tables.counts, parameters=parameters, reach=reach)
+        parameters, reach, draws = methods[at].parameters(), methods[at].reach(), self.draws_of(methods[at])
+        return Drawn(tables.released(randomness), tables.counts, parameters=parameters, reach=reach, draws=draws)
 
     def counted_at(self, chosen: KeysMethod) -> KeyTables:
         """Every table, counted by the plan of this candidate."""
@@ -104,7 +107,7 @@ def keep_contributions(log: SearchLog, method: KeysMethod) -> UnboundedTables:
     most = {table: max(each.plans[table].per_user for each in candidates.values()) for table in kept[method.reads()]}
     users = {table: users_by_keys(log.engine, rows, most[table]) for table, rows in kept[method.reads()].items()}
     budget = method.plan.budget or SplitBudget(0.0, 0.0)
-    return UnboundedTables(log.engine, candidates, budget, kept, users, method.published)
+    return UnboundedTables(log.engine, candidates, budget, kept, users, method.published, method.plan.draws_of)
 
 
 def users_by_keys(engine: Engine, keys: ir.Table, most: int) -> dict[int, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from querycloak.methods.keys.selection_plan import (
     AUTO,
+    Accounting,
     Choice,
     Counts,
     Priors,
@@ -56,12 +57,27 @@ class KeysMethod(Method):
         "1 with Laplace noise, 4 in the paper variant.",
     )
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
+    accounting: Accounting | None = option(
+        help="gaussian: solve for Gaussian noise whose squared losses a ledger adds up, and let auto choose among "
+        "such plans. If not given: as the ledger that pays accounts."
+    )
     plan: SelectionPlan = field(init=False, repr=False)
     """Settled at construction."""
 
     @abstractmethod
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method with this number of keys per user, perhaps with another epsilon."""
+
+    @property
+    def for_filter(self) -> bool:
+        """Whether noise is solved for a ledger that adds up squared losses."""
+        return self.accounting == "gaussian"
+
+    def accounted(self, accounting: str) -> Self:
+        """The same method for a ledger that accounts like this; a budget with Laplace noise stays as it is given."""
+        if accounting != "gaussian" or self.accounting is not None or vars(self).get("epsilon") is None:
+            return self
+        return replace(self, accounting="gaussian")
 
     def reads(self) -> object:
         """Cache key: candidates with equal keys share contributions."""
@@ -159,7 +175,13 @@ class OneTable(KeysMethod):
         """The plan that these options give."""
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+            return chosen_on_log(
+                given,
+                self.auto_share,
+                self.at_choice,
+                any_selection=self._any_selection,
+                for_filter=self.for_filter,
+            )
         check_given_bound(self.max_keys_per_user, self.auto_share)
         return one_table(self.table, self._plan(given))
 
@@ -190,7 +212,9 @@ class OneTable(KeysMethod):
     def _plan(self, given: Given) -> TablePlan:
         if isinstance(given, Budget):
             known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
-            law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
+            law = self.selection or default_selection(
+                given.epsilon, given.delta, known, two_draws=self.two_draws, for_filter=self.for_filter
+            )
             bound = {self.table: self._bound(PER_USER[law or "gaussian"])}
             return plan_tables(
                 given.epsilon,
@@ -201,6 +225,7 @@ class OneTable(KeysMethod):
                 priors=self.priors is not None,
                 counted=self.counts == "noisy",
                 times=self.times,
+                for_filter=self.for_filter,
             ).plans[self.table]
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
@@ -211,7 +236,8 @@ class OneTable(KeysMethod):
     def parameters(self) -> dict[str, Any]:
         """Given options, and the numbers computed from them."""
         solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
-        return {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
+        shown = {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
+        return shown if self.accounting is None else {**shown, "accounting": self.accounting}
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Contributions of each user: a row for each 1 that is counted."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]
 Counts = Literal["noisy", "none"]
+Accounting = Literal["sum", "gaussian"]
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_SHARE = 0.01
@@ -51,8 +52,11 @@ class Choice(NamedTuple):
 
 CHOICES = (Choice(1, "laplace"), Choice(16, "multi-round"), Choice(256, "multi-round"))
 """No other selection or bound did clearly better than the best of these on any log that was tried (bound_choice.md)."""
+GAUSSIAN_CHOICES = (Choice(1, "gaussian"), *CHOICES[1:])
+"""Where a ledger adds up squared losses: Laplace noise costs several times as much there (accounting/filter.md)."""
 WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gaussian"), Choice(256, "weighted"))
 """For budgets too small for preselection rounds."""
+GAUSSIAN_WITHOUT_ROUNDS = (Choice(1, "gaussian"), *WITHOUT_ROUNDS[1:])
 ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
 """If the selection is given."""
 AtChoice = Callable[[Choice, float], "KeysMethod"]
@@ -91,6 +95,8 @@ class SelectionPlan:
     """The plans among which to choose on the log; empty if the plan is fixed."""
     budget: SplitBudget | None = None
     auto_share: float | None = None
+    for_filter: bool = False
+    """Whether the plans are for a ledger that adds up squared losses."""
 
     @property
     def alternatives(self) -> Sequence[Mapping[str, TablePlan]]:
@@ -109,9 +115,21 @@ class SelectionPlan:
         """The draws of each table; if a candidate is chosen, the choice and a release of which the budget is known."""
         if self.budget is None:
             return [plan.draw() for plan in self.tables.values()]
+        from querycloak.privacy.accounting.draws import Anything, OneOf
+
+        releasing = self.budget.releasing, self.proven.numbers[1]
+        if not self.for_filter:
+            return [Anything(self.budget.choosing), Anything(*releasing)]
+        plans = tuple(tuple(each.method.draws()) for each in self.candidates)
+        return [Anything(self.budget.choosing), OneOf(plans, *releasing)]
+
+    def draws_of(self, chosen: KeysMethod) -> Sequence[Draw] | None:
+        """The draws once a candidate is chosen; None if a ledger has no use for them."""
+        if self.budget is None or not self.for_filter:
+            return None
         from querycloak.privacy.accounting.draws import Anything
 
-        return [Anything(self.budget.choosing), Anything(self.budget.releasing, self.proven.numbers[1])]
+        return [Anything(self.budget.choosing), *chosen.draws()]
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """The ways in which keys of each table come out, one for each alternative."""
@@ -142,8 +160,13 @@ def one_table(table: str, plan: TablePlan) -> SelectionPlan:
     return SelectionPlan(plan.guarantee(with_thresholds(plan)), {table: plan})
 
 
-def chosen_on_log(given: Given, auto_share: float | None, at_choice: AtChoice, *, any_selection: bool) -> SelectionPlan:
-    """The plan of a method whose bound is chosen on the log; any_selection: the selection is chosen, too."""
+def chosen_on_log(
+    given: Given, auto_share: float | None, at_choice: AtChoice, *, any_selection: bool, for_filter: bool = False
+) -> SelectionPlan:
+    """The plan of a method whose bound is chosen on the log; any_selection: the selection is chosen, too.
+
+    for_filter: choose among plans of Gaussian noise, whose reserve a ledger can lower after the choice.
+    """
     if not isinstance(given, Budget):
         raise ParameterError(
             Sentence(
@@ -153,11 +176,13 @@ def chosen_on_log(given: Given, auto_share: float | None, at_choice: AtChoice, *
     part = DEFAULT_SHARE if auto_share is None else auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
     budget = SplitBudget.of(given.epsilon, checked)
-    candidates = _payable(given, budget, at_choice, CHOICES if any_selection else ANY_BOUND)
+    choices = GAUSSIAN_CHOICES if for_filter else CHOICES
+    candidates = _payable(given, budget, at_choice, choices if any_selection else ANY_BOUND)
     if any_selection and not any(each.choice.selection == "multi-round" for each in candidates):
-        candidates = _payable(given, budget, at_choice, WITHOUT_ROUNDS)
+        without_rounds = GAUSSIAN_WITHOUT_ROUNDS if for_filter else WITHOUT_ROUNDS
+        candidates = _payable(given, budget, at_choice, without_rounds)
     proven = _proven_of_choice(given, budget, candidates)
-    return SelectionPlan(proven, candidates=candidates, budget=budget, auto_share=checked)
+    return SelectionPlan(proven, candidates=candidates, budget=budget, auto_share=checked, for_filter=for_filter)
 
 
 def _payable(

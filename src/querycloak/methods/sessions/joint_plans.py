@@ -9,6 +9,7 @@ from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, noi
 from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise
 from querycloak.privacy.calibration.calibration import LAWS, calibrate
+from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
@@ -26,13 +27,23 @@ def plans_of_knobs(given: ExplicitNoise, room: Room, law: Selection, *, two_draw
 
 
 def plans_of_budget(
-    given: Budget, room: Room, law: str | None, *, split: str | None, two_draws: bool, priors: bool, counted: bool
+    given: Budget,
+    room: Room,
+    law: str | None,
+    *,
+    split: str | None,
+    two_draws: bool,
+    priors: bool,
+    counted: bool,
+    for_filter: bool = False,
 ) -> SelectionPlan:
     """Plans that the budget buys: one histogram if neither the law nor the owner divides it."""
     parts = None if split is None else parse_split(split)
     if law in (None, *LAWS) and (parts is None or len(room) == 1):
         if not counted:
             return _one_histogram(plan_without_counts(given.epsilon, given.delta, sum(room.values()), law), room)
+        if for_filter and law in (None, "gaussian") and not two_draws:
+            return _one_histogram(plan_for_filter(given.epsilon, given.delta, sum(room.values())), room)
         plan = calibrate(given.epsilon, given.delta, sum(room.values()), law=law, two_draws=two_draws)
         return _one_histogram(plan, room)
     planned = plan_tables(
@@ -44,6 +55,7 @@ def plans_of_budget(
         two_draws=two_draws,
         priors=priors,
         counted=counted,
+        for_filter=for_filter,
     )
     return SelectionPlan(planned.guarantee(with_thresholds(*planned.plans.values())), planned.plans)
 

@@ -163,7 +163,7 @@ class Sessions(KeysMethod):
         most = None
         if (self.sessions_per_user, self.queries_per_session, self.max_keys_per_user) != (None, None, None):
             most = max(self.room(PER_USER["gaussian"], self.checked_bounds(BOUNDS["gaussian"])).values())
-        return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws)
+        return default_selection(given.epsilon, given.delta, most, two_draws=self.two_draws, for_filter=self.for_filter)
 
     def checked_bounds(self, default: SessionBounds) -> SessionBounds:
         """The bounds that are given, and the others by default."""
@@ -177,7 +177,13 @@ class Sessions(KeysMethod):
         if self.chooses(given):
             if self.sessions_per_user is not None:
                 raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
-            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+            return chosen_on_log(
+                given,
+                self.auto_share,
+                self.at_choice,
+                any_selection=self._any_selection,
+                for_filter=self.for_filter,
+            )
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
         room = self.room(PER_USER[law or "gaussian"], self.bounds)
@@ -195,6 +201,7 @@ class Sessions(KeysMethod):
             two_draws=self.two_draws,
             priors=self.priors is not None,
             counted=self.counts == "noisy",
+            for_filter=self.for_filter,
         )
 
     def chooses(self, given: Given) -> bool:
@@ -277,6 +284,7 @@ class Sessions(KeysMethod):
             "split": self.split,
             "priors": self.priors,
             "counts": None if self.counts == "noisy" else self.counts,
+            **({} if self.accounting is None else {"accounting": self.accounting}),
         }
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:

@@ -15,7 +15,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_bound, number_above_zero, one_of, share, whole
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 
-__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "PublicCounts", "losses_of", "recorded_draws"]
+__all__ = ["Anything", "Draw", "GaussianRounds", "Histogram", "OneOf", "PublicCounts", "losses_of", "recorded_draws"]
 
 
 class Draw(ABC):
@@ -124,6 +124,27 @@ class Anything(Draw):
         return {"kind": "any", "epsilon": self.epsilon, "delta": self.delta}
 
 
+@dataclass(frozen=True)
+class OneOf(Draw):
+    """One of several plans, each of which draws a sequence of its own; an earlier draw chooses which.
+
+    epsilon, delta: every plan keeps this guarantee.
+    """
+
+    plans: tuple[tuple[Draw, ...], ...]
+    epsilon: float
+    delta: float
+
+    def losses(self) -> Losses:
+        """As of anything with the guarantee that all plans keep: no one pair of laws dominates several plans."""
+        return Losses.of_guarantee(self.epsilon, self.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a charge holds it."""
+        plans = [[draw.to_json() for draw in plan] for plan in self.plans]
+        return {"kind": "one-of", "plans": plans, "epsilon": self.epsilon, "delta": self.delta}
+
+
 def losses_of(guarantee: Guarantee, recorded: object) -> Losses:
     """Privacy loss of a charge: by its draws if all of them are recorded, else by its guarantee alone."""
     if guarantee.kind == "syntactic":
@@ -162,6 +183,11 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {
     "public-counts": lambda fields: PublicCounts(_noise(fields["noise"]), checked_bound(fields["per_user"])),
     "gaussian-rounds": lambda fields: GaussianRounds(
         _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"])
+    ),
+    "one-of": lambda fields: OneOf(
+        tuple(tuple(map(_draw, plan)) for plan in fields["plans"]),
+        _not_negative(fields["epsilon"]),
+        _not_negative(fields["delta"]),
     ),
     "any": lambda fields: Anything(_not_negative(fields["epsilon"]), _not_negative(fields["delta"])),
 }

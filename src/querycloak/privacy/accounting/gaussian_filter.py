@@ -8,18 +8,40 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from querycloak.privacy.accounting.draws import Anything, Draw, GaussianRounds, Histogram, PublicCounts, recorded_draws
+from querycloak.privacy.accounting.draws import (
+    Anything,
+    Draw,
+    GaussianRounds,
+    Histogram,
+    OneOf,
+    PublicCounts,
+    recorded_draws,
+)
 from querycloak.privacy.calibration.bisection import bisected
 from querycloak.privacy.calibration.deltas import own_chance
-from querycloak.privacy.calibration.gaussian import SLACK, SMOOTHING, gaussian_delta, largest_loss, squared_loss
+from querycloak.privacy.calibration.gaussian import SLACK, gaussian_delta, largest_loss
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.noise import Gaussian, Noise
 
-__all__ = ["ADDITIVE_SHARE", "GaussianCost", "GaussianLimit", "cost_of", "squared_loss_of_pure"]
+__all__ = [
+    "ADDITIVE_SHARE",
+    "COUNTS_SMOOTHING",
+    "GaussianCost",
+    "GaussianLimit",
+    "cost_of",
+    "squared_loss_of_counts",
+    "squared_loss_of_pure",
+]
 
 ADDITIVE_SHARE = 0.25
 """Share of a limit's delta for own keys and exceptions, if the owner gives none."""
+COUNTS_SMOOTHING = 1.5
+"""Variance that integer noise of few counts gives up to be a function of continuous noise (claim 1)."""
+SLACK_OF_A_COUNT = 2e-12
+"""More than 5 r with r = 2y/(1-y), y = exp(-2 pi^2 1.5): what one changed count adds to exceptions (claim 1)."""
+_MOST_OWN = 100.0
+"""Beyond this own keys add more than any delta; larger numbers exceed floats."""
 _UP = 1 + 2.0**-40
 """More than the rounding errors of a few sums and products of floats."""
 
@@ -46,7 +68,7 @@ class GaussianCost:
     @property
     def additive(self) -> float:
         """Delta of own keys and exceptions, rounded up."""
-        return (math.expm1(self.own) + self.exceptions) * _UP
+        return (math.expm1(min(self.own, _MOST_OWN)) + self.exceptions) * _UP
 
     def largest(self, other: GaussianCost) -> GaussianCost:
         """Return the reserve for either of two plans: the larger of each part."""
@@ -57,6 +79,10 @@ class GaussianCost:
     def to_json(self) -> dict[str, float]:
         """Return the cost as cards and ledgers hold it."""
         return {"squared_loss": self.squared, "own_keys": self.own, "exceptions": self.exceptions}
+
+    def to_card(self) -> dict[str, float]:
+        """Return the cost as cards hold it: also what it adds to delta; empty if it is beyond any limit."""
+        return {**self.to_json(), "additive_delta": self.additive} if math.isfinite(self.squared + self.own) else {}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> GaussianCost:
@@ -139,15 +165,34 @@ def _cost(draw: Draw) -> GaussianCost | None:
         return sum((part for part in parts if part is not None), start=GaussianCost(own=own))
     if isinstance(draw, PublicCounts):
         return _cost_of_counts(draw.noise, draw.per_user)
+    if isinstance(draw, OneOf):
+        return _cost_of_dearest(draw)
     return _cost_of_anything(draw) if isinstance(draw, Anything) else None
+
+
+def _cost_of_dearest(draw: OneOf) -> GaussianCost:
+    """Return the reserve: of each part the largest among the plans (claim 2)."""
+    reserve = GaussianCost()
+    for plan in draw.plans:
+        costs = [_cost(each) for each in plan]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            known = [_cost_of_anything(Anything(draw.epsilon, draw.delta))]
+        reserve = reserve.largest(sum(known, start=GaussianCost()))
+    return reserve
 
 
 def _cost_of_counts(noise: Noise, changed: int) -> GaussianCost | None:
     if not isinstance(noise, Gaussian):
         return GaussianCost(squared_loss_of_pure(changed / noise.scale * _UP))
-    if noise.sigma**2 <= SMOOTHING + 1e-6:
+    if noise.sigma**2 <= COUNTS_SMOOTHING + 1e-6:
         return None
-    return GaussianCost(squared_loss(noise, changed), exceptions=SLACK)
+    return GaussianCost(squared_loss_of_counts(noise, changed), exceptions=changed * SLACK_OF_A_COUNT + SLACK)
+
+
+def squared_loss_of_counts(noise: Gaussian, changed: int) -> float:
+    """Return mu^2 of counts with this noise, `changed` of which one user moves by 1 each, rounded up (claim 1)."""
+    return changed / (noise.sigma**2 * (1 - 2.0**-44) - COUNTS_SMOOTHING) * _UP
 
 
 def _cost_of_anything(draw: Anything) -> GaussianCost:

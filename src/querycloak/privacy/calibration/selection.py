@@ -13,6 +13,7 @@ from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.calibration import LAWS, calibrate, calibrate_times
 from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss
+from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import GRID, ROUNDS, ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
@@ -81,12 +82,14 @@ def plan_tables(
     priors: bool = False,
     counted: bool = True,
     times: Times | None = None,
+    for_filter: bool = False,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
     split: how many parts of the budget each table gets; equal parts if not given.
     priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
     times: what one user may add where clicks are counted, once keys are chosen.
+    for_filter: whether plans of one draw are for a ledger that adds up squared losses (accounting/filter.md).
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -109,6 +112,8 @@ def plan_tables(
         own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
         if times is not None:
             plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
+        elif counted and for_filter and selection in (None, "gaussian") and not two_draws:
+            plans[name] = plan_for_filter(own_epsilon, own_delta, bound)
         elif counted:
             plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
         else:
@@ -204,10 +209,12 @@ def together(epsilon: float, *draws: GaussianRounds) -> float:
     return min(1.0, max(own + gaussian_delta(squared, epsilon), gaussian_delta(squared, epsilon - loss)) * (1 + 1e-12))
 
 
-def default_selection(epsilon: float, delta: float, per_user: int | None, *, two_draws: bool = False) -> str | None:
+def default_selection(
+    epsilon: float, delta: float, per_user: int | None, *, two_draws: bool = False, for_filter: bool = False
+) -> str | None:
     """Return the selection that needs the fewest users for a key if each holds `per_user` keys: no data is used.
 
-    None leaves the choice between Laplace and Gaussian noise to the smaller threshold.
+    None leaves the choice between Laplace and Gaussian noise to the smaller threshold. for_filter: as in `plan_tables`.
     """
     if two_draws:
         return None
@@ -219,7 +226,7 @@ def default_selection(epsilon: float, delta: float, per_user: int | None, *, two
         return None  # a budget too small for weights
     if per_user is None:
         return "multi-round"
-    one_draw = calibrate(epsilon, delta, per_user)
+    one_draw = (plan_for_filter if for_filter else calibrate)(epsilon, delta, per_user)
     weight = math.isqrt(GRID * GRID // max(2, per_user // KEPT_BY_SCOUTS))
     return "multi-round" if plan.threshold < one_draw.threshold * weight else None
 

@@ -12,21 +12,40 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["TABLES", "Entry", "append", "entries", "folders", "now", "problems", "row_digest", "seal", "spendings"]
+from querycloak.privacy.ledger.sqlite import version_of
+
+__all__ = [
+    "TABLES",
+    "Entry",
+    "append",
+    "entries",
+    "folders",
+    "kept_rows",
+    "now",
+    "problems",
+    "row_digest",
+    "seal",
+    "spendings",
+]
+
+
+def kept_rows(table: str) -> tuple[str, str]:
+    """The rules that refuse to remove or change rows of a table."""
+    stay, keep = (
+        f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{table} stay'); END"
+        for name, event in (("stay", "DELETE"), ("keep", "UPDATE"))
+    )
+    return stay, keep
+
 
 TABLES = (
     """CREATE TABLE journal (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, entry TEXT NOT NULL,
        digest TEXT NOT NULL)""",
-    *(
-        f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{table} stay'); END"
-        for table in ("journal", "releases")
-        for name, event in (("stay", "DELETE"), ("keep", "UPDATE"))
-    ),
+    *(rule for table in ("journal", "releases") for rule in kept_rows(table)),
 )
-TRIGGERS = frozenset(f"{table}_{name}" for table in ("charges", "journal", "releases") for name in ("stay", "keep"))
-BEGUN, SEALED, SPENT = "begun", "sealed", "spent"
+BEGUN, SEALED, SPENT, LOWERED = "begun", "sealed", "spent", "lowered"
 ROW = "population, made, method, guarantee, parameters"
-"""The columns of a charge that its digest covers: all but its number."""
+"""The columns of a charge that its digest covers: all but its number, and since version 5 its cost if it has one."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +78,9 @@ def seal(connection: sqlite3.Connection) -> None:
 
 
 def row_digest(*row: str) -> str:
-    """The digest of a whole charge, the columns of `ROW`."""
-    return hashlib.sha256(json.dumps(row).encode()).hexdigest()
+    """The digest of a whole charge, the columns of `ROW` and its cost; a cost of earlier versions is empty."""
+    covered = row[:-1] if len(row) > len(ROW.split(", ")) and not row[-1] else row
+    return hashlib.sha256(json.dumps(covered).encode()).hexdigest()
 
 
 def spendings(connection: sqlite3.Connection) -> dict[int, tuple[int, str]]:
@@ -123,7 +143,8 @@ def _digest(before: str, made: str, entry: str) -> str:
 
 def _standing(connection: sqlite3.Connection) -> dict[str, Any]:
     """The content of the ledger, without the columns that only the digest of a charge covers."""
-    limits = connection.execute("SELECT name, epsilon, delta FROM populations ORDER BY name").fetchall()
+    terms = "terms" if version_of(connection) >= 4 else "'{}'"
+    limits = connection.execute(f"SELECT name, epsilon, delta, {terms} FROM populations ORDER BY name").fetchall()
     charges = connection.execute("SELECT id, population, guarantee FROM charges ORDER BY id").fetchall()
     releases = connection.execute("SELECT charge, digest FROM releases ORDER BY charge, digest").fetchall()
     return {"limits": [list(row) for row in limits], "charges": charges, "releases": releases}
@@ -131,13 +152,15 @@ def _standing(connection: sqlite3.Connection) -> dict[str, Any]:
 
 def _rows(connection: sqlite3.Connection) -> list[list[Any]]:
     """The number and the digest of each charge."""
-    rows = connection.execute(f"SELECT id, {ROW} FROM charges ORDER BY id").fetchall()
+    cost = ", cost" if version_of(connection) >= 5 else ""
+    rows = connection.execute(f"SELECT id, {ROW}{cost} FROM charges ORDER BY id").fetchall()
     return [[number, row_digest(*row)] for number, *row in rows]
 
 
 def _gone(connection: sqlite3.Connection) -> set[str]:
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
-    return set(TRIGGERS - there)
+    kept = ("charges", "journal", "releases", *(("lowered", "taken") if version_of(connection) >= 5 else ()))
+    return {f"{table}_{name}" for table in kept for name in ("stay", "keep")} - there
 
 
 def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) -> list[str]:
@@ -145,31 +168,35 @@ def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) 
     if not written:
         return []
     limits: dict[str, list[str]] = {}
+    lowered: set[tuple[int, str]] = set()
     charges: dict[int, tuple[str, str]] = {}
     digests: dict[int, str] = {}
     releases: set[tuple[int, str]] = set()
     for entry in written:
         digests |= {number: digest for number, digest in entry.get("rows", ()) if number not in digests}
         if entry["what"] == BEGUN:
-            limits |= {name: [epsilon, delta] for name, epsilon, delta in entry["limits"]}
+            limits |= {name: [*numbers, "{}"][:3] for name, *numbers in entry["limits"]}
             charges |= {number: (population, guarantee) for number, population, guarantee in entry["charges"]}
             releases |= {(charge, digest) for charge, digest in entry["releases"]}
         elif entry["what"] == "limit":
-            limits[entry["population"]] = [entry["epsilon"], entry["delta"]]
+            limits[entry["population"]] = [entry["epsilon"], entry["delta"], entry.get("terms", "{}")]
         elif entry["what"] == "charge":
             charges[entry["charge"]] = (entry["population"], entry["guarantee"])
             digests |= {entry["charge"]: entry["row"]} if "row" in entry else {}
+        elif entry["what"] == LOWERED:
+            lowered.add((entry["charge"], entry["cost"]))
         elif entry["what"] == "release":
             releases.add((entry["charge"], entry["digest"]))
     return [
         *_other_limits(connection, limits),
         *_other_charges(connection, charges, digests),
         *_other_releases(connection, releases),
+        *_other_costs(connection, lowered),
     ]
 
 
 def _other_limits(connection: sqlite3.Connection, limits: dict[str, list[str]]) -> list[str]:
-    standing = {name: [epsilon, delta] for name, epsilon, delta in _standing(connection)["limits"]}
+    standing = {name: numbers for name, *numbers in _standing(connection)["limits"]}
     names = [name for name in {**limits, **standing} if limits.get(name) != standing.get(name)]
     return [f"the limit of {name!r} is not the one that was last set" for name in names]
 
@@ -188,6 +215,13 @@ def _other_charges(
         *(f"charge {number} is missing or was changed" for number in changed),
         *(f"charge {number} is not in the journal" for number in standing if number not in charges),
     ]
+
+
+def _other_costs(connection: sqlite3.Connection, lowered: set[tuple[int, str]]) -> list[str]:
+    if version_of(connection) < 5:
+        return []
+    standing = set(connection.execute("SELECT charge, cost FROM lowered"))
+    return [] if standing == lowered else ["the costs to which charges were lowered are not those in the journal"]
 
 
 def _other_releases(connection: sqlite3.Connection, releases: set[tuple[int, str]]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import math
 import os
 import re
 import sqlite3
@@ -14,55 +13,24 @@ from typing import Any
 
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.privacy import order
+from querycloak.privacy.accounting.gaussian_filter import GaussianCost, cost_of
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger import journal
-from querycloak.privacy.ledger.accounts import Account, Charge
-from querycloak.privacy.ledger.sqlite import Kind, SqliteFile, version_of
+from querycloak.privacy.ledger.accounts import Account, Charge, charge_read, cost_read, limit_read
+from querycloak.privacy.ledger.ledger_schema import KIND, RESTORE
+from querycloak.privacy.ledger.sqlite import SqliteFile, version_of
+from querycloak.privacy.ledger.terms import Terms, changed_terms
 from querycloak.privacy.parameters import number_above_zero, path_of, refuse, share
 from querycloak.sentence import Action, Sentence
 
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
 LONGEST_NAME = 100
-
-FIRST_TABLES = (
-    "CREATE TABLE populations (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL)",
-    """CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, population TEXT NOT NULL REFERENCES populations,
-       made TEXT NOT NULL, method TEXT NOT NULL, guarantee TEXT NOT NULL, parameters TEXT NOT NULL)""",
-    """CREATE TABLE releases (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
-       PRIMARY KEY (charge, digest))""",
-    # What is spent stays spent, also if somebody opens the file with another program.
-    "CREATE TRIGGER charges_stay BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
-    "CREATE TRIGGER charges_keep BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges stay'); END",
-)
-# Since version 2: where a release was about to be when its charge was last heard of.
-SECOND_TABLES = (
-    """CREATE TABLE announced (charge INTEGER NOT NULL REFERENCES charges, digest TEXT NOT NULL,
-       folder TEXT NOT NULL, PRIMARY KEY (charge, digest))""",
-)
-# Since version 4: how a population is accounted, as JSON; empty where epsilons and deltas are added up.
-FOURTH_TABLES = ("ALTER TABLE populations ADD COLUMN terms TEXT NOT NULL DEFAULT '{}'",)
-SUMS = "{}"
 LIMIT = "SELECT epsilon, delta FROM populations WHERE name = ?"
-CHARGES = """SELECT id, made, method, guarantee, parameters,
-    (SELECT group_concat(digest) FROM releases WHERE charge = id) FROM charges WHERE population = ? ORDER BY id"""
-OTHER_FILE = Sentence(
-    "name another file with {ledger} or QUERYCLOAK_LEDGER", ledger=Action("Ledger(FILE)", ("--ledger", "FILE"))
-)
-RESTORE = Sentence(
-    "an older copy, put back in its place, has forgotten the charges since: find them with {verify} for every release "
-    "that was made, and lower the limit by what they cost",
-    verify=Action("verify(RELEASE, ledger=FILE)", ("querycloak", "verify", "RELEASE", "--ledger", "FILE")),
-)
-KIND = Kind(
-    application=0x51434C47,  # "QCLG"
-    versions=(FIRST_TABLES, SECOND_TABLES, journal.TABLES, FOURTH_TABLES),
-    name="ledger",
-    not_done="nothing was charged",
-    elsewhere=OTHER_FILE,
-    restore=RESTORE,
-    upgraded=journal.seal,
-)
+DIGESTS = "(SELECT group_concat(digest) FROM releases WHERE charge = id)"
+CHARGES = f"SELECT id, made, method, guarantee, parameters, {DIGESTS} FROM charges WHERE population = ? ORDER BY id"
+COSTS = """SELECT id, charges.cost, lowered.cost FROM charges LEFT JOIN lowered ON lowered.charge = id
+    WHERE population = ?"""
 
 
 class Ledger:
@@ -75,12 +43,21 @@ class Ledger:
         self._file = SqliteFile(self.path, KIND, wait_seconds=wait)
 
     def set_limit(
-        self, population: str, epsilon: float, delta: float, *, by: str | None = None, why: str | None = None
+        self,
+        population: str,
+        epsilon: float,
+        delta: float,
+        *,
+        by: str | None = None,
+        why: str | None = None,
+        accounting: str | None = None,
+        additive_share: float | None = None,
     ) -> Account:
         """Set what may be spent on a population in all; what is spent already stays spent.
 
         The journal keeps every change: its time, who made it (the name of the account that runs this, if not given),
-        and why. A limit is raised only with a reason.
+        and why. A limit is raised only with a reason. accounting: sum (if not given) or gaussian, of which
+        additive_share is the part of delta for own keys (0.25 if not given); both are fixed with the first charge.
         """
         _check_name(population)
         epsilon = number_above_zero("epsilon", epsilon, "give the most that may be spent in all, such as 8")
@@ -91,12 +68,21 @@ class Ledger:
             before = connection.execute(LIMIT, (population,)).fetchone()
             if why is None and before is not None and (epsilon > float(before[0]) or delta > float(before[1])):
                 raise self._unexplained(population, before)
-            connection.execute(
-                "INSERT INTO populations (name, epsilon, delta) VALUES (?, ?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
-                (population, repr(epsilon), repr(float(delta))),
+            terms = changed_terms(
+                None if before is None else self._terms(connection, population),
+                accounting,
+                additive_share,
+                charged=_is_charged(connection, population),
+                population=population,
             )
+            terms.limit(epsilon, float(delta))
             limit = {"population": population, "epsilon": repr(epsilon), "delta": repr(float(delta))}
+            connection.execute(
+                "INSERT INTO populations (name, epsilon, delta, terms) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO "
+                "UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta, terms = excluded.terms",
+                (*limit.values(), terms.written()),
+            )
+            limit |= {} if terms.is_sum else {"terms": terms.written()}
             journal.append(connection, {"what": "limit", **limit, "by": by or _account_name(), "why": why})
             return self._account(connection, population)
 
@@ -131,10 +117,12 @@ class Ledger:
     def _call(self) -> str:
         return f"Ledger({str(self.path)!r})" if self._named else "Ledger()"
 
-    def check(self, population: str, guarantee: Guarantee) -> Account:
+    def check(
+        self, population: str, guarantee: Guarantee, parameters: Mapping[str, Any] = MappingProxyType({})
+    ) -> Account:
         """The account that would pay; raises what `charge` would raise, and writes nothing."""
         account = self.trusted(population)
-        account.require(guarantee, self.how_to_set(population, raised=True))
+        account.require(guarantee, self.how_to_set(population, raised=True), parameters.get("mechanisms"))
         return account
 
     def trusted(self, population: str) -> Account:
@@ -165,19 +153,39 @@ class Ledger:
         order.check_may_pay()
         _check_name(population)
         written, made, promised = _json(parameters), journal.now(), _json(guarantee.to_json())
+        reserved = cost_of(guarantee, parameters.get("mechanisms"))
+        cost = _json(reserved.to_json()) if reserved.to_card() else ""
         with self._file.writing() as connection:
             account = self._account(connection, population)
             self._require_unchanged(connection)
-            account.require(guarantee, self.how_to_set(population, raised=True))
+            account.require(guarantee, self.how_to_set(population, raised=True), parameters.get("mechanisms"))
+            row = (population, made, method, promised, written, cost)
             connection.execute(
-                "INSERT INTO charges (population, made, method, guarantee, parameters) VALUES (?, ?, ?, ?, ?)",
-                (population, made, method, promised, written),
+                "INSERT INTO charges (population, made, method, guarantee, parameters, cost) VALUES (?, ?, ?, ?, ?, ?)",
+                row,
             )
             (number,) = connection.execute("SELECT last_insert_rowid()").fetchone()
-            digest = journal.row_digest(population, made, method, promised, written)
+            digest = journal.row_digest(*row)
             entry = {"what": "charge", "charge": number, "population": population, "guarantee": promised, "row": digest}
             journal.append(connection, entry)
-        return Charge(number, population, made, method, guarantee, MappingProxyType(json.loads(written)))
+        parameters = MappingProxyType(json.loads(written))
+        return Charge(number, population, made, method, guarantee, parameters, reserved=reserved if cost else None)
+
+    def lower(self, charge: int, cost: GaussianCost) -> None:
+        """Lower the reserve of a charge to what was drawn, once; a sum of epsilons has no reserve, and stays."""
+        with self._file.writing() as connection:
+            row = connection.execute("SELECT population, cost FROM charges WHERE id = ?", (charge,)).fetchone()
+            if row is None or self._terms(connection, row[0]).is_sum:
+                return
+            reserved, before = (
+                cost_read(row[1]),
+                connection.execute("SELECT 1 FROM lowered WHERE charge = ?", (charge,)),
+            )
+            if reserved is None or before.fetchone() or reserved.largest(cost) != reserved:
+                refuse("cost", "no more than what was reserved, and lowered once", None, "charge it anew")
+            written = _json(cost.to_json())
+            connection.execute("INSERT INTO lowered VALUES (?, ?)", (charge, written))
+            journal.append(connection, {"what": journal.LOWERED, "charge": charge, "cost": written})
 
     def complete(self, charge: Charge | int, release_digest: str) -> None:
         """Note that a release came of a charge; one draw saved in two formats is noted twice."""
@@ -283,33 +291,38 @@ class Ledger:
                     set_limit=self.how_to_set(population),
                 )
             )
-        self._require_sums(connection, population)
+        terms = self._terms(connection, population)
         rows = connection.execute(CHARGES, (population,)).fetchall()
+        costs = connection.execute(COSTS, (population,)).fetchall() if version_of(connection) >= 5 else ()
         try:
             folders = journal.folders(connection) if version_of(connection) >= 3 else {}
-            charges = tuple(_charge(population, *row, tuple(folders.get(row[0], ()))) for row in rows)
-            return Account(population, _limit(limit[0]), _limit(limit[1]), charges)
+            known = {number: (cost_read(reserved), cost_read(lowered)) for number, reserved, lowered in costs}
+            charges = tuple(
+                charge_read(population, known.get(row[0], (None, None)), tuple(folders.get(row[0], ())), *row)
+                for row in rows
+            )
+            return Account(population, limit_read(limit[0]), limit_read(limit[1]), charges, terms)
         except (ValueError, TypeError, QuerycloakError):
             problem = self._file.damaged()
         raise problem
 
-    def _require_sums(self, connection: sqlite3.Connection, population: str) -> None:
-        """Refuse a population that is accounted in a way that this version does not know."""
+    def _terms(self, connection: sqlite3.Connection, population: str) -> Terms:
+        """How a population is accounted; refused if this version does not know that way."""
         if version_of(connection) < 4:
-            return
-        (terms,) = connection.execute("SELECT terms FROM populations WHERE name = ?", (population,)).fetchone()
-        if terms != SUMS:
-            raise InputError(
-                f"population {population!r} of the ledger {str(self.path)!r} is not accounted by sums of epsilon and "
-                "delta, the only way that this querycloak knows; use the newer querycloak that set its limit"
-            )
+            return Terms()
+        (written,) = connection.execute("SELECT terms FROM populations WHERE name = ?", (population,)).fetchone()
+        try:
+            return Terms.read(written)
+        except (ValueError, ParameterError):
+            pass
+        raise InputError(
+            f"population {population!r} of the ledger {str(self.path)!r} is accounted in a way that this querycloak "
+            "does not know (it knows sum and gaussian); use the newer querycloak that set its limit"
+        )
 
 
-def _limit(written: str) -> float:
-    number = float(written)
-    if not math.isfinite(number) or number < 0:
-        raise ValueError("a limit must be finite")
-    return number
+def _is_charged(connection: sqlite3.Connection, population: str) -> bool:
+    return connection.execute("SELECT 1 FROM charges WHERE population = ?", (population,)).fetchone() is not None
 
 
 def _account_name() -> str:
@@ -327,22 +340,6 @@ def default_path() -> Path:
         return Path(named)
     data = Path(os.environ.get("XDG_DATA_HOME") or "")
     return (data if data.is_absolute() else Path.home() / ".local" / "share") / "querycloak" / "ledger.sqlite"
-
-
-def _charge(
-    population: str,
-    number: int,
-    made: str,
-    method: str,
-    guarantee: str,
-    parameters: str,
-    digests: str | None,
-    folders: tuple[str, ...],
-) -> Charge:
-    promised = Guarantee.from_json(json.loads(guarantee))
-    released = tuple(digests.split(",")) if digests else ()
-    given = MappingProxyType(json.loads(parameters))
-    return Charge(number, population, made, method, promised, given, released, folders)
 
 
 def _announced_folder(connection: sqlite3.Connection, charge: int, digest: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from querycloak.privacy.accounting.gaussian_filter import GaussianCost
+
 Counted = TypeVar("Counted")
 
 
@@ -66,6 +68,12 @@ class Accounting:
                     population=self.population,
                 )
             raise
+
+    def lower(self, cost: GaussianCost) -> None:
+        """Lower the reserve of a charge to what was drawn; a ledger that fails here keeps the reserve."""
+        if self.ledger is not None and self.charge is not None:
+            with fault.around("lower"), suppress(QuerycloakError):
+                self.ledger.lower(self.charge, cost)
 
     def announce(self, digest: str, folder: Path) -> None:
         """Note in the ledger where the release is about to be, in case the process dies before `complete`."""
@@ -185,7 +193,7 @@ class ChargePayment(Payment):
 
     def check(self) -> Account:
         """The account, which has enough left."""
-        return self._ledger.check(self._population, self._bill.guarantee)
+        return self._ledger.check(self._population, self._bill.guarantee, self._bill.parameters)
 
     def _pay(self, counted: Counted) -> Paid[Counted]:
         return Paid(Accounting(self._population, self._charge(), self._ledger), counted)
@@ -223,6 +231,13 @@ class CampaignPayment(ChargePayment):
         allowed = self._spending.spend(campaign, names, numbers)
         accounting = Accounting(self._population, campaign.charge, self._ledger)
         return Paid(accounting, counted.allowing(campaign.key, names, allowed))
+
+
+def accounting_of(ledger: Ledger, population: str) -> str:
+    """How a population is accounted: sum or gaussian."""
+    of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
+    of_kind("population", population, str, "a name", "say who is behind the log")
+    return ledger.show(population)[0].terms.accounting
 
 
 def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from querycloak.privacy.accounting.draws import Anything, GaussianRounds, Histogram
+from querycloak.privacy.accounting.draws import Anything, GaussianRounds, Histogram, OneOf, PublicCounts, recorded_draws
 from querycloak.privacy.accounting.gaussian_filter import (
     GaussianCost,
     GaussianLimit,
     cost_of,
     squared_loss_of_pure,
 )
+from querycloak.privacy.calibration.deltas import hockey_stick
 from querycloak.privacy.calibration.gaussian import gaussian_delta
 from querycloak.privacy.guarantee import user_guarantee
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
@@ -78,6 +79,32 @@ def test_the_enumeration_has_power() -> None:
     assert adversary(1.3, 1.0, (0.1, 0.25, 0.5, 0.8), 7) > gaussian_delta(0.65 / 2, 1.0)
 
 
+@pytest.mark.parametrize("sigma", [1.6, 2.0, 4.5, 12.0])
+@pytest.mark.parametrize("keys", [1, 3])
+def test_integer_noise_of_few_counts_is_dominated(sigma: float, keys: int) -> None:
+    """Claim 1: at every e the exact divergence of discrete Gaussian counts is at most that of mu, plus the slack."""
+    cost = cost_of(user_guarantee(1.0, 1e-6, "as promised"), [PublicCounts(Gaussian(sigma), keys).to_json()])
+    for e in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
+        exact = hockey_stick(Gaussian(sigma), keys, e) if e else hockey_stick(Gaussian(sigma), keys, 1e-9)
+        assert exact <= gaussian_delta(cost.squared, e) + cost.exceptions + 1e-9 * (not e)
+
+
+def test_one_of_several_plans_costs_the_largest_of_each_part() -> None:
+    dear, other = GaussianRounds(0.05, 1e-7), Histogram(Gaussian(5.0), 24, 1)
+    promise = user_guarantee(1.0, 1e-6, "as promised")
+    draw = OneOf(((dear,), (other,)), 1.0, 1e-6)
+    (again,) = recorded_draws([draw.to_json()])
+    assert again == draw
+    parts = [cost_of(promise, [each.to_json()]) for each in (dear, other)]
+    reserve, largest = cost_of(promise, [draw.to_json()]), parts[0].largest(parts[1])
+    for name in ("squared", "own", "exceptions"):
+        assert getattr(largest, name) <= getattr(reserve, name) <= getattr(largest, name) * (1 + 1e-9)
+    # A plan without a cost of its own costs what all plans guarantee.
+    small = OneOf(((dear,), (Histogram(Gaussian(1.2), 8, 4),)), 1.0, 1e-6)
+    assert cost_of(promise, [small.to_json()]).squared == pytest.approx(squared_loss_of_pure(1.0))
+    assert draw.losses() == Anything(1.0, 1e-6).losses()
+
+
 def test_costs_of_draws() -> None:
     promise = user_guarantee(1.0, 1e-6, "as promised")
     rounds = GaussianRounds(0.05, 1e-7)
@@ -85,14 +112,14 @@ def test_costs_of_draws() -> None:
     assert cost_of(promise, [rounds.to_json()]).own == pytest.approx(1e-7)
     histogram = Histogram(Gaussian(12.0), 63, 8)
     cost = cost_of(promise, [histogram.to_json()])
-    assert cost.squared == pytest.approx(8 / (144 - 3))
+    assert cost.squared == pytest.approx(8 / (144 - 1.5))
     assert 0 < cost.own < 1e-5
     laplace = Histogram(Laplace(1.0), 14, 1)
     assert cost_of(promise, [laplace.to_json()]).squared == pytest.approx(squared_loss_of_pure(1.0))
     unknown = cost_of(promise, [{"kind": "of a later version"}])
     assert unknown == cost_of(promise, None) == cost_of(promise, [Anything(1.0, 1e-6).to_json()])
     # Noise too small to be a function of continuous noise: the guarantee alone counts.
-    assert cost_of(promise, [Histogram(Gaussian(1.4), 8, 4).to_json()]) == unknown
+    assert cost_of(promise, [Histogram(Gaussian(1.2), 8, 4).to_json()]) == unknown
 
 
 def test_twelve_months_within_a_limit() -> None:

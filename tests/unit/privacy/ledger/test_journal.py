@@ -121,6 +121,9 @@ def test_an_older_journal_is_a_notice_and_the_ledger_goes_on(ledger: Ledger) -> 
     for name in ("stay", "keep"):
         connection.execute(f"DROP TRIGGER releases_{name}")
     connection.execute("ALTER TABLE populations DROP COLUMN terms")
+    connection.execute("ALTER TABLE charges DROP COLUMN cost")
+    connection.execute("DROP TABLE lowered")
+    connection.execute("DROP TABLE taken")
     connection.execute("PRAGMA user_version = 2")
     connection.commit()
     connection.close()
@@ -133,7 +136,7 @@ def test_an_older_journal_is_a_notice_and_the_ledger_goes_on(ledger: Ledger) -> 
 
 def test_a_population_that_is_accounted_in_a_newer_way_is_refused(ledger: Ledger) -> None:
     edited(ledger, """UPDATE populations SET terms = '{"kind": "gaussian"}'""")
-    with pytest.raises(InputError, match="is not accounted by sums of epsilon and delta"):
+    with pytest.raises(InputError, match="is accounted in a way that this querycloak does not know"):
         ledger.charge("shop", PROMISE, method="clicks", parameters={})
 
 

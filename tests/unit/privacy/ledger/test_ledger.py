@@ -277,6 +277,9 @@ def test_a_ledger_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_b
     for name in ("stay", "keep"):
         connection.execute(f"DROP TRIGGER releases_{name}")
     connection.execute("ALTER TABLE populations DROP COLUMN terms")
+    connection.execute("ALTER TABLE charges DROP COLUMN cost")
+    connection.execute("DROP TABLE lowered")
+    connection.execute("DROP TABLE taken")
     connection.execute("PRAGMA user_version = 1")
     connection.commit()
     connection.close()
@@ -364,7 +367,7 @@ def foreign_sqlite(path: Path) -> None:
 def newer(path: Path) -> None:
     Ledger(path).set_limit("shop", 8, 1e-6)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 5")
+    connection.execute("PRAGMA user_version = 6")
     connection.close()
 
 
@@ -381,7 +384,7 @@ def with_scribbles(path: Path) -> None:
 def with_a_bad_guarantee(path: Path) -> None:
     Ledger(path).set_limit("shop", 8, 1e-6)
     connection = sqlite3.connect(path)
-    connection.execute("INSERT INTO charges VALUES (1, 'shop', 'now', 'm', '{}', '{}')")
+    connection.execute("INSERT INTO charges VALUES (1, 'shop', 'now', 'm', '{}', '{}', '')")
     connection.commit()
     connection.close()
 
@@ -415,7 +418,7 @@ def cut_off(path: Path) -> None:
             foreign_sqlite,
             "is not a ledger of querycloak; nothing in it was changed; name another file with Ledger(FILE)",
         ),
-        (newer, "is of version 5, this querycloak knows up to 4; nothing in it was changed; use the newer querycloak"),
+        (newer, "is of version 6, this querycloak knows up to 5; nothing in it was changed; use the newer querycloak"),
         (
             with_scribbles,
             "is damaged; nothing in it was changed; an older copy, put back in its place, has forgotten the charges",
