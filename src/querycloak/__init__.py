@@ -1,6 +1,7 @@
 """Release a search log that people can use, with a privacy guarantee that holds."""
 
 from querycloak.compiled_code import choose_place as _choose_place
+from querycloak.lazy_names import loaded as _loaded
 
 _choose_place()
 
@@ -114,11 +115,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"querycloak has no {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+    return _loaded(__name__, name, _HOMES, __all__)
 
 
 def __dir__() -> list[str]:

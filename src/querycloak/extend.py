@@ -4,6 +4,8 @@ Names stay here from one version to the next; the modules behind them may move. 
 so that importing the light ones (`Method`, `option`, ...) does not load an engine.
 """
 
+from querycloak.lazy_names import loaded as _loaded
+
 TYPE_CHECKING = False  # not from typing, as in `querycloak`
 if TYPE_CHECKING:  # what type checkers see
     from querycloak.audits.attack import Attack, Finding, Share
@@ -129,11 +131,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"querycloak.extend has no {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOMES[name]), name)
+    return _loaded(__name__, name, _HOMES, __all__)
 
 
 def __dir__() -> list[str]:

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from querycloak.evaluation.task import NO_DATA
+from querycloak.evaluation.task import NO_DATA, Baseline
 from querycloak.logs.searchlog import SearchLog
-from querycloak.releases.row_kinds import RowKind
 from querycloak.text.english import public_phrases
 
 NO_USERS = "without a log nobody's searches are known"
@@ -26,13 +25,10 @@ NOTHING, UNKNOWN = -1, -2
 """No further suggestion; a suggestion that stands in neither log."""
 
 
-class NoData:
+class NoData(Baseline):
     """Public phrases by public frequency, and an address guessed from each; `log` decides the form of addresses."""
 
-    name = NO_DATA
-    digest = None
-    rows = RowKind.ASKED
-    method, variant = NO_DATA, "default"
+    name = method = NO_DATA
 
     def __init__(self, log: SearchLog) -> None:
         self._log = log

@@ -10,24 +10,20 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.evaluation.numbered_logs import GAP_MINUTES
-from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL
+from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL, Baseline
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import steps_of
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import KINDS
 
 MIN_USERS = 5
 """The k of plain k-anonymity."""
 
 
-class Original:
+class Original(Baseline):
     """TRAIN itself in a release's form: counts are how often something happened, sequences those of two queries."""
 
-    name = ORIGINAL
-    digest = None
-    rows = RowKind.ASKED
-    method, variant = ORIGINAL, "default"
+    name = method = ORIGINAL
 
     def __init__(self, train: SearchLog) -> None:
         self._train = train
@@ -101,13 +97,10 @@ def _in_lists(pairs: ir.Table) -> ir.Table:
     return pairs.select("count", queries=ibis.array([pairs.query, pairs.next_query]))
 
 
-class PlainKAnonymity:
+class PlainKAnonymity(Baseline):
     """Baseline: queries and clicks shared by at least five users of TRAIN, with their numbers of users."""
 
-    name = K_ANONYMITY
-    digest = None
-    rows = RowKind.ASKED
-    method, variant = K_ANONYMITY, "default"
+    name = method = K_ANONYMITY
 
     def __init__(self, train: SearchLog) -> None:
         keys: tuple[Literal["queries", "clicks"], ...] = ("queries", "clicks")

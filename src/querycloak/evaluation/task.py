@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.releases.row_kinds import RowKind
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.evaluation.kernels.graphs import Graphs
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.releases.row_kinds import RowKind
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ Numbers = NDArray[np.int64]
 # What the release answers itself; all cases, unanswered ones 0; the original on the cases that the release answers.
 READINGS = ("answered", "all", "common")
 ORIGINAL, K_ANONYMITY, NO_DATA = "original", "k-anonymity", "no-data"
+
+
+class Baseline:
+    """Facts that all subjects beside releases share: no card, rows as they were asked."""
+
+    digest = None
+    rows = RowKind.ASKED
+    variant = "default"
 
 
 class Subject(Protocol):
@@ -194,3 +203,12 @@ class Task(Protocol):
     def prepare(self, logs: Logs) -> Prepared:
         """The cases of TEST, and whatever else all subjects share."""
         ...
+
+
+class CaseTask:
+    """A task with cases: it has all aggregations."""
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """All three."""
+        return READINGS

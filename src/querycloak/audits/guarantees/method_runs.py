@@ -146,8 +146,9 @@ def _(counted: ClicksOfKeys, randomness: Randomness, runs: int) -> pa.Table:
     """Users decide, then the clicks of the keys that came out are counted anew, run by run."""
     plan, engine, key = counted.plan, counted.keys.engine, counted.keys.key
     users = _sorted_counts(counted.keys)
-    law = {"runs": runs, "tie_probability": plan.tie_probability}
-    passed = release(users["n"].to_numpy(), plan.noise, plan.threshold, randomness, **law)  # type: ignore[arg-type]
+    passed = release(
+        users["n"].to_numpy(), plan.noise, plan.threshold, randomness, runs=runs, tie_probability=plan.tie_probability
+    )
     chosen = np.zeros((runs, users.num_rows), np.bool_)
     chosen[passed.run, passed.key] = True
     clicks = UserKeys.of(engine, counted.clicks, key)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import QUERIES, lacks
-from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
 from querycloak.text.english import public_phrases
 
 NOTHING = -1
@@ -114,7 +114,7 @@ _NAMES = ("RR@10", "Success@10")
 
 
 @dataclass(frozen=True)
-class Completion:
+class Completion(CaseTask):
     """Each distinct query of a test user from a few of its first letters, their number drawn with a public seed."""
 
     name: ClassVar[str] = "completion"
@@ -127,11 +127,6 @@ class Completion:
     def measures(self) -> tuple[Measure, ...]:
         """Rank of the query in a list of ten, if it stands there."""
         return tuple(RANK_MEASURES[name] for name in _NAMES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It needs queries with counts, in any table."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
 from querycloak.evaluation.subject_tables import CLICKS, lacks
-from querycloak.evaluation.task import READINGS, CaseScores, Figure, Floats, Logs, Measure, Subject
+from querycloak.evaluation.task import CaseScores, CaseTask, Figure, Floats, Logs, Measure, Subject
 from querycloak.text.compiled import kernel, part
 
 
@@ -107,7 +107,7 @@ TAU_B = Measure(
 )
 
 
-class Ranking:
+class Ranking(CaseTask):
     """Kendall's tau-b between urls by released count and by clicks in TEST, over the urls of TEST."""
 
     name: ClassVar[str] = "ranking"
@@ -118,11 +118,6 @@ class Ranking:
     def measures(self) -> tuple[Measure, ...]:
         """Agreement of two orders, and how often there is none to be told."""
         return TAU_B, UNDEFINED
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks."""

@@ -14,7 +14,7 @@ from querycloak.evaluation.kernels.random_walk import Wanted, ranks, walk_of
 from querycloak.evaluation.numbered_logs import NumberedClicks
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import CLICKS, lacks
-from querycloak.evaluation.task import READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.evaluation.task import CaseScores, CaseTask, Logs, Measure, Subject
 
 ZHANG_YANG_SINGH = "Zhang, Yang & Singh, Anonymizing query logs by differential privacy, SIGIR 2016"
 _MEASURES = ("nDCG@10", "P@5", "P@10", "AP")
@@ -63,18 +63,13 @@ class ClickedSearches:
         return Hits.of_pairs(self.clicks.search, ranks, self.relevant)
 
 
-class ClickRetrieval:
+class ClickRetrieval(CaseTask):
     """A task that is judged by the clicks of test searches."""
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """As in the paper."""
         return tuple(RANK_MEASURES[name] for name in _MEASURES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks."""

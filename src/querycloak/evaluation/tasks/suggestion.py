@@ -17,7 +17,7 @@ from querycloak.evaluation.no_data import NOTHING, without_a_word
 from querycloak.evaluation.numbered_logs import Steps
 from querycloak.evaluation.rank_measures import RANK_MEASURES, Hits, scores
 from querycloak.evaluation.subject_tables import CLICKS, LATER, lacks
-from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Logs, Measure, Subject
+from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Measure, Subject
 
 MOST = 5
 COSINE_SHARE = 0.5
@@ -25,7 +25,7 @@ _NAMES = ("P@5", "R@5")
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class Suggestion(CaseTask):
     """For every prefix of a test session, five queries by what follows its last query and by shared clicks.
 
     `cosine_share` is lambda, which the paper does not print. `most_queries_of_a_url` leaves out urls that more queries
@@ -43,11 +43,6 @@ class Suggestion:
     def measures(self) -> tuple[Measure, ...]:
         """Precision and recall of five suggestions."""
         return tuple(RANK_MEASURES[name] for name in _NAMES)
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """All three."""
-        return READINGS
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes clicks or sequences of queries; the rule without data drops a word of the query."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def relax(
         counts = np.zeros(packing.pairs)
     else:
         by = _simplex if vertex else _pdlp
-        pieces, dual = by(packing, objective, shares, owner, (pair, width, slope), tolerance)
+        pieces, dual = by(_Program(packing, objective, shares, owner, pair, width, slope), tolerance)
         counts = np.bincount(pair, pieces, minlength=packing.pairs).astype(np.float64)
         counts = _within(packing, objective, shares, owner, np.minimum(counts, reach))
     price: FloatArray = np.bincount(owner, shares * dual[packing.row], minlength=packing.pairs).astype(np.float64)
@@ -78,44 +78,48 @@ def _pieces(objective: Objective, reach: FloatArray) -> tuple[IntArray, FloatArr
     return pair[kept], width[kept], slope[kept]
 
 
-def _matrix(packing: Packing, objective: Objective, shares: FloatArray, owner: IntArray, pair: IntArray) -> Any:
-    """The share of each row that each piece takes; the last row is the total, if there is one."""
-    from scipy import sparse
+class _Program(NamedTuple):
+    """The linear program of the relaxation; piece i takes from pair `pair[i]`, `owner` is the pair of each entry."""
 
-    rows = packing.capacity.size
-    matrix = sparse.csc_matrix((shares, (packing.row, owner)), shape=(rows, packing.pairs))[:, pair]
-    if objective.total:
-        matrix = sparse.vstack([matrix, sparse.csc_matrix(np.full((1, pair.size), 1 / objective.total))])
-    return sparse.csc_matrix(matrix)
+    packing: Packing
+    objective: Objective
+    shares: FloatArray
+    owner: IntArray
+    pair: IntArray
+    width: FloatArray
+    slope: FloatArray
+
+    def matrix(self) -> Any:
+        """The share of each row that each piece takes; the last row is the total, if there is one."""
+        from scipy import sparse
+
+        shape = (self.packing.capacity.size, self.packing.pairs)
+        matrix = sparse.csc_matrix((self.shares, (self.packing.row, self.owner)), shape=shape)[:, self.pair]
+        if self.objective.total:
+            total = np.full((1, self.pair.size), 1 / self.objective.total)
+            matrix = sparse.vstack([matrix, sparse.csc_matrix(total)])
+        return sparse.csc_matrix(matrix)
 
 
-def _simplex(
-    packing: Packing,
-    objective: Objective,
-    shares: FloatArray,
-    owner: IntArray,
-    pieces: tuple[IntArray, FloatArray, FloatArray],
-    tolerance: float,
-) -> tuple[FloatArray, FloatArray]:
+def _simplex(program: _Program, tolerance: float) -> tuple[FloatArray, FloatArray]:
     """A vertex by HiGHS, and for every row a dual that is not negative; PDLP's answer if HiGHS takes too long."""
     from scipy.optimize import linprog
 
-    pair, width, slope = pieces
-    matrix = _matrix(packing, objective, shares, owner, pair)
+    packing, objective, width, matrix = program.packing, program.objective, program.width, program.matrix()
     exact = objective.total is not None and objective.total_exact
     below, equal = (matrix[:-1], matrix[-1:]) if exact else (matrix, None)
     solved = linprog(
-        -slope,
+        -program.slope,
         A_ub=below,
         b_ub=np.ones(below.shape[0]),
         A_eq=equal,
         b_eq=None if equal is None else np.ones(1),
-        bounds=np.stack([np.zeros(pair.size), width], axis=1),
+        bounds=np.stack([np.zeros(width.size), width], axis=1),
         method="highs-ds",
         options={"time_limit": SECONDS},
     )
     if solved.status != 0:
-        return _pdlp(packing, objective, shares, owner, pieces, tolerance)
+        return _pdlp(program, tolerance)
     dual = np.zeros(packing.capacity.size + 1)
     dual[: below.shape[0]] = np.maximum(-solved.ineqlin.marginals, 0.0)
     if exact:
@@ -123,35 +127,27 @@ def _simplex(
     return np.clip(solved.x, 0.0, width), dual
 
 
-def _pdlp(
-    packing: Packing,
-    objective: Objective,
-    shares: FloatArray,
-    owner: IntArray,
-    pieces: tuple[IntArray, FloatArray, FloatArray],
-    tolerance: float,
-) -> tuple[FloatArray, FloatArray]:
+def _pdlp(program: _Program, tolerance: float) -> tuple[FloatArray, FloatArray]:
     """Result of PDLP: pieces within their widths, and for every row a dual that is not negative."""
     # Imported here: they take a second, and whoever only asks for a guarantee must not wait for them.
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp
 
-    pair, width, slope = pieces
-    matrix = _matrix(packing, objective, shares, owner, pair)
+    packing, objective, width, matrix = program.packing, program.objective, program.width, program.matrix()
     rows = matrix.shape[0]
-    program = pdlp.QuadraticProgram()
-    program.objective_vector = -slope
-    program.constraint_matrix = matrix
+    quadratic = pdlp.QuadraticProgram()
+    quadratic.objective_vector = -program.slope
+    quadratic.constraint_matrix = matrix
     lower = np.full(rows, -np.inf)
     if objective.total and objective.total_exact:
         lower[-1] = 1.0
-    program.constraint_lower_bounds, program.constraint_upper_bounds = lower, np.ones(rows)
-    program.variable_lower_bounds, program.variable_upper_bounds = np.zeros(pair.size), width
-    settings = solvers_pb2.PrimalDualHybridGradientParams(num_threads=2 if shares.size > _WORTH_A_THREAD else 1)
+    quadratic.constraint_lower_bounds, quadratic.constraint_upper_bounds = lower, np.ones(rows)
+    quadratic.variable_lower_bounds, quadratic.variable_upper_bounds = np.zeros(width.size), width
+    settings = solvers_pb2.PrimalDualHybridGradientParams(num_threads=2 if program.shares.size > _WORTH_A_THREAD else 1)
     wanted = settings.termination_criteria.simple_optimality_criteria
     wanted.eps_optimal_relative = wanted.eps_optimal_absolute = tolerance
     settings.termination_criteria.time_sec_limit = SECONDS
-    solved = pdlp.primal_dual_hybrid_gradient(program, settings)
+    solved = pdlp.primal_dual_hybrid_gradient(quadratic, settings)
     dual = np.zeros(packing.capacity.size + 1)
     dual[:rows] = -solved.dual_solution
     free = objective.total is not None and objective.total_exact
