@@ -106,7 +106,7 @@ def run(command: Callable[[], object]) -> int:
         if stop.__context__ is None and isinstance(stop.code, int):
             return stop.code
         return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
-    except Exception as error:
+    except Exception as error:  # broad: every failure ends in one line, without the log's texts
         return _ended_by(error)
 
 

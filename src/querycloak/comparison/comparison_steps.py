@@ -193,7 +193,7 @@ class Run:
             return {**known, "failed": GIVEN_UP}
         try:
             return {**known, **self._made(planned, target)}
-        except BaseException as error:
+        except BaseException as error:  # broad: an interrupt forgets the beginning; else the reason is noted
             if self._is_interrupt(error):
                 self._folder.steps.forget_beginning(step)
                 raise KeyboardInterrupt from None
@@ -235,7 +235,7 @@ class Run:
                 outcome = attacked_by(attack, release, self._knowledge)
                 rows += outcome.rows
                 alarms += outcome.alarms
-            except Exception as error:
+            except Exception as error:  # broad: one failed attack, also of another package, must not end the others
                 if self._is_interrupt(error):
                     raise KeyboardInterrupt from None
                 rows.append(row_of(release, attack.name, Finding.missing(reason_of(error))))
@@ -254,7 +254,7 @@ class Run:
             try:
                 for name, rows in evaluated_tasks(self._train, self._test, released, list(left), self._tell_task):
                     self._finish_task(left, name, rows)
-            except Exception as error:
+            except Exception as error:  # broad: a failed task must not end the others; it is tried one by one
                 if self._is_interrupt(error):
                     raise KeyboardInterrupt from None
                 self._finish_task(left, left[0].name, self._one_by_one(left[0], released))
@@ -276,7 +276,7 @@ class Run:
                 rows = [row for _, rows in evaluated_tasks(self._train, self._test, some, [task], self._tell_task)
                         for row in rows]  # fmt: skip
                 kept_rows += rows if each is None else [row for row in rows if row.release == each.name]
-            except Exception as error:
+            except Exception as error:  # broad: a failed release leaves its reason in the table
                 if self._is_interrupt(error):
                     raise
                 name, digest = (Original.name, None) if each is None else (each.name, each.digest)

@@ -144,7 +144,7 @@ class SparkEngine:
         self._closed = True
         if self._desertion is not None:
             self._desertion.end()
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # broad: a server that is gone, in any type, has nothing to give back
             for frame in self._cached:
                 frame.unpersist()
             for name in self._views:
@@ -183,7 +183,7 @@ class SparkEngine:
         try:
             return call.result()
         except KeyboardInterrupt:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # broad: the interrupt is raised even if Spark cannot be told
                 if self._master.startswith("sc://"):
                     self._session.interruptAll()
                 else:

@@ -105,7 +105,7 @@ def is_stopped(session: Any) -> bool | None:
     java = getattr(getattr(session, "_sc", None), "_jsc", None)
     try:
         return java is not None and bool(java.sc().isStopped())
-    except Exception:  # Java may have ended a moment ago, before anybody could see that its process has
+    except Exception:  # broad: a Java that has just ended fails in many types, of py4j and of sockets
         return None
 
 

@@ -62,13 +62,13 @@ class CountLaw:
             law[values < self.threshold] = 0.0
             law[values == self.threshold] *= self.tie_probability
             if law.sum() <= 0:  # a true count far below: the first values above the threshold, as likely as noise says
-                return self._far_below(true)
+                return self._far_below(true, self.noise)
         return int(values[0]), law / law.sum()
 
-    def _far_below(self, true: int) -> tuple[int, FloatArray]:
+    def _far_below(self, true: int, noise: Noise) -> tuple[int, FloatArray]:
         """Noise beyond a distant threshold: geometric for Laplace; for Gaussian at least as short."""
         start = (self.threshold or 0) + 1
-        size = self.noise.size if isinstance(self.noise, Laplace) else (self.noise.size**2 / (start - true))  # type: ignore[union-attr]
+        size = noise.size if isinstance(noise, Laplace) else noise.size**2 / (start - true)
         ratio = math.exp(-1 / size)
         law = ratio ** np.arange(math.ceil(40 * size) + 1)
         return start, law / law.sum()

@@ -244,7 +244,7 @@ class PrivateFolder:
         """Remove everything if the start fails."""
         try:
             yield
-        except BaseException:
+        except BaseException:  # broad: an interrupt leaves no folder behind, either; it is raised again
             self.remove()
             raise
 

@@ -93,7 +93,7 @@ def _loaded(entry: EntryPoint) -> type[Method]:
     problem = ""
     try:
         kind = entry.load()
-    except Exception as error:  # whatever a foreign package does when it is imported
+    except Exception as error:  # broad: the import runs code of another package
         problem = type(error).__name__
     if problem:
         raise InputError(f"the method {entry.name!r} of another package cannot be loaded: {problem}; mend or remove it")

@@ -218,8 +218,8 @@ class OptimalTables:
             size = max(1, round(printed_size / LARGEST * largest.value))
             solution = self._fump(bound, 1 / 500, size)
             histogram = np.zeros(11)
-            for _ in range(runs if solution is not None else 0):
-                pair, user, count = sample(self.holdings, solution.counts, randomness)  # type: ignore[union-attr]
+            for counts in [] if solution is None else [solution.counts] * runs:
+                pair, user, count = sample(self.holdings, counts, randomness)
                 after = np.zeros(entry.size)
                 after[np.searchsorted(entry, pair * self.holdings.users + user)] = count / size
                 histogram += diff_ratio(before[frequent], after[frequent]) / runs

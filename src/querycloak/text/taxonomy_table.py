@@ -6,6 +6,7 @@ label is the one to show, the root has no parent. A label's senses are in the or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,7 @@ def _identifier(place: int, given: str) -> str:
 
 
 def _repeated(ids: list[str]) -> list[str]:
-    seen: set[str] = set()
-    return [each for each in ids if each in seen or seen.add(each)]  # type: ignore[func-returns-value]
+    return [each for each, times in Counter(ids).items() if times > 1]
 
 
 def _some(ids: Sequence[str]) -> str:

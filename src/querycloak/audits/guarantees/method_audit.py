@@ -184,7 +184,7 @@ def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Se
     try:
         for data in (pair.having, pair.without):
             mechanism.counted(data)
-    except Exception:  # a log that cannot be counted is an outcome, which sampling sees
+    except Exception:  # broad: any failure on a neighbour is an outcome, which sampling sees
         return []
     return ExactTester().test(mechanism, pair, stated)
 

@@ -54,14 +54,14 @@ class MethodMechanism:
         """Outcomes of many draws: counts by table and key, choices of the draw, and the exit code."""
         try:
             counted = self.counted(data)
-        except Exception as error:  # whatever ends a release is seen from outside
+        except Exception as error:  # broad: whatever ends a release is an outcome, seen from outside
             self.failure = error
             return _exit_codes(runs, error)
         at_once = max(_LEAST_RUNS_AT_ONCE, _ROWS_AT_ONCE // max(1, data.count("\n")))
         lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
         try:
             return Outcomes.one_after_another([self._drawn(counted, lot) for lot in lots])
-        except Exception as error:
+        except Exception as error:  # broad: as above; kept to be shown, and looked at run by run
             self.failure = error
         # Which of the runs failed is not known, so each is drawn by itself.
         return Outcomes.one_after_another([self._drawn_or_failed(counted) for _ in range(runs)])
@@ -73,7 +73,7 @@ class MethodMechanism:
     def _drawn_or_failed(self, counted: Counted) -> Outcomes:
         try:
             return self._drawn(counted, 1)
-        except Exception as error:
+        except Exception as error:  # broad: as above
             return _exit_codes(1, error)
 
     def steps(self, data: str, past: Past) -> Sequence[Step]:
