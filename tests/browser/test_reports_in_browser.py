@@ -11,7 +11,7 @@ import pytest
 import querycloak as qc
 from querycloak.pages.reproduction_page import reproduction_page
 from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Reproduced, Series
-from querycloak.reproduction.zhang2017 import table_4
+from querycloak.reproduction.zhang2017_exhibits import table_4
 from tests.browser.chromium import chromium
 from tests.browser.test_comparison_in_browser import Visit
 from tests.evaluated import some_rows, write_rows

@@ -53,21 +53,21 @@ def papers_named(name: str) -> list[Paper]:
 def _work(key: str) -> tuple[str, Callable[[Workbench], list[Exhibit]]]:
     """The citation and the experiments of a paper; loaded when it is its turn."""
     if key == "zhang2017":
-        from querycloak.reproduction import zhang2017
+        from querycloak.reproduction.zhang2017_exhibits import CITATION, zhang2017
 
-        return zhang2017.CITATION, zhang2017.zhang2017
+        return CITATION, zhang2017
     if key == "zhang2016":
-        from querycloak.reproduction import zhang2016
+        from querycloak.reproduction.zhang2016_exhibits import CITATION, zhang2016
 
-        return zhang2016.CITATION, zhang2016.zhang2016
+        return CITATION, zhang2016
     if key == "hong2012":
-        from querycloak.reproduction import hong2012
+        from querycloak.reproduction.hong2012_exhibits import CITATION, hong2012
 
-        return hong2012.CITATION, hong2012.hong2012
+        return CITATION, hong2012
     if key == "sanchez2018":
-        from querycloak.reproduction import sanchez2018
+        from querycloak.reproduction.sanchez2018_exhibits import CITATION, sanchez2018
 
-        return sanchez2018.CITATION, sanchez2018.sanchez2018
-    from querycloak.reproduction import carpineto2015
+        return CITATION, sanchez2018
+    from querycloak.reproduction.carpineto2015_exhibits import CITATION, carpineto2015
 
-    return carpineto2015.CITATION, carpineto2015.carpineto2015
+    return CITATION, carpineto2015

@@ -26,7 +26,7 @@ from querycloak.papers.output_counts.linear_relaxation import relax
 from querycloak.papers.output_counts.solver import solve_by_floor
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction.exact_programs import by_highs
-from querycloak.reproduction.hong2012 import table_3
+from querycloak.reproduction.hong2012_exhibits import table_3
 from querycloak.reproduction.hong2012_frequent import figure_3c, precision, tables_5_and_6
 from querycloak.reproduction.hong2012_printed import (
     DELTAS,

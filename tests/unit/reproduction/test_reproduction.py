@@ -15,7 +15,11 @@ from querycloak.evaluation.numbered_logs import Steps
 from querycloak.files.resumable_folder import KeptSteps
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.reproduction import carpineto2015, sanchez2018, zhang2016, zhang2017, zhang2017_figures
+from querycloak.reproduction import carpineto2015_exhibits as carpineto2015
+from querycloak.reproduction import sanchez2018_exhibits as sanchez2018
+from querycloak.reproduction import zhang2016_exhibits as zhang2016
+from querycloak.reproduction import zhang2017_exhibits as zhang2017
+from querycloak.reproduction import zhang2017_figures
 from querycloak.reproduction.exhibit import Grid, Measured, Series, all_of, number, order_words, rises, verdict_of
 from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
 from querycloak.reproduction.literal_suggestion import literal_prefixes
