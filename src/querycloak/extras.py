@@ -1,4 +1,4 @@
-"""Packages that only an extra brings: whoever asks for what needs them is told which extra it is, before any work."""
+"""Packages that only an extra brings: a missing one is named with its extra, before any work."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of what was promised: attacks on releases, and leaks."""
+"""Tests of promises: attacks on releases, and tests of guarantees."""

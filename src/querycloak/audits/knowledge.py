@@ -66,7 +66,7 @@ class UserHistories:
 class AuditData:
     """TRAIN, TEST and what else is given; what several attacks need is computed once.
 
-    targets: how many people of each side are attacked at most. seed: which, and what is known of them.
+    targets: largest number of people of each side that are attacked. seed: which, and what is known of them.
     """
 
     train: SearchLog
@@ -96,7 +96,7 @@ class AuditData:
             )
 
     def random(self, purpose: str) -> np.random.Generator:
-        """Random numbers for one purpose: the same for the same seed, whatever else is run."""
+        """Random numbers for one purpose: the same for the same seed, independent of other attacks."""
         return np.random.default_rng([self.seed, *purpose.encode()])
 
     @cached_property

@@ -172,7 +172,7 @@ def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
 
 
 def _check_origin(release: Target, train: SearchLog) -> None:
-    """Refuse a release of another log: it would look safe, whatever it is."""
+    """Refuse a release of another log: any such release would look safe."""
     if not release.rows.is_verbatim or release.counts == "public-keys":
         return
     texts = pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()

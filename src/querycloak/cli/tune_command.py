@@ -37,7 +37,7 @@ def tune(
     quiet: options.Quiet = False,
     plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
-    """Show how much comes out at each bound, on a public log."""
+    """Show the yield of each bound, on a public log."""
     from querycloak.comparison.bound_yields import tunable
 
     bounded = tunable(method)

@@ -45,13 +45,15 @@ from querycloak.methods.registry import METHODS
 from querycloak.privacy.sampling.randomness import Randomness, fresh_seed
 from querycloak.releases.release import Release
 
-Found = Mapping[str, Any]
+StepRecord = Mapping[str, Any]
 """The results of a step, as plain values."""
 
 
-def evaluation_table(tasks: Mapping[str, Sequence[Found]], beside: Found, steps: Sequence[Found]) -> pa.Table:
+def evaluation_table(
+    tasks: Mapping[str, Sequence[StepRecord]], beside: StepRecord, steps: Sequence[StepRecord]
+) -> pa.Table:
     """Every task in the usual order; profiles are told by the steps that made the releases."""
-    rows: list[Found] = []
+    rows: list[StepRecord] = []
     for task in tasks_named():
         if task.name == Profiles.name:
             rows += [*beside["profiles"], *(row for step in steps for row in step.get("profiles", ()))]
@@ -72,7 +74,7 @@ def missing_rows(task: Task, about: RowLabel, why: str) -> list[Row]:
     ]
 
 
-def audit_table(beside: Found, steps: Sequence[Found]) -> pa.Table:
+def audit_table(beside: StepRecord, steps: Sequence[StepRecord]) -> pa.Table:
     """Audit rows: baselines first, then every release."""
     rows = list(beside["audit"])
     for step in steps:
@@ -80,7 +82,7 @@ def audit_table(beside: Found, steps: Sequence[Found]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(list(COLUMNS.items())))
 
 
-def _missing_attacks(step: Found) -> list[dict[str, Any]]:
+def _missing_attacks(step: StepRecord) -> list[dict[str, Any]]:
     nothing = dict.fromkeys(COLUMNS)
     return [{**nothing, "release": step["name"], "attack": attack, "why": step["failed"]} for attack in ATTACKS]
 
@@ -246,7 +248,7 @@ class Run:
         return (asdict(figure_row(about, figure)) for figure in self._profiles.scores(subject))
 
     def _evaluate(self) -> None:
-        """Every task on all releases together; releases are read from their folders, whoever made them."""
+        """Every task on all releases together; releases are read from their folders, also those of an earlier run."""
         left = [task for task in self._tasks if self._folder.steps.kept(f"task-{task.name}") is None]
         self._done += _WEIGHTS["task"] * (len(self._tasks) - len(left))
         while left:

@@ -66,7 +66,7 @@ class Gained:
 
     @property
     def shown(self) -> float | None:
-        """The risk; 0 where the attack is idle, for then it shows none."""
+        """The risk; 0 if the attack is idle, because it shows nothing then."""
         return 0.0 if self.idle else self.risk
 
 

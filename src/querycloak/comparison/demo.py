@@ -15,7 +15,7 @@ from querycloak.logs.reading.files import TRUTH_ENDING
 USERS = 3_000
 LOG = "log.tsv.gz"
 PUBLISHED = PlannedRelease(f"affinity-k{MIN_USERS}-paper", "affinity", {"min_users": MIN_USERS, "variant": "paper"})
-"""affinity as its paper has it: every word of a query needs two users (w = 2), whatever k is."""
+"""affinity as its paper has it: every word of a query needs two users (w = 2), for any k."""
 
 
 _MADE = {AUDIT, EVALUATION, PAGE, RELEASES, STATE, UNFINISHED, LOG, f"{LOG}{TRUTH_ENDING}"}

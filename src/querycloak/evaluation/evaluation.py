@@ -135,7 +135,7 @@ def evaluated_tasks(
 
 
 def _rows(task: Task, logs: Logs) -> Iterator[Row]:
-    """One task for all subjects; the original comes first, for the others are compared with it."""
+    """One task for all subjects; the original comes first, because the others are compared with it."""
     prepared = task.prepare(logs)
     original: list[CaseScores] = []
     for subject in logs.subjects:

@@ -71,7 +71,7 @@ class Vocabulary:
 
 
 class NumberedLogs:
-    """The two sides of a split, and whatever texts others bring along."""
+    """The two sides of a split, and the texts of all subjects."""
 
     def __init__(self, train: SearchLog, test: SearchLog, others: dict[str, list[ir.Table]]) -> None:
         """`others` are further tables of one column, `text`: under `query` and `url`."""

@@ -69,7 +69,7 @@ def _clicks_of_log(rows: pa.Table) -> pa.Table:
 
 
 def _counted_queries(table: pa.Table) -> pa.Table:
-    """query and count: sums over whatever else the rows hold, so that a user may count several times."""
+    """query and count: sums over all other columns, so a user may count several times."""
     table = _with_count(table)
     if "next_query" in table.column_names:
         first, second = (table.select([name, "count"]) for name in ("query", "next_query"))

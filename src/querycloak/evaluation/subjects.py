@@ -21,7 +21,7 @@ MIN_USERS = 5
 
 
 class Original(Baseline):
-    """TRAIN itself in a release's form: counts are how often something happened, sequences those of two queries."""
+    """TRAIN itself in a release's form: counts are numbers of events, sequences have two queries."""
 
     name = method = ORIGINAL
 

@@ -113,13 +113,13 @@ class Subject(Protocol):
         ...
 
     def table(self, kind: str) -> pa.Table:
-        """A table, as text. Of the original: TRAIN in that form, `count` being how often, not how many users."""
+        """A table, as text. Of the original: TRAIN in that form, `count` is a number of events, not of users."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Logs:
-    """The two sides of a split, both raw and on one engine, and whatever is judged by them: private."""
+    """The two sides of a split, both raw and on one engine, with all subjects: private."""
 
     train: SearchLog
     test: SearchLog
@@ -201,7 +201,7 @@ class Task(Protocol):
         ...
 
     def prepare(self, logs: Logs) -> Prepared:
-        """The cases of TEST, and whatever else all subjects share."""
+        """The cases of TEST, and the data that all subjects share."""
         ...
 
 

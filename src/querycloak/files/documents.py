@@ -1,4 +1,4 @@
-"""JSON and TOML that somebody else may have written: a value of bounded depth, or a ValueError, whatever is in them."""
+"""JSON and TOML that somebody else may have written: a value of bounded depth, or a ValueError, for any content."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def remove_locked(folder: Path, lock: int) -> None:
 
 @contextmanager
 def _noted(parent: Path, prefix: str) -> Iterator[None]:
-    """Note a place before a folder is made there, and after: whoever cleaned up meanwhile took the note away."""
+    """Note a place before a folder is made there, and again after: a clean-up in between removes the note."""
     _note(parent, prefix)
     try:
         yield

@@ -18,7 +18,7 @@ from querycloak.files.locked_folder import UNFINISHED, make_locked, remove_locke
 
 
 def check_new(path: Path, what: str) -> None:
-    """Refuse a name that is taken, be it by a link that leads nowhere: what is there may be somebody's log."""
+    """Refuse a name that is taken, also by a dangling link: the file may be somebody's log."""
     if os.path.lexists(path):
         raise ParameterError(f"{what} must not exist yet, {str(path)!r} does; name another, or remove it first")
 

@@ -1,4 +1,4 @@
-"""Evidence that a release folder is what it says: files, guarantee, ledger, digest, signature.
+"""Evidence for a release folder's card: files, guarantee, ledger, digest, signature.
 
 Files are compared with the card, and the card's guarantee with the one that its options give. A card that was edited
 throughout passes both: only the ledger, a digest or a signature can tell. They also vouch for a guarantee that cannot

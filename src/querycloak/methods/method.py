@@ -51,7 +51,7 @@ class Drawn:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that the draw chose, such as a bound; "auto" or None before."""
     remarks: Sequence[str | Sentence] = ()
-    """For whoever runs it, and nobody else."""
+    """Private remarks for the person who runs it."""
     reach: Mapping[str, TableAccuracy] = field(default_factory=dict)
     """Accuracy of counts that only the draw decides, by table."""
     draws: Sequence[Draw] | None = None

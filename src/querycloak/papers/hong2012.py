@@ -173,10 +173,10 @@ class PaperOptimal(Optimal):
             raise InputError(
                 Sentence(
                     "{private} {output_size} {asked:,} is above what the constraints allow: the largest output found "
-                    "has {found:,} rows, and none has more than {most:,}",
+                    "has {reached:,} rows, and none has more than {most:,}",
                     private=PRIVATE,
                     asked=self.output_size,
-                    found=int(largest.value),
+                    reached=int(largest.value),
                     most=int(largest.bound),
                 )
             )

@@ -199,7 +199,7 @@ class PaperSessions(RecordsBounded, Sessions):
         return self.checked_bounds(SessionBounds(sessions=1, queries=3))
 
     def plan_for(self, given: Given) -> SelectionPlan:
-        """The paper's noise and threshold for each table; what is proven adds up, whatever the paper claims."""
+        """The paper's noise and threshold for each table; the proven budgets add up, against the paper's claim."""
         if self.counts == "none":
             refuse_keys_alone()
         self.refuse_auto()
@@ -237,7 +237,7 @@ def paper_plans(
 ) -> tuple[dict[str, HistogramPlan], list[Guarantee], list[Guarantee]]:
     """The plans of all tables, and for each table what is claimed and what is proven.
 
-    room: how much one user may add to each table.
+    room: bound on one user's contribution to each table.
     """
     noise, threshold = (
         (Laplace(given.noise), given.threshold)

@@ -45,7 +45,7 @@ def refuse(name: str, rule: str | Sentence, value: object, way_out: str | Senten
 
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str, way_out: str | Sentence) -> None:
-    """Refuse a value of another kind; what it holds is not said, for it may be somebody's."""
+    """Refuse a value of another kind; its content is not shown, because it may be private."""
     if not isinstance(value, kind):
         raise _of_another_kind(name, value, rule, way_out)
 

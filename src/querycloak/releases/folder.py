@@ -130,7 +130,7 @@ class WrittenFile:
 class Unfinished:
     """A folder that grows; in a `with` block it disappears unless `finish` has put it in its place.
 
-    Nobody else can write to the same place meanwhile: whoever tries is refused.
+    A second writer to the same place is refused meanwhile.
 
     What is private stays closed to everybody else where it is put.
     """

@@ -40,7 +40,7 @@ from querycloak.reproduction.hong2012_printed import (
 )
 
 _TOLERANCE = 1e-5
-"""By how much a bound that HiGHS proves in floats may be too small."""
+"""Largest error of a bound that HiGHS proves in floats."""
 _ROUNDS = 200_000
 
 
@@ -207,7 +207,7 @@ class OptimalTables:
         return rows
 
     def figure_6(self, randomness: Randomness, runs: int = 10) -> list[dict[str, Any]]:
-        """Triplets of user and frequent pair by how far their share is off: the mean of ten outputs, users kept."""
+        """Triplets of user and frequent pair by the error of their share: the mean of ten outputs, users kept."""
         bound = _limit(2.0, 0.5)
         largest = self.largest(bound)
         frequent = (self.holdings.totals / self.holdings.size >= 1 / 500)[self.holdings.pair]

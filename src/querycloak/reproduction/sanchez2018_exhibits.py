@@ -97,7 +97,7 @@ class _People:
 
 
 def figure_1() -> Exhibit:
-    """The domains and topics: ours, for the paper's nineteen stand in a drawing only."""
+    """The domains and topics: ours, because the paper's nineteen stand in a drawing only."""
     nouns = wordnet()
     domains = dict.fromkeys(FOUR, "a domain and one of four topics")
     domains["abstraction"] = "the one domain of settings B and C"

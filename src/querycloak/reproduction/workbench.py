@@ -72,7 +72,7 @@ def fingerprint(paths: list[Path]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A log with everything beside it; `people` is how many users a synthetic log has, none if the log was given."""
+    """A log and its work folder; `people` is the number of users of a synthetic log, None if the log was given."""
 
     log: SearchLog
     steps: KeptSteps

@@ -40,8 +40,8 @@ _ATTACKED = 2_000
 class AolFigure:
     """A figure of AOL's log, or of logs in general; `least` and `most` are what a synthetic log is held to, if it is.
 
-    users: from how many users to how many the figure is held. Rates steady early; what counts distinct things grows
-    with a log.
+    users: smallest and largest number of users at which the figure has a range. Rates steady early; numbers of distinct
+    things grow with a log.
     """
 
     name: str

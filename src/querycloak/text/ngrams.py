@@ -54,7 +54,7 @@ class WordCounts:
 
 
 def users_of_words(uses: ir.Table, words: Sequence[str]) -> ir.Table:
-    """x and users: how many users have each of these words."""
+    """x and users: the number of users of each of these words."""
     every = _words(uses)
     wanted = every.filter(every.x.isin(list(words)))
     return wanted.group_by("x").agg(users=wanted.user.nunique())
@@ -87,7 +87,7 @@ def distinct_grams(uses: ir.Table, length: int) -> ir.Table:
 
 
 def total_occurrences(uses: ir.Table) -> ir.Table:
-    """One row: how many n-grams of each length there are, repeats included."""
+    """One row: the number of n-grams of each length, repeats included."""
     blanks = (uses.query.length() - uses.query.replace(" ", "").length()).cast("int64")
     words = ibis.ifelse(uses.query == "", 0, blanks + 1)
     counted = uses.select("searches", words=words)

@@ -180,7 +180,7 @@ def _bounds_a_match(buffer, first, last, stop_words):  # type: ignore[no-untyped
 
 @part
 def _longest_from(start, words, buffer, word_starts, word_ends, bounds, forms, longest):  # type: ignore[no-untyped-def]
-    """The longest match that begins with a word: how many words it has, and its label."""
+    """The longest match that begins with a word: its number of words, and its label."""
     length, best = 0, -1
     hashed = _SEED
     at = word_starts[start]

@@ -1,4 +1,4 @@
-"""Forced out: how many accounts does one person need to bring a text of their choice out, and how many texts at once?
+"""Forced out: the number of accounts that one person needs to bring out a text of their choice, or several at once.
 
 The number of accounts follows from what the card says; then it is tried, with the method itself and invented accounts.
 """

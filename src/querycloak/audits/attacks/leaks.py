@@ -21,7 +21,7 @@ class Leak:
 
 
 def leaks_in(content: str | bytes, secrets: Iterable[str], place: str) -> list[Leak]:
-    """The secrets in a text or in bytes, whatever their case."""
+    """The secrets in a text or in bytes, in any case."""
     data = content.encode() if isinstance(content, str) else content
     lowered = data.lower()
     return [Leak(secret, place) for secret in secrets if secret.lower().encode() in lowered]

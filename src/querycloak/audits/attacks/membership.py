@@ -63,7 +63,7 @@ class Membership:
             yield from _at(allowed, scored, releases[0])
 
     def _counts(self, release: Target, knowledge: AuditData) -> list[TestedKeys]:
-        """Counts beside the true ones; kept, for a release may be judged alone and with others."""
+        """Counts beside the true ones; kept, because a release may be judged alone and with others."""
         counted = next((counts for each, counts in self._counted if each is release), None)
         if counted is None:
             counted = list(key_counts(release, knowledge))
@@ -136,7 +136,7 @@ def _law(tables: Sequence[TestedKeys]) -> Law:
 
 
 def _fitted(residuals: Floats) -> Callable[[Floats], Floats]:
-    """The logarithm of the noise's law, Laplace's or Gauss', whichever fits published counts less true ones."""
+    """Log-density of the noise: Laplace or Gauss, by the fit to published minus true counts."""
     if not len(residuals):
         return np.zeros_like
     # Few keys would tell the attacker the noise itself, which nobody knows who does not know the answer.

@@ -1,4 +1,4 @@
-"""Secrets: of the queries that give somebody away, kind by kind, how many stand in the release word for word?"""
+"""Secrets: the share of queries that give somebody away, kind by kind, that stand in the release word for word."""
 
 from __future__ import annotations
 

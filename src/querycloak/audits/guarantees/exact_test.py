@@ -55,7 +55,7 @@ class ExactTester:
     """Tests by what noise is added to."""
 
     def test(self, mechanism: ExactMechanism[Data], pair: Pair[Data], stated: Guarantee) -> Sequence[ExactFinding]:
-        """For every step and measure the worst that was found, whatever earlier steps released."""
+        """Worst finding of every step and measure, over all outcomes of earlier steps."""
         worst: dict[tuple[str, str], ExactFinding] = {}
         first = mechanism.steps(pair.having, Past()), mechanism.steps(pair.without, Past())
         for past in pasts(*first):

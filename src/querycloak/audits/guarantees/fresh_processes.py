@@ -105,7 +105,7 @@ def _telling_log(method: Method) -> str | None:
 
 
 def _shared_by_many(method: Method, keys: int) -> list[str]:
-    """The rows of users who hold this number of keys, each by so many that it comes out."""
+    """Rows of users who hold this number of keys; each key has enough users to come out."""
     users = user_rows(method)
     names, number = [f"shared {place}" for place in range(keys)], 2 * users.enough + 8
     return [row for name in names for user in range(number) for row in users.rows(f"{name} {user}", [name])]

@@ -103,7 +103,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Pair(Generic[Data]):
-    """Two neighbouring data sets; `accounts` is how many users are in one and not in the other."""
+    """Two neighbouring data sets; `accounts` is the number of users in one and not in the other."""
 
     name: str
     without: Data

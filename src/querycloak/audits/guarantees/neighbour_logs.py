@@ -77,7 +77,7 @@ class NeighbourLogs:
 
     @property
     def _one_draw(self) -> bool:
-        """True if each user adds 1 to a key, whatever other keys that user has."""
+        """True if each user adds 1 to a key, independent of the user's other keys."""
         return isinstance(self.method, KeysMethod) and self.method.parameters().get("selection") in (
             "laplace",
             "gaussian",
@@ -106,7 +106,7 @@ def _crowd(users: ClickRows, key: str, number: int, name: str = "u") -> list[str
 
 
 def _base(users: ClickRows) -> list[str]:
-    """Something that comes out whoever is there."""
+    """Rows that come out with or without the user."""
     return _crowd(users, "common", users.enough + _MARGIN)
 
 

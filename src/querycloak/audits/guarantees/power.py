@@ -98,6 +98,6 @@ def _laplace_events(scale: float, keys: int) -> Iterable[tuple[float, float]]:
 
 
 def _gaussian_events(distance: float) -> Iterable[tuple[float, float]]:
-    """The sum of all counts reaches a point; distance is how far the two centres are apart, in deviations."""
+    """The sum of all counts reaches a point; distance is between the two centres, in deviations."""
     points = np.linspace(-1, distance + 3, _POINTS)
     return [(float(norm.sf(point - distance)), float(norm.sf(point))) for point in points]

@@ -66,7 +66,7 @@ class SamplingFinding(PairFinding):
     runs: int
     judged: int
     happened: tuple[int, int]
-    """In how many judged runs the event happened, where it is likely and where it is not."""
+    """Number of judged runs with the event, under the likely and the unlikely law."""
 
     @property
     def per_account(self) -> float:
@@ -91,7 +91,7 @@ class SamplingFinding(PairFinding):
 class SamplingTester:
     """Tests by sampling.
 
-    runs: of each data set; one half chooses the event, the other judges it. pairs: how many are tested in all.
+    runs: of each data set; one half chooses the event, the other judges it. pairs: number of pairs tested in all.
     """
 
     runs: int

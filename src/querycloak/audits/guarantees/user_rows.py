@@ -29,7 +29,7 @@ _BOUNDS = ("per_user", "max_keys_per_user")
 class ClickRows:
     """A key is a query with a click.
 
-    bound: how many keys of one user count. enough: how many users bring a key out, more likely than not.
+    bound: number of keys of one user that count. enough: number of users who bring a key out, more likely than not.
     """
 
     bound: int

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class WeightedPairs:
-    """Each pair once, by left and then right; weights above 0. `lefts` is how many lefts there may be."""
+    """Each pair once, by left and then right; weights above 0. `lefts` is the number of possible lefts."""
 
     left: Ints
     right: Ints

@@ -141,7 +141,7 @@ COUNT_MEASURES = (
 
 
 LEAST_USERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""From how many users on the drop rate is told."""
+"""Least number of users of keys in the drop rate."""
 # In these logs a row is what a user asked, or a pair that was clicked; in others it stands for that.
 _KEYS_OF_ROWS = {
     RowKind.ASKED: ("queries", "clicks"),

@@ -62,12 +62,12 @@ def ncp(words: NDArray[np.int64], penalties: Floats) -> float | None:
 
 
 def sensitive_share(released: Mask, sensitive: Mask) -> float | None:
-    """Of the sensitive queries, how many come out."""
+    """Share of the sensitive queries that come out."""
     return float(np.asarray(released)[np.asarray(sensitive)].mean()) if np.any(sensitive) else None
 
 
 def query_share(released: Mask) -> float | None:
-    """Of all distinct queries, how many come out."""
+    """Share of all distinct queries that come out."""
     return float(np.asarray(released).mean()) if len(released) else None
 
 

@@ -134,12 +134,12 @@ def supports(log: Holdings, output: ReleasedPairs) -> tuple[FloatArray, FloatArr
 
 
 def precision(before: FloatArray, after: FloatArray, support: float) -> float | None:
-    """Of the release's frequent pairs, how many are frequent in the log."""
+    """Share of the release's frequent pairs that are frequent in the log."""
     return _ratio(int(((before >= support) & (after >= support)).sum()), int((after >= support).sum()))
 
 
 def recall(before: FloatArray, after: FloatArray, support: float) -> float | None:
-    """Of the log's frequent pairs, how many are frequent in the release."""
+    """Share of the log's frequent pairs that are frequent in the release."""
     return _ratio(int(((before >= support) & (after >= support)).sum()), int((before >= support).sum()))
 
 
@@ -160,12 +160,12 @@ def average_support_distance(before: FloatArray, after: FloatArray, support: flo
 
 
 def diversity(before: FloatArray, after: FloatArray) -> float | None:
-    """Of the log's pairs, how many come out."""
+    """Share of the log's pairs that come out."""
     return _ratio(int(((before > 0) & (after > 0)).sum()), int((before > 0).sum()))
 
 
 def query_diversity(log: Holdings, output: ReleasedPairs) -> float | None:
-    """Of the queries of the log's pairs, how many come out."""
+    """Share of the queries of the log's pairs that come out."""
     kept = output.totals(log.pairs)[: log.pairs] > 0
     return _ratio(int(np.unique(log.query[kept]).size), int(np.unique(log.query).size))
 

@@ -116,7 +116,7 @@ class Ranking(CaseTask):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Agreement of two orders, and how often there is none to be told."""
+        """Agreement of two orders, and the share of cases without one."""
         return TAU_B, UNDEFINED
 
     def unsupported_reason(self, subject: Subject) -> str | None:

@@ -24,7 +24,7 @@ SEED = 2016
 
 
 def some_searches(clicks: NumberedClicks, most: int) -> NumberedClicks:
-    """The clicks of so many searches, drawn evenly by a fixed seed, and numbered anew; all if they are not more."""
+    """The clicks of `most` searches, drawn evenly by a fixed seed, and numbered anew; all if they are not more."""
     searches = int(clicks.search.max(initial=-1)) + 1
     if searches <= most:
         return clicks

@@ -130,7 +130,7 @@ class JsonColumns:
         return lists_of(self.values([parse_object(record) for record in records.texts()], SHOWN.name))
 
     def has(self, record: JsonObject | None, ours: str) -> bool:
-        """True if the object has the column, be it null."""
+        """True if the object has the column, also with null."""
         return self.values([record], ours, _ABSENT)[0] is not _ABSENT
 
     def require_in(self, objects: Iterable[JsonObject | None], label: str) -> None:

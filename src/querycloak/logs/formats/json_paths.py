@@ -103,7 +103,7 @@ class Paths:
 
 
 def bucket_of(name: bytes) -> int:
-    """In which bucket a name is looked for, whatever the case of its letters."""
+    """Bucket of a name, in any case of its letters."""
     return ((name[0] | 32) + 3 * (name[-1] | 32) + 5 * len(name)) % BUCKETS if name else 0
 
 

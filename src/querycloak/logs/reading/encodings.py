@@ -1,4 +1,4 @@
-"""Records as UTF-8, whatever they were written in, and which of them cannot be decoded.
+"""Records as UTF-8 from any encoding, and those that cannot be decoded.
 
 What a record becomes depends on its own bytes alone: never on the records around it, nor on the block it came in.
 """

@@ -74,7 +74,7 @@ def build_graph(
 
 
 @dataclass(frozen=True)
-class Found:
+class NeighbourBlock:
     """Open vertices, and the neighbours of each, list after list."""
 
     vertices: NDArray[np.int64]
@@ -117,7 +117,7 @@ class Search:
         self._people = _People(users.starts, users.values, self.stays)
         self._unused: list[_Scratch] = []
 
-    def everything(self, threads: int, progress: OnShare = lambda _: None) -> Iterator[Found]:
+    def everything(self, threads: int, progress: OnShare = lambda _: None) -> Iterator[NeighbourBlock]:
         """The lists of all that is open, block after block."""
         hubs, others = np.flatnonzero(self._hubs), np.flatnonzero(~self._hubs)
         # Those with the most users first: the more is known to stay, the fewer lists must be kept.
@@ -132,14 +132,14 @@ class Search:
                 done += 1
                 progress(done / total)
 
-    def _look(self, work: tuple[NDArray[np.int64], bool]) -> Found:
+    def _look(self, work: tuple[NDArray[np.int64], bool]) -> NeighbourBlock:
         """The neighbours of a block of vertices, or (of hubs) the news that they stay."""
         vertices, hubs = work
         scratch, index = self._borrow(), self._index.arrays
         if hubs:
             _lift(vertices, index, self._people, scratch.neighbours)
             self._unused.append(scratch)
-            return Found(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
+            return NeighbourBlock(vertices[:0], np.empty(0, np.int64), np.empty(0, np.int32))
         sizes = np.full(len(vertices), -1, np.int64)
         parts, done = [], 0
         room = np.empty(_BUFFER, np.int32)
@@ -150,7 +150,9 @@ class Search:
                 room = np.empty(2 * len(room), np.int32)
         self._unused.append(scratch)
         listed = sizes >= 0
-        return Found(vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32))
+        return NeighbourBlock(
+            vertices[listed], sizes[listed], np.concatenate(parts) if parts else np.empty(0, np.int32)
+        )
 
     def _borrow(self) -> _Scratch:
         try:

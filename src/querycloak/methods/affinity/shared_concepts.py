@@ -116,7 +116,7 @@ class CountPostings:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Into how many pieces blocks are cut that would have too many vertices; others are whole."""
+    """Number of pieces of blocks that would have too many vertices; others are whole."""
 
     keys: Integers
     pieces: Integers
@@ -131,7 +131,7 @@ class Pieces:
         return cls(np.array(list(sizes), np.int64), pieces)
 
     def number(self, keys: Integers) -> Integers:
-        """Of how many pieces the block of each key is."""
+        """Number of pieces of the block of each key."""
         if not len(self.keys):
             return np.ones(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)

@@ -49,7 +49,7 @@ def matcher_of(taxonomy: Taxonomy) -> Matcher:
 
 
 def _forms(taxonomy: Taxonomy) -> Iterator[str]:
-    """The labels, and whatever loses an ending or is listed as irregular to become one (text/english.py, backwards)."""
+    """The labels, and the forms that English morphology reduces to one (text/english.py, backwards)."""
     yield from taxonomy.labels
     yield from taxonomy.exceptions
     for label in taxonomy.labels:

@@ -1,4 +1,4 @@
-"""Contribution bounding: how much of one user counts, which makes every sensitivity finite.
+"""Contribution bounding: a limit on each user's rows, which makes every sensitivity finite.
 
 Ties break by (time, rank, query, url), never by the order of the input.
 """

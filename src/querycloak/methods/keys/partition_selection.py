@@ -72,7 +72,7 @@ def _histogram(plan: TablePlan) -> HistogramPlan:
 class ThresholdedKeys:
     """Every row counts 1; a threshold decides.
 
-    most_per_key: how much one user adds to one key at most.
+    most_per_key: largest contribution of one user to one key.
     """
 
     keys: KeyCounts

@@ -132,7 +132,7 @@ def by_chance(
 ) -> GroupRelease:
     """For each number of users: one binomial draw says how many of its keys come out, a uniform choice which ones.
 
-    values: numbers of users. sizes: how many keys have each of them.
+    values: numbers of users. sizes: number of keys with each of them.
     """
     ranks: list[NDArray[np.int64]] = []
     for users, size in zip(values.tolist(), sizes.tolist(), strict=True):

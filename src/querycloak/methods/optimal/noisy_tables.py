@@ -59,7 +59,7 @@ LINK = ("first", "second")
 class NoisyTables:
     """Released noisy tables; a link names two pairs by their places in `pairs`, the smaller first.
 
-    sizes: how many users hold 1, 2, ... released pairs, with noise and so possibly below zero.
+    sizes: numbers of users who hold 1, 2, ... released pairs, with noise and so possibly below zero.
     """
 
     pairs: pa.Table

@@ -155,7 +155,7 @@ class Phrases(KeysMethod):
         return parts
 
     def _room(self, law: str) -> dict[str, int]:
-        """How many keys one user may add to, by table."""
+        """Number of keys that one user may add to, by table."""
         bound = checked_bound(PER_USER[law] if self.max_keys_per_user is None else self.max_keys_per_user)
         return dict.fromkeys(self.tables, bound)
 

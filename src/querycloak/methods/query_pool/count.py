@@ -58,7 +58,7 @@ class Pooling:
         return KeyCounts.of(self.engine, contributions, key)
 
     def queries(self) -> ir.Table:
-        """Each user's first queries, once each, whatever was clicked."""
+        """Each user's first queries, once each, with or without clicks."""
         return once_per_key(self.rows.select("user", "time", "query"), QUERY, self.method.bounds["queries"])
 
     def transitions(self, released: ir.Table) -> ir.Table:

@@ -110,7 +110,7 @@ class Histories(CountedByUser):
         pulled = self.pulled(secret, self.replacement.concepts_of)
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
-        remarks = [] if pulled.queries is not None else [found_words(pulled.concepts)]
+        remarks = [] if pulled.queries is not None else [unmatched_note(pulled.concepts)]
         table = self.replacement.table(pulled, randomness)
         return Drawn({"log": table}, counts=counts, rows=method.rows, remarks=remarks)
 
@@ -154,8 +154,8 @@ class Histories(CountedByUser):
         return np.array([self.allowed.searches[by_name[name]] for name in names.to_pylist()], np.int64)
 
 
-def found_words(concepts: Ints) -> str:
-    """In how many searches something was found, for the owner's eyes; said of every log, so that it says nothing."""
+def unmatched_note(concepts: Ints) -> str:
+    """Number of searches without a known concept. Private. Reported for every log, so its presence reveals nothing."""
     missing = int((concepts < 0).sum())
     message = (
         f"no concept was found in {missing:,} of {concepts.size:,} searches: these became the root of their domain"

@@ -120,7 +120,7 @@ class GaussianLimit:
         return total.squared <= self.squared and total.additive <= self.additive
 
     def more(self, spent: GaussianCost, each: GaussianCost, most: int = 100_000) -> int:
-        """Return how many further releases of one cost the limit admits; `most` if it never ends."""
+        """Return the number of further releases of one cost that the limit admits; `most` if it never ends."""
         total, number = spent, 0
         while number < most and self.admits(total := total + each):
             number += 1

@@ -13,17 +13,17 @@ __all__ = ["choose_plan", "choose_plans", "largest_score", "qualities"]
 
 Plans = Mapping[str, TablePlan]
 """A plan for each table of a release."""
-Held = Mapping[str, Mapping[int, int]]
+UsersByKeys = Mapping[str, Mapping[int, int]]
 """For each table and each number of its keys, how many users hold that number (private)."""
 
 
-def choose_plan(candidates: Sequence[Plans], key_counts: Held, epsilon: float, randomness: Randomness) -> int:
+def choose_plan(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float, randomness: Randomness) -> int:
     """Draw which of the candidates to use; the draw costs epsilon."""
     return randomness.proportional_to_exp_minus(_exponents(candidates, key_counts, epsilon))
 
 
 def choose_plans(
-    candidates: Sequence[Plans], key_counts: Held, epsilon: float, randomness: Randomness, runs: int
+    candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float, randomness: Randomness, runs: int
 ) -> IntArray:
     """The same choice in each of several independent runs."""
     return randomness.many_proportional_to_exp_minus(_exponents(candidates, key_counts, epsilon), runs)
@@ -39,7 +39,7 @@ def _most(plans: Sequence[TablePlan]) -> Fraction:
     return max(plan.gain(1) for plan in plans)
 
 
-def _exponents(candidates: Sequence[Plans], key_counts: Held, epsilon: float) -> list[Fraction]:
+def _exponents(candidates: Sequence[Plans], key_counts: UsersByKeys, epsilon: float) -> list[Fraction]:
     if not candidates:
         refuse("candidates", "at least one plan", "none", "name the plans to choose from")
     quality = qualities(candidates, key_counts)
@@ -47,7 +47,7 @@ def _exponents(candidates: Sequence[Plans], key_counts: Held, epsilon: float) ->
     return [stated(epsilon) * (best - each) / reach for each in quality]
 
 
-def qualities(candidates: Sequence[Plans], key_counts: Held) -> list[Fraction]:
+def qualities(candidates: Sequence[Plans], key_counts: UsersByKeys) -> list[Fraction]:
     """The quality score of each candidate: what users add to it, summed over its tables (private)."""
     quality = [Fraction(0)] * len(candidates)
     for table, users_by_keys in key_counts.items():

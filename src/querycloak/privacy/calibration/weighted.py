@@ -210,7 +210,7 @@ def recorded_selection(selection: str) -> str:
 
 
 def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArray:
-    """Return how much keys count when users divide a weight: all the same, but what is heavy anyway counts less."""
+    """Return the weights of keys when users divide a weight: equal, but less for keys that are heavy anyway."""
     enough = int(plan.threshold * ENOUGH)
     interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
     return interest
