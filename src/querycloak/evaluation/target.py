@@ -29,8 +29,9 @@ NO_OWNERS = "a folder does not tell whose row is whose; `compare` makes the rele
 class Target:
     """A release, or a log in a release's form, that is evaluated or attacked.
 
-    `method`, `proven`, `digest` and `folder` are None for a log. `owners` (columns name, user) says whose rows stand
-    under a name; None unless the release was made in this process.
+    `method`, `proven`, `digest` and `folder` are None for a log. `options`: those that were given; None if its card
+    lists none. `owners` (columns name, user) says whose rows stand under a name; None unless the release was made in
+    this process.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Target:
     method: str | None = None
     variant: str = "default"
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
     claimed: Guarantee | None = None
     proven: Guarantee | None = None
     digest: str | None = None
@@ -57,6 +59,7 @@ class Target:
             method=release.method,
             variant=release.variant,
             parameters=release.parameters,
+            options=release.options,
             claimed=release.claimed,
             proven=release.proven,
             owners=owners,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
 
@@ -56,6 +56,8 @@ class Drawn:
     """Accuracy of counts that only the draw decides, by table."""
     draws: Sequence[Draw] | None = None
     """The draws that were made, where the promise named several plans; None if they are those of the promise."""
+    unprotected: tuple[str, ...] | None = None
+    """Unprotected facts of the setting that the draw chose; None if nothing was left to choose."""
 
 
 class Promise(NamedTuple):
@@ -354,7 +356,10 @@ class Method(metaclass=MethodClass):
         from querycloak.releases.release import Release, describe_log
 
         reach = {**self.reach(), **drawn.reach}
-        proven = with_gate(promise.proven, paid_gate=paid_gate)
+        proven = promise.proven
+        if drawn.unprotected is not None:
+            proven = replace(proven, unprotected=drawn.unprotected)
+        proven = with_gate(proven, paid_gate=paid_gate)
         proven = proven if log.max_bad is None else with_bad_rows(proven)
         if log.empty_gate is not None and log.empty_gate.decides:
             proven = with_kept_rows(proven)

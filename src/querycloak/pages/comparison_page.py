@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -99,23 +99,35 @@ def _promise(release: ReleaseSummary) -> tuple[str, ...]:
     return tuple(text.replace(" %", PERCENT).split("\n\n")[:3])
 
 
+_BESIDE = " beside a frequent word"
+
+
 def _sides(files: Mapping[str, Any]) -> dict[str, Any]:
     train, test = (files[f"{side}.parquet"] for side in ("train", "test"))
     return {"train": train, "test": test, "users": train["users"] + test["users"]}
 
 
 def _forced(summary: Summary) -> dict[str, list[str]]:
-    """Number of accounts that bring out a text, and the releases; by the first setting, which is about one text."""
-    first: dict[str, Mapping[str, Any]] = {}
+    """Releases by the number of accounts that bring out a text."""
+    settings: dict[str, list[str]] = {}
     for row in summary.comparison.audit.to_pylist():
         if row["attack"] == "forced-out":
-            first.setdefault(row["release"], row)
+            settings.setdefault(row["release"], []).extend([row["setting"]] if row["setting"] else [])
     names: dict[str, list[str]] = {}
-    for release in (each for each in summary.made if each.name in first):
-        setting = first[release.name]["setting"]
-        accounts = (setting or "no number of accounts").removesuffix(", 1 text")
-        names.setdefault(accounts, []).append(release.in_sentence)
+    for release in (each for each in summary.made if each.name in settings):
+        names.setdefault(accounts_in_words(settings[release.name]), []).append(release.in_sentence)
     return {accounts: names[accounts] for accounts in sorted(names, key=_number_in)}
+
+
+def accounts_in_words(settings: Sequence[str]) -> str:
+    """The accounts that one text needs, from the settings of the attack: the first one, and one beside a word."""
+    if not settings:
+        return "no number of accounts"
+    accounts, _, what = settings[0].partition(", 1 ")
+    beside = [each.split()[0] for each in settings if each.endswith(_BESIDE)]
+    if beside and beside[0] != accounts.split()[0]:
+        return f"{accounts} ({beside[0]}{_BESIDE})"
+    return accounts if what == "text" else f"{accounts} (a {what})"
 
 
 def _number_in(accounts: str) -> int:

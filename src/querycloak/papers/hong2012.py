@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError
 from querycloak.extras import COMPARE, require
+from querycloak.methods.forcing_accounts import several_accounts
 from querycloak.methods.method import Drawn
 from querycloak.methods.optimal.method import Optimal
-from querycloak.methods.unprotected import ALWAYS, several_accounts
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
+from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import exp_minus, rounded_up, stated
@@ -74,7 +76,7 @@ class PaperOptimal(Optimal):
         """Guarantee of the drawing that optimal.md proves."""
         chance = chance_to_appear(self.given)
         # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
-        accounts = several_accounts(math.ceil(1 / stated(chance)))
+        accounts = several_accounts(ForcedOutRule(math.ceil(1 / stated(chance)) - 1))
         return Guarantee(
             kind="sampling-only",
             unit="user",

@@ -19,7 +19,6 @@ from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import AUTO, SelectionPlan, check_given_bound, refuse_keys_alone
 from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import SessionBounds
-from querycloak.methods.unprotected import ALWAYS, several_accounts
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.calibration import laplace_noise
@@ -176,7 +175,7 @@ class PaperClicks(RecordsBounded, Clicks):
             )
         bound = RECORDS_PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
         plans, claims, proofs = paper_plans(given, {self.table: checked_bound(bound)})
-        return SelectionPlan(replace(proofs[0], unprotected=unprotected_by(plans)), plans, claims[0])
+        return SelectionPlan(proofs[0], plans, claims[0])
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Each user's first clicks: a row for each 1 that is counted."""
@@ -216,7 +215,7 @@ class PaperSessions(RecordsBounded, Sessions):
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.
         epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)
         claimed = replace(claims[0], epsilon=max(epsilons), delta=max(deltas))
-        return SelectionPlan(replace(compose(proofs), unprotected=unprotected_by(plans)), plans, claimed)
+        return SelectionPlan(compose(proofs), plans, claimed)
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """The records of each user's first sessions, and the first clicks: a row for each 1 that is counted."""
@@ -251,10 +250,3 @@ def paper_plans(
         claims.append(claimed)
         proofs.append(proven)
     return plans, claims, proofs
-
-
-def unprotected_by(plans: Mapping[str, HistogramPlan]) -> tuple[str, ...]:
-    """Unprotected facts of these plans; one user may add as much as the bound to a single count."""
-    weakest = min(plans.values(), key=lambda plan: plan.threshold // plan.per_user)
-    one = weakest.threshold // weakest.per_user + 1
-    return (*ALWAYS, several_accounts(one, (weakest.per_user, weakest.threshold + 1)))

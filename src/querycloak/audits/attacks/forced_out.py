@@ -6,8 +6,8 @@ The number of accounts follows from what the card says; then it is tried, with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +20,15 @@ from querycloak.audits.knowledge import AuditData
 from querycloak.errors import ParameterError
 from querycloak.evaluation.target import Target
 from querycloak.files.locked_folder import PrivateFolder
+from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import read
+from querycloak.methods.forcing_accounts import POOL_QUERY, TEXT, URL, forced_out_rule
+from querycloak.methods.keys.method import KeysMethod
+from querycloak.methods.keys.public_lists import PublicList, queries_of
 from querycloak.methods.method import Method
-from querycloak.methods.option import current_options
+from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS, method_class
+from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.sampling.randomness import Randomness
 
 TRIED = 200
@@ -32,30 +37,17 @@ SEVERAL = 16
 CROWD = 1_000
 """Users who ask a frequent word beside which a text is tried to be brought out."""
 _FREQUENT = "visa"
+_ELSEWHERE = "example.com"
 # What methods solve for, and may not be given along with a budget.
 _CHOSEN = ("auto_choices", "auto_share")
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
 NOT_TRIED = "not tried: its card is not enough to make the method again; the number of accounts is by formula"
+NO_NUMBER = "its card does not say how many users a text needs to come out"
+EVERY_URL = "no threshold: as published, every url that anybody clicked for a released query comes out"
 NEVER = {
     "semantic": "what comes out is drawn from a taxonomy: no text that was typed does",
     "generalize": "what comes out are labels of WordNet: no text that was typed does",
-    "query-pool": "nothing outside a public list of queries can come out, whatever accounts ask",
 }
-
-
-@dataclass(frozen=True)
-class ForcedOutRule:
-    """Number of accounts that bring out one text with probability one half, and the cost of n texts at once.
-
-    `at_once`: texts that the same accounts bring out beside it; None if there is no bound. `shared`: they share one
-    weight among them, so that n texts take sqrt(n) times as many accounts. `beside`: accounts that are enough for a
-    text beside a word that many ask.
-    """
-
-    accounts: int
-    at_once: int | None = None
-    shared: bool = False
-    beside: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,17 @@ class Try:
     accounts: int
     texts: int = 1
     beside: bool = False
+    crowd: bool = False
+    """Whether others ask a frequent word, too."""
+    key: str = TEXT
+    repeats: int = 1
+    """How often each account asks each text."""
 
     def __str__(self) -> str:
-        many = f"{self.accounts} account{'s' * (self.accounts > 1)}, {self.texts} text{'s' * (self.texts > 1)}"
-        return many + " beside a frequent word" * self.beside
+        keys = {TEXT: "text", POOL_QUERY: "query", URL: "url"}[self.key]
+        plural = f"{keys.removesuffix('y')}ies" if keys == "query" else f"{keys}s"
+        many = f"{self.accounts} account{'s' * (self.accounts > 1)}, {self.texts} {keys if self.texts == 1 else plural}"
+        return many + " of the pool" * (self.key == POOL_QUERY) + " beside a frequent word" * self.beside
 
 
 class ForcedOut:
@@ -78,10 +77,10 @@ class ForcedOut:
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
         """It takes a method whose card says when a text comes out."""
-        if release.method in NEVER and not release.parameters.get("off_pool"):
+        if release.method in NEVER:
             return NEVER[release.method]
         if rule_of(release) is None:
-            return "its card does not say how many users a text needs to come out"
+            return EVERY_URL if release.method == "query-pool" else NO_NUMBER
         return None
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
@@ -93,80 +92,102 @@ class ForcedOut:
             yield Finding.of(str(Try(1)), Share.of(TRIED, TRIED), Share.exactly(0.0), 0.0)
             return
         method = _rebuilt(release)
-        for tried in _tries(rule):
+        sequences = rule.table == "sessions"
+        for tried in _tries(rule, release.parameters.get("sessions_per_user") if sequences else None):
             if method is None:
                 yield Finding.missing(NOT_TRIED, str(tried))
                 continue
             groups = max(TRIED // tried.texts, 10)
-            out = _brought_out(method, tried, groups, knowledge.random(f"forced-out {tried}"))
+            out = _brought_out(method, tried, groups, knowledge.random(f"forced-out {tried}"), sequences=sequences)
             yield Finding.of(str(tried), Share.of(out, groups * tried.texts), Share.exactly(0.0), 0.0)
 
 
 def rule_of(release: Target) -> ForcedOutRule | None:
     """Rule by the release's card; for the log itself, every text comes out."""
-    parameters: Mapping[str, Any] = release.parameters
     if release.method is None:
-        return ForcedOutRule(1)
-    if release.method == "k-anonymity":
-        return ForcedOutRule(int(parameters["min_users"]))
-    if release.method == "affinity":
-        words = 1 if parameters.get("min_word_users") is None else int(parameters["min_word_users"])
-        return ForcedOutRule(max(int(parameters["min_users"]), words), beside=words)
-    # Tables with plans of their own: a text needs to come out of one of them.
-    own = [parameters[kind] for kind in ("queries", "clicks") if isinstance(parameters.get(kind), Mapping)]
-    threshold = min((each["threshold"] for each in own if "threshold" in each), default=parameters.get("threshold"))
-    if threshold is None:
+        return ForcedOutRule(0)
+    if release.method == "query-pool" and release.variant == "paper":
         return None
-    per_user = parameters.get("per_user") if isinstance(parameters.get("per_user"), int) else None
-    shared = parameters.get("selection") in ("weighted", "rounds")
-    if release.variant == "paper" and per_user:
-        # One account may count several times for one text there, but then for no other.
-        return ForcedOutRule(math.floor(threshold / per_user) + 1, 1)
-    return ForcedOutRule(math.floor(threshold) + 1, per_user, shared)
+    return forced_out_rule(release.method, release.variant, release.parameters)
 
 
-def _tries(rule: ForcedOutRule) -> Iterator[Try]:
-    yield Try(rule.accounts)
+def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
+    """sessions: how many sessions of one user count, if sequences are what comes out."""
+    records = rule.adding == "records"
+    crowd = rule.beside is not None or rule.key == URL
+    once = Try(rule.accounts, key=rule.key, crowd=crowd, repeats=rule.added(1) if records else 1)
+    yield once
     if rule.accounts > 1:
-        yield Try(rule.accounts - 1)
-    several = min(SEVERAL, rule.at_once or SEVERAL)
+        yield replace(once, accounts=rule.accounts - 1)
+    several = min(SEVERAL, rule.per_user or SEVERAL, sessions or SEVERAL)
     if several > 1:
-        yield Try(math.ceil(rule.accounts * math.sqrt(several)) if rule.shared else rule.accounts, several)
+        repeats = rule.added(several) if records else 1
+        yield Try(rule.accounts_for(several), several, key=rule.key, crowd=crowd, repeats=repeats)
     if rule.beside is not None:
-        yield Try(rule.beside, beside=True)
+        yield Try(rule.beside, beside=True, crowd=True)
 
 
-def _brought_out(method: Method, tried: Try, groups: int, random: np.random.Generator) -> int:
-    """Number of texts that come out if all accounts of a group ask the same texts."""
-    accounts, texts = tried.accounts, tried.texts
-    beside = f" {_FREQUENT}" * tried.beside
-    chosen = pa.array([f"q{number:015x}{beside}" for number in random.integers(0, 1 << 60, groups * texts).tolist()])
-    text = np.tile(np.arange(groups * texts).reshape(groups, 1, texts), (1, accounts, 1)).ravel()
-    user = np.repeat(np.arange(groups * accounts), texts)
-    minute = np.tile(np.arange(texts), groups * accounts)
-    if tried.beside:
-        text = np.append(text, np.full(CROWD, len(chosen)))
-        user = np.append(user, groups * accounts + np.arange(CROWD))
-        minute = np.append(minute, np.zeros(CROWD, np.int64))
-    asked = pa.concat_arrays([chosen, pa.array([_FREQUENT])])
-    rows = pa.table(
-        {
-            "user": pa.array(user).cast(pa.string()),
-            "time": pa.array(1_141_205_400 + 60 * minute, pa.timestamp("s")),
-            "query": asked.take(pa.array(text)),
-            "rank": pa.array(np.ones(len(text), np.int32)),
-            "url": pa.array(["example.com"]).take(pa.array(np.zeros(len(text), np.int64))),
-        }
-    )
+def _brought_out(
+    method: Method, tried: Try, groups: int, random: np.random.Generator, *, sequences: bool = False
+) -> int:
+    """Number of texts that come out if all accounts of a group ask the same texts.
+
+    sequences: each text is the first of a session of two queries.
+    """
+    chosen = _chosen(tried, groups * tried.texts, random)
+    rows = _asked(tried, groups, chosen)
+    if sequences:
+        after = rows.set_column(1, "time", pc.add(rows["time"], pa.scalar(60, pa.duration("s"))))
+        second = pc.binary_join_element_wise(rows["query"], "then", " ")
+        unclicked = after.set_column(2, "query", second)
+        for place, name in ((3, "rank"), (4, "url")):
+            unclicked = unclicked.set_column(place, name, pa.nulls(len(rows), rows[name].type))
+        rows = pa.concat_tables([rows, unclicked])
     folder = PrivateFolder()
     try:
         pq.write_table(rows, folder.path / "accounts.parquet")
         with read(folder.path / "accounts.parquet") as log:
-            target = Target.of(method.release(log, randomness=Randomness()), "accounts")
-            released_texts = pa.chunked_array([part.unique() for part in target.texts()], pa.string())
-            return int(pc.sum(pc.is_in(chosen, released_texts)).as_py() or 0)
+            release = Target.of(method.release(log, randomness=Randomness()), "accounts")
+            parts = [release.table("clicks")["url"]] if tried.key == URL else release.texts()
+            texts = pa.chunked_array([part.unique() for part in parts], pa.string())
+            return int(pc.sum(pc.is_in(chosen, texts)).as_py() or 0)
     finally:
         folder.remove()
+
+
+def _chosen(tried: Try, number: int, random: np.random.Generator) -> pa.Array:
+    """Texts that nobody else has, all different; queries of the built-in pool if only these come out."""
+    if tried.key == POOL_QUERY:
+        pool = queries_of(PublicList.of("pool", None), Choices())
+        return pool.take(pa.array(random.choice(len(pool), number, replace=False)))
+    ending = {TEXT: f" {_FREQUENT}" * tried.beside, URL: ".example"}[tried.key]
+    return pa.array([f"q{each:015x}{ending}" for each in random.integers(0, 1 << 60, number).tolist()])
+
+
+def _asked(tried: Try, groups: int, chosen: pa.Array) -> pa.Table:
+    """The rows of all accounts, an hour between the searches of each, and of those who ask the frequent word."""
+    accounts, texts = tried.accounts, tried.texts
+    text = np.tile(np.arange(groups * texts).reshape(groups, 1, texts), (1, accounts, 1)).ravel()
+    user = np.repeat(np.arange(groups * accounts), texts)
+    hour = np.tile(np.arange(texts), groups * accounts)
+    if tried.crowd:
+        text = np.append(text, np.full(CROWD, len(chosen)))
+        user = np.append(user, groups * accounts + np.arange(CROWD))
+        hour = np.append(hour, np.zeros(CROWD, np.int64))
+    text, user, hour = (np.repeat(each, tried.repeats) for each in (text, user, hour))
+    second = np.arange(len(text)) % tried.repeats
+    frequent, elsewhere = (pa.array([each]) for each in (_FREQUENT, _ELSEWHERE))
+    texts_of = pa.concat_arrays([chosen, elsewhere if tried.key == URL else frequent]).take(pa.array(text))
+    fixed = (frequent if tried.key == URL else elsewhere).take(pa.array(np.zeros(len(text), np.int64)))
+    return pa.table(
+        {
+            "user": pa.array(user).cast(pa.string()),
+            "time": pa.array(1_141_205_400 + 3600 * hour + second, pa.timestamp("s")),
+            "query": fixed if tried.key == URL else texts_of,
+            "rank": pa.array(np.ones(len(text), np.int32)),
+            "url": texts_of if tried.key == URL else fixed,
+        }
+    )
 
 
 def _rebuilt(release: Target) -> Method | None:
@@ -174,11 +195,18 @@ def _rebuilt(release: Target) -> Method | None:
     if release.method is None or release.method not in METHODS:
         return None
     kind = method_class(release.method)
-    accepted = {field.name for field in fields(kind) if field.init}
+    if release.options is not None:
+        return _by_options(kind(**release.options), release.parameters)
+    files = {each.name for each in options_of(kind) if each.names_file}
+    if any(isinstance(release.parameters.get(f"{name}_sha256"), str) for name in files):
+        return None  # what was in the owner's list is not on the card
+    accepted = {field.name for field in fields(kind) if field.init} - files
     parameters = {name: value for name, value in release.parameters.items() if name not in _CHOSEN}
     options = current_options(kind, parameters)
     options_given = {name: value for name, value in options.items() if name in accepted and value is not None}
     options_given["variant"] = release.variant
+    if release.variant == "paper":  # has two draws of its own
+        options_given.pop("two_draws", None)
     bare = {name: value for name, value in options_given.items() if name not in _SOLVED}
     given = [options_given, *({**bare, **budget} for budget in _budgets(release) if set(budget) <= accepted)]
     for tried in given:
@@ -189,6 +217,18 @@ def _rebuilt(release: Target) -> Method | None:
         if _alike(method.parameters(), parameters):
             return method
     return None
+
+
+def _by_options(method: Method, parameters: Mapping[str, Any]) -> Method | None:
+    """The method that the options give, at the setting that was chosen; None if the parameters are others."""
+    candidates: Sequence[Method] = [method]
+    if isinstance(method, KeysMethod) and method.plan.candidates:
+        candidates = [each.method for each in method.plan.candidates]
+    return next((each for each in candidates if _alike_where_both(each.parameters(), parameters)), None)
+
+
+def _alike_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(_alike(value, other[name]) for name, value in one.items() if name in other)
 
 
 def _budgets(release: Target) -> Iterator[dict[str, float]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from querycloak.methods.forcing_accounts import accounts_beside, forced_out_rule
 from querycloak.methods.method import Counted, Drawn, Method, Variant
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import AGREED_ACCOUNTS, SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
+from querycloak.methods.unprotected import SEARCHES_OF_EACH, TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import number_above_zero, of_kind, refuse, whole
 from querycloak.privacy.sampling.exact import stated
@@ -104,17 +105,15 @@ class Affinity(Method):
             "who else used a word (the word probe): somebody who asks a frequent query with one more word, from "
             f"{_accounts(self.w - 1)}, sees in the release whether anybody else used that word"
         )
-        accounts = (
-            f"{AGREED_ACCOUNTS}: {self.w:,} bring out any text that holds a frequent query, "
-            f"{max(self.k, self.w):,} any text at all, for certain, and any number of them at once"
-        )
+        rule = forced_out_rule(self.name, self.variant, self.parameters())
+        accounts = () if rule is None else (accounts_beside(rule),)
         times = ("when each search was made",) if self.keep_time else ()
         return Guarantee(
             kind="syntactic",
             unit="query",
             neighbours=None,
             k=self.k,
-            unprotected=(*_UNPROTECTED, probe, accounts, *times),
+            unprotected=(*_UNPROTECTED, probe, *accounts, *times),
             because=f"a query comes out if at least {self.min_users} users asked it or queries like it that come out "
             f"(cosine {self.theta:g} or more), and if each of its words has at least {self.w} users (affinity.md)",
         )

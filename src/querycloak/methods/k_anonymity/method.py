@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
+from querycloak.methods.forcing_accounts import accounts_of_a_rule
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE, accounts_of_a_rule
+from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import whole
 from querycloak.sentence import Parameter, Sentence

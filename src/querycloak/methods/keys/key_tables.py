@@ -73,8 +73,14 @@ class UnboundedTables:
         methods = list(self.candidates.values())
         at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
         tables = self.counted_at(methods[at])
-        parameters, reach, draws = methods[at].parameters(), methods[at].reach(), self.draws_of(methods[at])
-        return Drawn(tables.released(randomness), tables.counts, parameters=parameters, reach=reach, draws=draws)
+        return Drawn(
+            tables.released(randomness),
+            tables.counts,
+            parameters=methods[at].parameters(),
+            reach=methods[at].reach(),
+            draws=self.draws_of(methods[at]),
+            unprotected=methods[at].proven().unprotected,
+        )
 
     def counted_at(self, chosen: KeysMethod) -> KeyTables:
         """Every table, counted by the plan of this candidate."""

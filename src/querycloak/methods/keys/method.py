@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
 from querycloak.methods.keys.selection_plan import (
     AUTO,
     Accounting,
@@ -26,6 +27,7 @@ from querycloak.methods.keys.selection_plan import (
 )
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget, Given, budget_or_knobs
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+    from querycloak.privacy.calibration.poisoning import ForcedOutRule
     from querycloak.releases.tables import Table
 
 
@@ -102,7 +105,13 @@ class KeysMethod(Method):
 
     def proven(self) -> Guarantee:
         """Guarantee that the method's note proves."""
-        return self.plan.proven
+        return replace(self.plan.proven, unprotected=(*ALWAYS, several_accounts(*self._forced_out_rules())))
+
+    def _forced_out_rules(self) -> list[ForcedOutRule]:
+        """The rule of the plan, or of every candidate."""
+        settings: list[KeysMethod] = [each.method for each in self.plan.candidates] or [self]
+        rules = (forced_out_rule(self.name, self.variant, each.parameters()) for each in settings)
+        return [rule for rule in rules if rule is not None]
 
     def draws(self) -> Sequence[Draw]:
         """Draws, recorded for the composition of several releases."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from querycloak.errors import ParameterError
-from querycloak.methods.unprotected import with_any_bound, with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import recorded_selection
@@ -157,7 +156,7 @@ class SelectionPlan:
 
 def one_table(table: str, plan: TablePlan) -> SelectionPlan:
     """The plan of a method's only table."""
-    return SelectionPlan(plan.guarantee(with_thresholds(plan)), {table: plan})
+    return SelectionPlan(plan.guarantee(), {table: plan})
 
 
 def chosen_on_log(
@@ -210,7 +209,6 @@ def _within(method: KeysMethod, given: Budget, budget: SplitBudget) -> KeysMetho
 
 
 def _proven_of_choice(given: Budget, budget: SplitBudget, candidates: Sequence[Candidate]) -> Guarantee:
-    weakest = [min(each.method.plans.values(), key=lambda plan: plan.accounts_for(1)) for each in candidates]
     return user_guarantee(
         given.epsilon,
         given.delta,
@@ -218,7 +216,6 @@ def _proven_of_choice(given: Budget, budget: SplitBudget, candidates: Sequence[C
         f"user count, of these: {', '.join(str(each.choice) for each in candidates)} "
         "(privacy/calibration/bound_choice.md); whichever it is, noise and threshold are solved "
         f"for epsilon {budget.releasing:g} and this delta, and the two add up",
-        with_any_bound(weakest),
     )
 
 

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
+from querycloak.methods.forcing_accounts import several_accounts
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.optimal.plan import SyntheticPlan, plan_synthetic
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import with_thresholds
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import natural, refuse, share
@@ -164,7 +165,7 @@ class Optimal(Method):
 
     def proven(self) -> Guarantee:
         """Guarantee that optimal.md proves."""
-        unprotected = with_thresholds(self.plan.pairs)
+        unprotected = (*ALWAYS, several_accounts(self.plan.pairs.forced_out))
         return user_guarantee(self.plan.epsilon, self.plan.delta, self._because(self.plan), unprotected)
 
     def _because(self, budget: SyntheticPlan) -> str:

@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from querycloak.errors import ParameterError
+from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
 from querycloak.methods.keys.public_lists import PublicList
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import ALWAYS, several_accounts
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import ExplicitNoise, which_is_given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import laplace_delta
@@ -194,12 +195,8 @@ class QueryPool(Method):
 
     def _accounts(self) -> list[str]:
         """Power of several accounts of one person, at the table that needs the fewest."""
-        open_tables = self._thresholded()
-        tables = open_tables or ["queries"]
-        weakest = min(tables, key=lambda name: self.thresholds[name])
-        enough = self.thresholds[weakest] + 1
-        what = "text of their choice" if open_tables else "query of the pool"
-        return [several_accounts(enough, (self.bounds[weakest], enough), what=what)]
+        rule = forced_out_rule(self.name, self.variant, self.parameters())
+        return [] if rule is None else [several_accounts(rule)]
 
     def _because(self) -> str:
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, noise_of
-from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise
 from querycloak.privacy.calibration.calibration import LAWS, calibrate
 from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
@@ -57,12 +56,12 @@ def plans_of_budget(
         counted=counted,
         for_filter=for_filter,
     )
-    return SelectionPlan(planned.guarantee(with_thresholds(*planned.plans.values())), planned.plans)
+    return SelectionPlan(planned.guarantee(), planned.plans)
 
 
 def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> SelectionPlan:
     """The keys of all tables as one histogram, to which a user adds as much as to all of them (sessions.md)."""
-    proven = plan.guarantee(with_thresholds(plan))
+    proven = plan.guarantee()
     if len(room) > 1:
         shares = " and ".join(f"{bound} of {table}" for table, bound in room.items())
         proven = replace(proven, because=f"{shares} are one histogram: {proven.because} (sessions.md)")

@@ -56,16 +56,6 @@ class HistogramPlan(TablePlan):
         """Kind of counts: the numbers that decide are published, or fresh draws."""
         return "one-draw" if self.published_noise is None else "fresh-draw"
 
-    @property
-    def enough_users(self) -> int:
-        """One more than the threshold, or the threshold itself if most ties come out."""
-        likely = Stage(self.noise, self.threshold, self.tie_probability).passes(self.threshold) >= 0.5
-        return self.threshold if likely else self.threshold + 1
-
-    def _accounts_within_bound(self, texts: int) -> int:  # noqa: ARG002
-        """The same, for every text counts 1 from each of them."""
-        return self.enough_users
-
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
         return {

@@ -102,10 +102,6 @@ class KeysOnlyPlan(TablePlan):
         """The first number of users with a chance of one half."""
         return self.chances.first(Fraction(1, 2))
 
-    def _accounts_within_bound(self, texts: int) -> int:  # noqa: ARG002
-        """The same, for every text counts 1 from each of them."""
-        return self.enough_users
-
     def parameters(self) -> dict[str, Any]:
         """Return what the card says of it."""
         return {"selection": self.selection, "threshold": self.threshold, "per_user": self.per_user}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from querycloak.privacy.accounting.draws import Draw
 from querycloak.privacy.calibration.accuracy import ReleaseProbability
+from querycloak.privacy.calibration.poisoning import ForcedOutRule, rule_of_table
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Noise
 
@@ -55,21 +56,18 @@ class TablePlan(ABC):
         """Kind of counts, as on the card: one-draw, fresh-draw or weighed."""
 
     @property
-    @abstractmethod
     def enough_users(self) -> int:
         """Number of users without other keys who bring out a key that nobody else has, more likely than not."""
+        return self.forced_out.accounts
 
-    @abstractmethod
-    def _accounts_within_bound(self, texts: int) -> int:
-        """Number of accounts that bring out this many texts at once, if one account may hold them all."""
+    @property
+    def forced_out(self) -> ForcedOutRule:
+        """Number of accounts of one person that bring out texts of their choice, by the parameters on the card."""
+        return rule_of_table(self.parameters())
 
     def accounts_for(self, texts: int) -> int:
-        """Number of accounts of one person that bring out this many texts of their choice at once (poisoning.md).
-
-        Each text then comes out with a chance of about one half. Beyond the bound accounts work in groups.
-        """
-        groups, rest = divmod(texts, self.per_user)
-        return groups * self._accounts_within_bound(self.per_user) + (self._accounts_within_bound(rest) if rest else 0)
+        """Number of accounts that bring out this many texts at once (poisoning.md)."""
+        return self.forced_out.accounts_for(texts)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

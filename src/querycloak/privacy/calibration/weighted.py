@@ -18,6 +18,7 @@ from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, StageOfParts
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.gaussian import noise_for, squared_loss
+from querycloak.privacy.calibration.poisoning import GRID
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import four_digits_up
@@ -43,8 +44,6 @@ __all__ = [
 
 FORMER_SELECTIONS: Mapping[str, str] = MappingProxyType({"rounds": "multi-round"})
 """The current name of each renamed selection; cards, ledgers and `--json` keep the former one."""
-GRID = 256
-"""Weights are whole multiples of 1/GRID: a user's weights have squares that sum up to at most GRID^2."""
 FULL_INTEREST = 1024
 """Weight of a key that is not known to be heavy when a user divides weight among keys."""
 LEAST_INTEREST = 64
@@ -118,15 +117,6 @@ class WeightedPlan(TablePlan):
     def counts(self) -> str:
         """Kind of counts: weighed anew for the released keys, or none."""
         return "none" if self.counting is None else "weighed"
-
-    @property
-    def enough_users(self) -> int:
-        """Number of whole weights that exceed the threshold."""
-        return self.threshold // GRID + 1
-
-    def _accounts_within_bound(self, texts: int) -> int:
-        """Number of weights, each shared equally among the texts, that exceed the threshold: it grows as the root."""
-        return self.threshold // math.isqrt(GRID * GRID // texts) + 1
 
     @property
     def equal_weights(self) -> bool:

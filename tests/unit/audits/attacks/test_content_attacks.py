@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Attack, Finding
-from querycloak.audits.attacks.forced_out import NEVER, ForcedOut, ForcedOutRule, rule_of
+from querycloak.audits.attacks.forced_out import EVERY_URL, NEVER, ForcedOut, rule_of
 from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
@@ -27,8 +28,12 @@ from querycloak.methods.generalize.method import Generalize
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
+from querycloak.methods.queries.method import Queries
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
+from querycloak.pages.comparison_page import accounts_in_words
+from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.row_kinds import RowKind
 from tests.unit.audits.toy_logs import counted, knowing, named_rows
@@ -153,18 +158,18 @@ def test_a_seed_tells_whose_rows_are_whose(knowledge: AuditData, method: Method)
 
 
 RULES: list[tuple[str, dict[str, Any], ForcedOutRule]] = [
-    ("k-anonymity", {"keys": "log", "min_users": 5}, ForcedOutRule(5)),
-    ("affinity", {"min_users": 5, "min_word_users": 2}, ForcedOutRule(5, beside=2)),
-    ("affinity", {"min_users": 5, "min_word_users": 8}, ForcedOutRule(8, beside=8)),
+    ("k-anonymity", {"keys": "log", "min_users": 5}, ForcedOutRule(4)),
+    ("affinity", {"min_users": 5, "min_word_users": 2}, ForcedOutRule(4, beside=2)),
+    ("affinity", {"min_users": 5, "min_word_users": 8}, ForcedOutRule(7, beside=8)),
     # One draw: K + 1 accounts, as many texts as one user may add to (poisoning.md).
-    ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, ForcedOutRule(24, 32)),
-    ("clicks", {"selection": "rounds", "threshold": 6.33, "per_user": 256}, ForcedOutRule(7, 256, shared=True)),
+    ("clicks", {"selection": "gaussian", "threshold": 23, "per_user": 32}, ForcedOutRule(23, 32)),
+    ("clicks", {"selection": "rounds", "threshold": 6.25, "per_user": 256}, ForcedOutRule(1600, 256, "weights")),
     (
         "sessions",
-        {"selection": "rounds", "clicks": {"threshold": 9.03}, "per_user": 256},
-        ForcedOutRule(10, 256, shared=True),
+        {"selection": "rounds", "clicks": {"threshold": 9.25}, "per_user": 256},
+        ForcedOutRule(2368, 256, "weights", table="clicks"),
     ),
-    ("query-pool", {"off_pool": True, "threshold": 40, "clicks": "none"}, ForcedOutRule(41)),
+    ("query-pool", {"off_pool": True, "threshold": 40, "clicks": "none"}, ForcedOutRule(40)),
 ]
 
 
@@ -175,7 +180,9 @@ def test_how_many_accounts(method: str, parameters: dict[str, Any], rule: Forced
 
 def test_accounts_in_the_papers_variant_count_several_times() -> None:
     paper = Target(name="r", tables={}, method="clicks", variant="paper", parameters={"threshold": 20, "per_user": 4})
-    assert rule_of(paper) == ForcedOutRule(6, 1)
+    rule = rule_of(paper)
+    assert rule is not None
+    assert [rule.accounts_for(texts) for texts in (1, 2, 4)] == [6, 11, 21]
 
 
 @pytest.mark.parametrize(
@@ -199,12 +206,70 @@ def test_formulas_hold_when_tried(knowledge: AuditData, method: Method) -> None:
     # One half or more with so many; fewer bring out fewer. 200 tries: four standard errors are .14.
     assert (enough.main or 0) > 0.36
     assert (too_few.main or 0) < (enough.main or 0) + 0.14
-    several = min(16, rule.at_once or 16)
+    several = min(16, rule.per_user or 16)
     if several > 1:
-        accounts = math.ceil(rule.accounts * math.sqrt(several)) if rule.shared else rule.accounts
-        assert (rows[f"{accounts} accounts, 16 texts"].main or 0) > 0.36
+        assert (rows[f"{rule.accounts_for(several)} accounts, 16 texts"].main or 0) > 0.36
     if method.name == "affinity":
         assert rows["2 accounts, 1 text beside a frequent word"].main == 1
+
+
+AGREEING = [
+    Queries(epsilon=8, delta=1e-6),
+    Clicks(epsilon=8, delta=1e-6),
+    Clicks(noise=1, threshold=19, max_keys_per_user=4, variant="paper"),
+    Sessions(epsilon=8, delta=1e-6),
+    Sessions(epsilon=8, delta=1e-6, no_clicks=True),
+    Sessions(epsilon=8, delta=1e-6, selection="gaussian", split="clicks=1,sessions=3"),
+    QueryPool(epsilon=4),
+    QueryPool(epsilon=4, delta=1e-6),
+    QueryPool(epsilon=4, delta=1e-6, off_pool=True),
+    Affinity(min_users=5, variant="paper"),
+]
+
+
+@pytest.mark.parametrize("method", AGREEING, ids=lambda method: method.name)
+def test_card_page_and_audit_state_one_number_of_accounts(knowledge: AuditData, method: Method) -> None:
+    release = method.release(knowledge.train)
+    (sentence,) = [text for text in release.proven.unprotected if "accounts of one person" in text]
+    assert "setting that needs fewest" not in sentence
+    on_card = [int(number) for number in re.findall(r"([\d]+) (?:bring out (?:any text that|one)|any text)", sentence)]
+    audited = Target.of(release, "release")
+    rows = found(ForcedOut(), audited, knowledge)
+    first = next(iter(rows))
+    words = accounts_in_words([setting for setting in rows if setting])
+    if method.name == "affinity":
+        assert on_card == [2, 5]
+        assert words == "5 accounts (2 beside a frequent word)"
+    else:
+        assert on_card == [int(first.split()[0])]
+        assert words.startswith(first.split(",")[0])
+    # Tried, too: one half or more; 200 tries, four standard errors are .14.
+    assert (rows[first].main or 0) > 0.36
+
+
+@pytest.mark.parametrize(
+    "method", [QueryPool(epsilon=4), Affinity(min_users=5, concept_users=5)], ids=lambda method: method.name
+)
+def test_cards_without_options_are_tried_or_not_but_never_fail(knowledge: AuditData, method: Method) -> None:
+    release = replace(Target.of(method.release(knowledge.train), "release"), options=None)
+    rows = found(ForcedOut(), release, knowledge)
+    assert len(rows) >= 3
+    assert not any(row.main is None for row in rows.values())
+    unknown = replace(release, parameters={**release.parameters, "pool_sha256": "ab"})
+    if method.name == "query-pool":
+        assert all(row.main is None for row in found(ForcedOut(), unknown, knowledge).values())
+
+
+def test_a_setting_that_is_still_to_be_chosen_has_the_smallest_number() -> None:
+    method = Clicks(epsilon=8, delta=1e-6)
+    assert "setting that needs fewest" in method.proven().unprotected[-1]
+    fixed = Clicks(epsilon=8, delta=1e-6, max_keys_per_user=1, selection="laplace")
+    assert "setting that needs fewest" not in fixed.proven().unprotected[-1]
+
+
+def test_a_published_pool_has_no_threshold_for_urls(knowledge: AuditData) -> None:
+    paper = Target(name="r", tables={}, method="query-pool", variant="paper", parameters={"threshold": 5})
+    assert ForcedOut().unsupported_reason(paper, knowledge) == EVERY_URL
 
 
 @pytest.mark.parametrize("name", NEVER)

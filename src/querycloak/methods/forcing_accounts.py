@@ -1,0 +1,92 @@
+"""The one place that says how many accounts force a text out of a release, from its parameters alone (poisoning.md).
+
+Cards, pages and audits take the number from here. Where a setting is chosen on the log, a release has the number of
+the chosen setting; only before the choice is it the smallest over all settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from querycloak.privacy.calibration.poisoning import ForcedOutRule, rule_of_table
+
+AGREED_ACCOUNTS = "what several accounts of one person agree to release"
+TEXT, POOL_QUERY, URL = "text", "query of the pool", "url"
+"""What accounts bring out: anything, a query of a public list, or a url of a query that comes out."""
+_KEYS = {TEXT: "text of their choice", POOL_QUERY: POOL_QUERY, URL: "url of their choice beside a released query"}
+_TABLES = ("queries", "clicks", "sessions")
+
+
+def forced_out_rule(method: str | None, variant: str, parameters: Mapping[str, Any]) -> ForcedOutRule | None:
+    """The rule of a release, or of a method whose setting is chosen; None if parameters do not say it."""
+    if method == "k-anonymity":
+        return ForcedOutRule(int(parameters["min_users"]) - 1)
+    if method == "affinity":
+        words = 1 if parameters.get("min_word_users") is None else int(parameters["min_word_users"])
+        return ForcedOutRule(max(int(parameters["min_users"]), words) - 1, beside=words)
+    if method == "query-pool":
+        return _rule_of_pool(parameters)
+    records = variant == "paper" and method in ("clicks", "sessions")
+    return fewest(list(_rules_of_tables(parameters, records=records)))
+
+
+def fewest(rules: Sequence[ForcedOutRule]) -> ForcedOutRule | None:
+    """The rule that needs the fewest accounts for one text, the first of several; None if there is none."""
+    return min(rules, key=lambda rule: rule.accounts, default=None)
+
+
+def _rules_of_tables(parameters: Mapping[str, Any], *, records: bool) -> Iterator[ForcedOutRule]:
+    """A rule for each table; parameters that are a table's own stand under its name."""
+    own = {table: parameters[table] for table in _TABLES if isinstance(parameters.get(table), Mapping)}
+    tables: dict[str | None, Mapping[str, Any]] = {table: {**parameters, **own[table]} for table in own}
+    if not any("threshold" in each for each in own.values()):
+        tables = {None: parameters}
+    if "sequences_per_user" in parameters:
+        tables = {None: parameters, **tables} if parameters.get("per_user") is not None else {}
+        sequences = {"per_user": parameters["sequences_per_user"]}
+        tables["sessions"] = {**parameters, **own.get("sessions", {}), **sequences}
+    for table, each in tables.items():
+        if each.get("threshold") is not None:
+            rule = rule_of_table(each, records=records)
+            yield ForcedOutRule(rule.too_little, rule.per_user, rule.adding, table=table)
+
+
+def _rule_of_pool(parameters: Mapping[str, Any]) -> ForcedOutRule:
+    """Outside public lists if anything may come out there, else of the pool."""
+    queries = ForcedOutRule(int(parameters["threshold"]), parameters.get("queries_per_user"), key=POOL_QUERY)
+    outside = []
+    if parameters.get("off_pool"):
+        outside.append(ForcedOutRule(queries.too_little, queries.per_user, key=TEXT))
+    if parameters.get("clicks") == "threshold":
+        bound = parameters.get("clicks_per_user")
+        outside.append(ForcedOutRule(int(parameters["clicks_threshold"]), bound, key=URL))
+    return fewest(outside) or queries
+
+
+def several_accounts(*rules: ForcedOutRule) -> str:
+    """The rule in the words of a card; several: those of the settings of which one is still to be chosen."""
+    texts = max(each.per_user or 1 for each in rules)
+    one, many = (min(each.accounts_for(number) for each in rules) for number in (1, texts))
+    more = ""
+    if texts > 1:
+        who = f"the same {one:,}" if many == one else f"{many:,}"
+        more = f"; {who} bring out {texts:,} at once"
+    chosen = " (each in the setting that needs fewest; a release's card has those of the setting that was chosen)"
+    return (
+        f"what several accounts of one person do together: {one:,} bring out one {_KEYS[rules[0].key]} with a chance "
+        f"of about one half{more}{chosen if len(rules) > 1 else ''}"
+    )
+
+
+def accounts_of_a_rule(k: int, what: str) -> str:
+    """Power of several accounts of one person against a required number of users, without noise."""
+    return f"{AGREED_ACCOUNTS}: {k:,} bring out any {what}, for certain, and any number of them at once"
+
+
+def accounts_beside(rule: ForcedOutRule) -> str:
+    """The same where a text beside a frequent query needs fewer accounts."""
+    return (
+        f"{AGREED_ACCOUNTS}: {rule.beside:,} bring out any text that holds a frequent query, {rule.accounts:,} any "
+        "text at all, for certain, and any number of them at once"
+    )
