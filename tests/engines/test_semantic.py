@@ -413,6 +413,21 @@ def test_what_leaves_more_unprotected_is_charged_anew(duckdb_engine: Engine, tmp
     assert len(ledger.show("people")[0].charges) == 2
 
 
+def test_a_campaign_goes_on_if_its_sentences_are_written_anew(
+    duckdb_engine: Engine, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.set_limit("people", 40, 0, why="a second campaign")
+    log = opened(duckdb_engine, tmp_path)
+    released(DYNAMIC, log, ledger=ledger, population="people")
+    monkeypatch.setattr(Semantic, "unprotected", lambda _: ("the same in other words",))
+    monkeypatch.setattr(Semantic, "_because", lambda _: "the same proof in other words")
+    released(DYNAMIC, log, ledger=ledger, population="people")
+    assert len(ledger.show("people")[0].charges) == 1
+    # What is revealed differs: charged anew, however it is written.
+    released(dataclasses.replace(DYNAMIC, times="keep"), log, ledger=ledger, population="people")
+    assert len(ledger.show("people")[0].charges) == 2
+
+
 def spend_some(path: str, results: Any) -> None:
     spending = Spending(Ledger(path))
     campaign = spending.campaign("people", GIVEN, 10, lambda: 1)

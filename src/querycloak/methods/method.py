@@ -198,6 +198,10 @@ class Method(metaclass=MethodClass):
         """Number of queries of each user that one charge pays for, over all releases; None: each release pays."""
         return None
 
+    def same_campaign(self, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002
+        """True if an earlier charge with these parameters, and the same numbers, pays for this method, too."""
+        return True
+
     def check_inputs(self) -> None:
         """Check that the public files and names in the options exist; no log is read."""
 
@@ -392,7 +396,9 @@ class Method(metaclass=MethodClass):
     def _bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:
         from querycloak.privacy.ledger.payment import Bill
 
-        return Bill(self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign)
+        return Bill(
+            self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign, self.same_campaign
+        )
 
     @final
     def _recorded(self) -> list[dict[str, Any]]:

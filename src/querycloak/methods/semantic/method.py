@@ -329,6 +329,10 @@ class Semantic(Method):
         kept = self.budget_per == "user" and self.criterion != "hbdp"
         return self.max_queries if kept else None
 
+    def same_campaign(self, parameters: Mapping[str, Any]) -> bool:
+        """True if it leaves the same unprotected; the loss of each draw follows from the guarantee's numbers."""
+        return _reveals(parameters) == _reveals(self.parameters())
+
     def reach(self) -> Mapping[str, TableAccuracy]:
         """Nothing is counted, and no number of users is needed: every search comes out as some concept."""
         from querycloak.methods.counted_users import NO_COUNT
@@ -386,3 +390,11 @@ class Semantic(Method):
             users = log.engine.fetch(searches.agg(users=searches.user.nunique()))["users"][0].as_py()
             check_size(replacement.domains.domains[0], users)
         return Histories(log.engine, searches, self.max_queries, replacement)
+
+
+def _reveals(parameters: Mapping[str, Any]) -> tuple[object, ...]:
+    """Facts that a release with these parameters reveals beside its draws, in the order of `Semantic.unprotected`."""
+    domain = str(parameters.get("domain"))
+    asks_language = parameters.get("taxonomy", WORDNET) == WORDNET and not parameters.get("any_language")
+    several_domains = domain == "topics" or "|" in domain
+    return asks_language, several_domains, parameters.get("repeats"), parameters.get("times")

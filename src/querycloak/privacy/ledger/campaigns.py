@@ -7,8 +7,9 @@ the file is as private as the log.
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from querycloak.errors import InputError
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.accounts import Charge
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.ledger.sqlite import Kind, SqliteFile, version_of
 from querycloak.privacy.sampling.randomness import secret_key
@@ -44,7 +46,11 @@ KIND = Kind(
     elsewhere="move it away and be charged anew",
     restore="move it away and be charged anew (an older copy would have forgotten what was spent since)",
 )
-FIND = "SELECT charge, key FROM campaigns WHERE population = ? AND guarantee = ? AND queries = ?"
+FIND = "SELECT charge, key, guarantee FROM campaigns WHERE population = ? AND queries = ?"
+PROSE = ("because", "unprotected")
+"""Sentences of a guarantee, which a later version may write otherwise."""
+SameTerms = Callable[[Charge], bool]
+"""True if a charge was made on the same terms, beside the guarantee's numbers."""
 
 
 @dataclass(frozen=True)
@@ -64,41 +70,70 @@ class Spending:
         self.path = ledger.path.with_name(ledger.path.name + ENDING)
         self._file = SqliteFile(self.path, KIND, wait_seconds=wait_seconds)
 
-    def has_campaign(self, population: str, guarantee: Guarantee, queries: int) -> bool:
-        """True if this was charged before, with all that it leaves unprotected; writes nothing."""
+    def has_campaign(
+        self, population: str, guarantee: Guarantee, queries: int, same_terms: SameTerms | None = None
+    ) -> bool:
+        """True if this was charged before, on the same terms; writes nothing."""
         with self._file.reading() as connection:
-            return self._recorded(connection, population, guarantee, queries) is not None
+            return self._begun(connection, population, guarantee, queries, same_terms) is not None
 
-    def campaign(self, population: str, guarantee: Guarantee, queries: int, charge: Callable[[], int]) -> Campaign:
+    def campaign(
+        self,
+        population: str,
+        guarantee: Guarantee,
+        queries: int,
+        charge: Callable[[], int],
+        same_terms: SameTerms | None = None,
+    ) -> Campaign:
         """The campaign of these terms, charged now if there is none; concurrent first runs charge once."""
         order.check_may_pay()
         with self._file.writing(create=True) as connection:
-            campaign = self._recorded(connection, population, guarantee, queries)
-            if campaign is not None:
-                return campaign
+            begun = self._begun(connection, population, guarantee, queries, same_terms)
+            if begun is not None:
+                return begun
             made = Campaign(charge(), secret_key(), queries)
-            row = (made.charge, population, _terms(guarantee), queries, made.key)
+            text = json.dumps(guarantee.to_json(), sort_keys=True)
+            row = (made.charge, population, text, queries, made.key)
             connection.execute("INSERT INTO campaigns VALUES (?, ?, ?, ?, ?)", row)
             return made
 
-    def _recorded(
-        self, connection: sqlite3.Connection, population: str, guarantee: Guarantee, queries: int
+    def _begun(
+        self,
+        connection: sqlite3.Connection,
+        population: str,
+        guarantee: Guarantee,
+        queries: int,
+        same_terms: SameTerms | None,
     ) -> Campaign | None:
-        row = connection.execute(FIND, (population, _terms(guarantee), queries)).fetchone()
-        if row is None:
+        """The campaign with these numbers and terms, whatever its sentences are."""
+        rows = [
+            row
+            for row in connection.execute(FIND, (population, queries)).fetchall()
+            if _numbers(json.loads(row[2])) == _numbers(guarantee.to_json())
+        ]
+        if not rows:
             return None
         # In a ledger begun anew the number may belong to another charge, for less.
-        charges = self._ledger.trusted(population).charges
-        if not any(charge.id == row[0] and charge.guarantee == guarantee for charge in charges):
+        charges = {charge.id: charge for charge in self._ledger.trusted(population).charges}
+        for charge, key, _ in rows:
+            self._check_paid(charges.get(charge), guarantee)
+            if same_terms is None or same_terms(charges[charge]):
+                self._check_newest(connection, charge)
+                return Campaign(int(charge), str(key), queries)
+        return None
+
+    def _check_paid(self, charge: Charge | None, guarantee: Guarantee) -> None:
+        if charge is None or _numbers(charge.guarantee.to_json()) != _numbers(guarantee.to_json()):
             raise InputError(
                 f"{str(self.path)!r} goes with another ledger than {str(self._ledger.path)!r}: the charge that paid "
                 "for it is not there; put that ledger back, or move this file away and be charged anew"
             )
-        if row[0] in self._rolled_back(connection):
+
+    def _check_newest(self, connection: sqlite3.Connection, charge: int) -> None:
+        if charge in self._rolled_back(connection):
             raise InputError(
-                f"{self._older(row[0])}; put the newer file back, or move this one away and be charged anew"
+                f"{self._older(charge)}; put the newer file back, or move this one away and be charged anew"
             )
-        return Campaign(int(row[0]), str(row[1]), queries)
 
     def problems(self) -> list[str]:
         """Signs that the spending record is an older copy; empty if there are none, or if there is no record."""
@@ -154,5 +189,6 @@ class Spending:
         return allowed
 
 
-def _terms(guarantee: Guarantee) -> str:
-    return json.dumps(guarantee.to_json(), sort_keys=True)
+def _numbers(guarantee: Mapping[str, Any]) -> dict[str, Any]:
+    """A guarantee without its sentences."""
+    return {name: value for name, value in guarantee.items() if name not in PROSE}

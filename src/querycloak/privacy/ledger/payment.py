@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from querycloak.errors import OrderError, ParameterError, QuerycloakError
 from querycloak.files import fault
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.accounts import Charge
 from querycloak.privacy.ledger.ledger import Account, Ledger
 from querycloak.privacy.parameters import natural, of_kind
 from querycloak.sentence import Sentence
@@ -113,17 +114,24 @@ class Bill:
     """Cost of a release, and the ledger's notes on it.
 
     campaign: how many queries of each user one charge pays for, in one release or in several; None if the charge pays
-    for one release alone.
+    for one release alone. same_terms: whether an earlier charge with these parameters began the same campaign; None if
+    the guarantee's numbers decide alone.
     """
 
     method: str
     guarantee: Guarantee
     parameters: Mapping[str, Any]
     campaign: int | None = None
+    same_terms: Callable[[Mapping[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.campaign is not None:
             natural("campaign", self.campaign, "say how many queries of each user are paid for")
+
+    def began(self, charge: Charge) -> bool:
+        """True if an earlier charge began this campaign, if its guarantee has the same numbers."""
+        same = self.same_terms is None or self.same_terms(charge.parameters)
+        return charge.method == self.method and same
 
 
 class CountedByUser(ABC):
@@ -217,7 +225,7 @@ class CampaignPayment(ChargePayment):
     @property
     def is_prepaid(self) -> bool:
         """True if an earlier release has begun this campaign."""
-        return self._spending.has_campaign(self._population, self._bill.guarantee, self._queries)
+        return self._spending.has_campaign(self._population, self._bill.guarantee, self._queries, self._bill.began)
 
     def check(self) -> Account:
         """The account, which has enough left or has paid before."""
@@ -226,7 +234,9 @@ class CampaignPayment(ChargePayment):
     def _pay(self, counted: Counted) -> Paid[Counted]:
         if not isinstance(counted, CountedByUser):
             raise OrderError("a campaign must be told each user's queries (CountedByUser): this is a bug in the method")
-        campaign = self._spending.campaign(self._population, self._bill.guarantee, self._queries, self._charge)
+        campaign = self._spending.campaign(
+            self._population, self._bill.guarantee, self._queries, self._charge, self._bill.began
+        )
         names, numbers = counted.asked(campaign.key)
         allowed = self._spending.spend(campaign, names, numbers)
         accounting = Accounting(self._population, campaign.charge, self._ledger)
