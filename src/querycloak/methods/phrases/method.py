@@ -20,7 +20,6 @@ from querycloak.methods.keys.selection_plan import (
 )
 from querycloak.methods.method import AuditLogs
 from querycloak.methods.option import option
-from querycloak.methods.unprotected import with_thresholds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import (
@@ -104,7 +103,7 @@ class Phrases(KeysMethod):
             return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         planned = self._within(given) if isinstance(given, Budget) else self._at_noise(given)
-        return SelectionPlan(planned.guarantee(with_thresholds(*planned.plans.values())), planned.plans)
+        return SelectionPlan(planned.guarantee(), planned.plans)
 
     def chooses(self, given: Given) -> bool:
         """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
