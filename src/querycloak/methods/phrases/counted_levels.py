@@ -54,7 +54,10 @@ class CountedLevels:
         plans = [each.plans for each in methods]
         chosen = methods[choose_plan(plans, self.users_by_keys, self.budget.choosing, randomness)]
         tables = self.released(chosen, randomness)
-        return Drawn(tables, _counts(chosen), parameters=chosen.parameters(), reach=chosen.reach())
+        unprotected = chosen.proven().unprotected
+        return Drawn(
+            tables, _counts(chosen), parameters=chosen.parameters(), reach=chosen.reach(), unprotected=unprotected
+        )
 
     def released(self, method: Phrases, randomness: Randomness) -> dict[str, Table]:
         """The tables that come out by the plan of this method."""
