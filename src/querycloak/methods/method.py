@@ -311,10 +311,7 @@ class Method(metaclass=MethodClass):
         if composition is not None:
             of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
         of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
-        # Asked for once, before the log is read: that is billed, and stands on the card.
-        promise = Promise(
-            self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
-        )
+        promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, promise.parameters)
         payment = payment_of(ledger, population, bill)
         payment.check()
@@ -351,6 +348,13 @@ class Method(metaclass=MethodClass):
             composition={} if composition is None else composition.to_json(),
             gaussian_dp=cost.to_card() if promise.proven.covers_release else {},
             population_size=population_size,
+        )
+
+    @final
+    def _promise(self, population_size: int | None) -> Promise:
+        """The promise of a release: asked for once, before the log is read; it is billed, and stands on the card."""
+        return Promise(
+            self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
         )
 
     @final
