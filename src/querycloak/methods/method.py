@@ -25,6 +25,7 @@ from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.paid_gate import PaidGate
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.accounting.gaussian_filter import GaussianCost
@@ -300,31 +301,16 @@ class Method(metaclass=MethodClass):
                 log, ledger=ledger, population=population, randomness=randomness, composition=composition,
                 population_size=population_size, paid_gate=paid_gate,
             )  # fmt: skip
-        from querycloak.logs.searchlog import check_log
         from querycloak.methods.paid_gate import PaidGate
-        from querycloak.privacy.accounting.composition import Composed
         from querycloak.privacy.ledger.payment import payment_of
-        from querycloak.privacy.sampling.randomness import Randomness
 
-        check_log(log)
-        drawing = Randomness() if randomness is None else randomness
-        if composition is not None:
-            of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
-        of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
+        drawing = _checked(log, randomness, composition)
         promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, promise.parameters)
         payment = payment_of(ledger, population, bill)
         payment.check()
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
-        log.check_format()
-        with order.counting():
-            counted = self.count(log)
-            log.check_agreement()
-            log.checked(guaranteed=promise.proven.kind != "syntactic")
-            log.check_kept()
-            users = 0 if gate is None else gate.count(log)
-        if not isinstance(counted, Counted):
-            raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
+        counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
         if gate is not None:
             gate.require(users, drawing)
         with order.paying():
@@ -356,6 +342,20 @@ class Method(metaclass=MethodClass):
         return Promise(
             self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
         )
+
+    @final
+    def _counted(self, log: SearchLog, gate: PaidGate | None, *, guaranteed: bool) -> tuple[Counted, int]:
+        """Count the log and check its rows; also the number of users for a gate, 0 without one."""
+        log.check_format()
+        with order.counting():
+            counted = self.count(log)
+            log.check_agreement()
+            log.checked(guaranteed=guaranteed)
+            log.check_kept()
+            users = 0 if gate is None else gate.count(log)
+        if not isinstance(counted, Counted):
+            raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
+        return counted, users
 
     @final
     def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, *, paid_gate: bool, **more: Any) -> Release:
@@ -420,3 +420,17 @@ def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[st
         if promised.get(name) not in (None, "auto", value):
             raise OrderError(f"{name} was settled before the draw, which must not change it: {_BUG}")
     return {**promised, **drawn}
+
+
+def _checked(log: SearchLog, randomness: Randomness | None, composition: Composed | None) -> Randomness:
+    """Random numbers of a release, new ones if none are given; arguments of other kinds are refused."""
+    from querycloak.logs.searchlog import check_log
+    from querycloak.privacy.accounting.composition import Composed
+    from querycloak.privacy.sampling.randomness import Randomness
+
+    check_log(log)
+    drawing = Randomness() if randomness is None else randomness
+    if composition is not None:
+        of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
+    of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
+    return drawing
