@@ -72,7 +72,7 @@ def guarantee(
 
 
 class Acceptance(NamedTuple):
-    """Whether a ledger would pay for a release; reason: its refusal, None if it would."""
+    """True if a ledger would pay for a release; reason: its refusal, None if it would."""
 
     population: str | None
     more: int | None

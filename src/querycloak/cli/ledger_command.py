@@ -128,7 +128,7 @@ def _account_text(ledger: Ledger, account: Account, together: Composed | None) -
 
 
 def _balance(account: Account) -> str:
-    """What is spent and left: of both sums of a Gaussian limit, or of epsilon and delta."""
+    """Spent and remaining budget: of both sums of a Gaussian limit, or of epsilon and delta."""
     limit = account.limit
     if limit is None:
         (epsilon, delta), (left_epsilon, left_delta) = account.spent, account.left

@@ -66,7 +66,7 @@ class Choices:
 
 
 def could_be_attribute(name: str) -> bool:
-    """Whether an attribute may have this name."""
+    """True if an attribute may have this name."""
     return _NAME.fullmatch(name) is not None and name not in RESERVED
 
 

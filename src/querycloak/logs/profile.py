@@ -113,14 +113,14 @@ def profile(log: SearchLog, gap_minutes: float = GAP_MINUTES) -> Profile:
 
 
 def _views(log: SearchLog) -> int | None:
-    """How many results were shown; None if the log does not say it."""
+    """Number of shown results; None if the log has none."""
     if not log.shows_views():
         return None
     return int(log.engine.fetch(log.views.agg(views=log.views.count()))["views"][0].as_py())
 
 
 def _values(log: SearchLog) -> dict[str, int]:
-    """How many values each attribute has."""
+    """Number of values of each attribute."""
     if not log.attributes:
         return {}
     counts = log.rows.agg(**{name: log.rows[name].nunique() for name in log.attributes})

@@ -252,11 +252,11 @@ class SearchLog:
 
     @property
     def holds_views(self) -> bool:
-        """Whether the log can say what was shown: by format and columns alone."""
+        """True if the log can say what was shown: by format and columns alone."""
         return self.source.reader.views is not None
 
     def shows_views(self) -> bool:
-        """Whether the log has a result that was shown and not clicked, or declares a column for them (private)."""
+        """True if the log has a result that was shown and not clicked, or declares a column for them (private)."""
         reader = self.source.reader
         if reader.views is None or reader.repeats_searches:
             return reader.repeats_searches

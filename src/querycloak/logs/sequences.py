@@ -93,7 +93,7 @@ def subsequences(sessions: ir.Table, most: int, *, escape: bool, repeats: bool) 
 
 
 def _apart(places: Sequence[int]) -> list[int]:
-    """Which of the chosen places do not follow the one before at once: only these can repeat its query."""
+    """Chosen places that do not follow the one before at once: only these can repeat its query."""
     return [at for at in range(1, len(places)) if places[at] - places[at - 1] > 1]
 
 

@@ -35,12 +35,12 @@ _CUT = "No margin includes that; it makes counts too low, by how much depends on
 
 
 def words_for(table: str) -> Words:
-    """How the rows of a table are spoken of; levels of phrases are phrases."""
+    """Words for the rows of a table; levels of phrases are phrases."""
     return TABLES["phrases" if table.startswith("level-") else table]
 
 
 def over_levels(levels: Sequence[TableAccuracy]) -> TableAccuracy:
-    """What a table reaches whose rows come from several levels, each with noise of its own (phrases.md)."""
+    """Accuracy of a table whose rows come from several levels, each with noise of its own (phrases.md)."""
     note = (
         "Levels have noise and thresholds of their own, so ranges cover all of them. A longer phrase comes out only if "
         "the phrases within it did; its count is at most theirs. Released words can be put together to queries that "

@@ -103,7 +103,7 @@ def guarantee_problem(card: Mapping[str, Any]) -> str | None:
 
 
 def _described(method: Method, card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the method says of itself, behind the paid gate if the release was."""
+    """Description by the method itself, behind the paid gate if the release was."""
     proven = with_gate(method.proven(), paid_gate=is_gated(card["log"]) and method.proven().covers_release)
     return {**method.describe(), "proven": proven.to_json()}
 

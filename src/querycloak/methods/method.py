@@ -391,7 +391,7 @@ class Method(metaclass=MethodClass):
 
     @final
     def _cost(self, proven: Guarantee, draws: Sequence[Draw] | None) -> GaussianCost:
-        """What the draws that were made take of a Gaussian limit."""
+        """Cost of the draws under a Gaussian limit."""
         from querycloak.privacy.accounting.gaussian_filter import cost_of
 
         return cost_of(proven, self._recorded() if draws is None else [each.to_json() for each in draws])

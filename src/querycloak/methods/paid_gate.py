@@ -25,7 +25,7 @@ _BILL = Bill(NAME, GATE, {**DESCRIPTION, "mechanisms": [DRAW.to_json()]})
 
 
 def is_gated(card_log: Any) -> bool:
-    """Whether the release of a card, of which this is the part `log`, was made behind the gate."""
+    """True if a release was made behind the gate, by the part `log` of its card."""
     return bool(card_log.get("gate"))
 
 
@@ -45,7 +45,7 @@ class PaidGate:
 
     @property
     def cost(self) -> GaussianCost:
-        """What the gate takes of a Gaussian limit."""
+        """Cost of the gate under a Gaussian limit."""
         return cost_of(GATE, [DRAW.to_json()])
 
     def count(self, log: SearchLog) -> int:

@@ -32,7 +32,7 @@ _CELLS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class LevelRuns:
-    """What came out of a level: by run and key, and counts of these in that order (None: not published; 0: missing)."""
+    """Outcome of a level: released keys by run, and their counts in that order (None: not published; 0: missing)."""
 
     keys: UserKeys
     chosen: Mask

@@ -62,12 +62,12 @@ class DelimitedReader:
 
     @property
     def views(self) -> pa.Field | None:
-        """How the layout says what was shown; None if it does not."""
+        """Layout's declaration of shown results; None if it has none."""
         return views_field(self._layout.columns)
 
     @property
     def repeats_searches(self) -> bool:
-        """Whether there is a row for each result shown."""
+        """True if there is a row for each result shown."""
         return self.views is CLICKED
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:

@@ -79,7 +79,7 @@ class Reader(Protocol):
 
     @property
     def repeats_searches(self) -> bool:
-        """Whether a search has a row for each result shown: by format and columns alone."""
+        """True if a search has a row for each result shown: by format and columns alone."""
         ...
 
     @property

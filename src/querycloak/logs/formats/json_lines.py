@@ -120,7 +120,7 @@ class JsonColumns:
         )
 
     def _is_true(self, clicked: Any) -> bool:
-        """Whether a result was clicked; without a mapping, every url of an object that does not say it was."""
+        """True if a result was clicked; without a mapping, every url of an object that does not say it was."""
         return clicked is True or (clicked is _ABSENT and self.mapping is None)
 
     def shown(self, records: Spans) -> pa.ListArray | None:
@@ -168,12 +168,12 @@ class JsonLinesReader:
 
     @property
     def repeats_searches(self) -> bool:
-        """Whether the mapping has a row for each result shown."""
+        """True if the mapping has a row for each result shown."""
         return CLICKED.name in (self._columns.mapping or ())
 
     @property
     def views(self) -> pa.Field | None:
-        """How the mapping says what was shown; without a mapping any object may have `clicked`."""
+        """Mapping's declaration of shown results; without a mapping any object may have `clicked`."""
         return views_field((*self._columns.names, *(self._columns.mapping or ())))
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[Block]:

@@ -68,12 +68,12 @@ class ParquetReader:
 
     @property
     def views(self) -> pa.Field | None:
-        """How the files say what was shown; None if none does."""
+        """Files' declaration of shown results; None if none has one."""
         return views_field({name for mapping in self._mappings for name in mapping})
 
     @property
     def repeats_searches(self) -> bool:
-        """Whether there is a row for each result shown."""
+        """True if there is a row for each result shown."""
         return self.views is CLICKED
 
     def blocks(self, file: LogFile, part: Part, *, numbered: bool = False) -> Iterator[ParquetBlock]:  # noqa: ARG002
@@ -126,7 +126,7 @@ class ParquetReader:
         return texts, not_utf8, overlong
 
     def _clicked(self, block: ParquetBlock) -> Clicked | None:
-        """Which results were clicked; None if no file says it, all if only this one does not."""
+        """Clicked results; None if no file has the column, all if only this one lacks it."""
         if self.views is not CLICKED:
             return None
         if CLICKED.name in self._mappings[block.file]:

@@ -28,7 +28,7 @@ def views_field(columns: Collection[str]) -> pa.Field | None:
 
 
 def clicked_values(texts: Spans, true: Mask | None = None) -> Clicked:
-    """What a column of truth values says, in any case of letters; `true`: rows that a truth value of JSON decides."""
+    """Truth values of a column, in any case of letters; `true`: rows that a truth value of JSON decides."""
     lower = pc.ascii_lower(texts.trimmed().strings())
     values, denied = (pc.is_in(lower, pa.array(words)).to_numpy(zero_copy_only=False) for words in (_TRUE, _FALSE))
     return Clicked(values if true is None else values | true, ~values & ~denied)

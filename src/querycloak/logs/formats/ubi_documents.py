@@ -56,7 +56,7 @@ def _wanted(attributes: tuple[str, ...], *, counted: bool) -> WantedMembers:
 
 
 def _paths_of(attribute: str) -> tuple[str, ...]:
-    """Where an attribute may stand, except where something else of ours does."""
+    """Possible paths of an attribute, without those of our own columns."""
     return tuple(path for path in (form.format(attribute) for form in _ATTRIBUTES) if path not in _TAKEN)
 
 
@@ -84,7 +84,7 @@ class Documents:
 
 @dataclass(frozen=True)
 class WantedDocuments:
-    """What is read of documents: which actions are clicks, and, if views are read, which show a result."""
+    """Parts of documents to read: the actions that are clicks and, if views are read, those that show a result."""
 
     click_actions: Sequence[str]
     attributes: tuple[str, ...] = ()

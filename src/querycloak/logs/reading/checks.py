@@ -73,7 +73,7 @@ def is_bad(code: int) -> bool:
 
 
 class Clicked(NamedTuple):
-    """Whether each result was clicked, and which rows do not say it."""
+    """True for clicked results; and the rows that do not say it."""
 
     values: Mask
     unreadable: Mask

@@ -73,7 +73,7 @@ class KeysMethod(Method):
 
     @property
     def for_filter(self) -> bool:
-        """Whether noise is solved for a ledger that adds up squared losses."""
+        """True if noise is solved for a ledger that adds up squared losses."""
         return self.accounting == "gaussian"
 
     def accounted(self, accounting: str) -> Self:

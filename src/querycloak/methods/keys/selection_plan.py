@@ -95,7 +95,7 @@ class SelectionPlan:
     budget: SplitBudget | None = None
     auto_share: float | None = None
     for_filter: bool = False
-    """Whether the plans are for a ledger that adds up squared losses."""
+    """True if the plans are for a ledger that adds up squared losses."""
 
     @property
     def alternatives(self) -> Sequence[Mapping[str, TablePlan]]:

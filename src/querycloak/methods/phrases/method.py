@@ -106,7 +106,7 @@ class Phrases(KeysMethod):
         return SelectionPlan(planned.guarantee(), planned.plans)
 
     def chooses(self, given: Given) -> bool:
-        """Whether the bound is chosen on the log: for auto, or for a budget without bound and selection."""
+        """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""
         if self.max_keys_per_user is not None:
             return self.max_keys_per_user == AUTO
         return isinstance(given, Budget) and self._any_selection
@@ -116,7 +116,7 @@ class Phrases(KeysMethod):
         return self.selection is None and not self.two_draws
 
     def _within(self, given: Budget) -> TablePlans:
-        """What the budget buys: a part for each level, never one histogram (phrases.md)."""
+        """Plans that the budget buys: a part for each level, never one histogram (phrases.md)."""
         known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
         law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
         return plan_tables(
@@ -170,7 +170,7 @@ class Phrases(KeysMethod):
         )
 
     def parameters(self) -> dict[str, Any]:
-        """What was given and what was solved for; the rule for words, as the card must say it."""
+        """Given options and solved numbers; with the rule for words, as the card must state it."""
         from querycloak.text.word_boundaries import RULE
 
         cutting = {"longest": self.longest, "queries": self.queries, "split": self.split, "words": RULE}
@@ -184,13 +184,13 @@ class Phrases(KeysMethod):
         return {**shared, **{table: parameters for table, parameters in apart.items() if parameters}, **cutting}
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
-        """How keys of each table come out: phrases by the routes of all levels."""
+        """Release probabilities of the keys of each table: for phrases, those of all levels."""
         routes = super().routes()
         phrases = {TABLE: [route for level in self.levels for route in routes[level]]}
         return {**phrases, QUERIES: routes[QUERIES]} if self.queries else phrases
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """How exact counts will be: over all levels."""
+        """Accuracy of counts, over all levels."""
         from querycloak.methods.counted_users import over_levels
 
         reached = super().reach()
@@ -198,7 +198,7 @@ class Phrases(KeysMethod):
         return {**phrases, QUERIES: reached[QUERIES]} if self.queries else phrases
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """What each user may add at the first level; later levels wait for it (`count`)."""
+        """Contributions of each user at the first level; later levels wait for it (`count`)."""
         from querycloak.methods.phrases.counted_levels import first_contributions
 
         return {LEVELS[0]: first_contributions(log, self.longest)}

@@ -217,7 +217,7 @@ class Sessions(KeysMethod):
 
     @property
     def keeps_repeats(self) -> bool:
-        """Whether a sequence may hold a query twice in a row."""
+        """True if a sequence may hold a query twice in a row."""
         return self.repeats == "keep"
 
     def reads(self) -> object:

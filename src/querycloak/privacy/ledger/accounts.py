@@ -47,7 +47,7 @@ class Charge:
 
     @property
     def gaussian(self) -> GaussianCost:
-        """What it takes of a Gaussian limit."""
+        """Cost under a Gaussian limit."""
         if self.lowered is not None or self.reserved is not None:
             return self.lowered or self.reserved or GaussianCost()
         return cost_of(self.guarantee, self.parameters.get("mechanisms"))
@@ -116,7 +116,7 @@ class Account:
         return composed(sum(each, start=Losses()), *self.spent, at_delta).covering(self.coverage)
 
     def more(self, guarantee: Guarantee, cost: GaussianCost) -> int | None:
-        """How many more releases like this one the limit admits; None if they cost nothing."""
+        """Number of further releases like this one that the limit admits; None if they cost nothing."""
         if guarantee.kind == "syntactic":
             return None
         if self.limit is not None:
@@ -127,7 +127,7 @@ class Account:
 
     @property
     def left_in_words(self) -> str | None:
-        """What is left, in the words of the next release: one like the last, or of (1, 1e-6) before the first."""
+        """Remaining budget in terms of the next release: one like the last, or of (1, 1e-6) before the first."""
         paid = [charge for charge in self.charges if charge.guarantee.kind != "syntactic"]
         if paid:
             guarantee, cost = paid[-1].guarantee, paid[-1].gaussian

@@ -307,7 +307,7 @@ class Ledger:
         raise problem
 
     def _terms(self, connection: sqlite3.Connection, population: str) -> Terms:
-        """How a population is accounted; refused if this version does not know that way."""
+        """Accounting of a population; refused if this version does not know it."""
         if version_of(connection) < 4:
             return Terms()
         (written,) = connection.execute("SELECT terms FROM populations WHERE name = ?", (population,)).fetchone()

@@ -244,7 +244,7 @@ class CampaignPayment(ChargePayment):
 
 
 def accounting_of(ledger: Ledger, population: str) -> str:
-    """How a population is accounted: sum or gaussian."""
+    """Accounting of a population: sum or gaussian."""
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
     of_kind("population", population, str, "a name", "say who is behind the log")
     return ledger.show(population)[0].terms.accounting

@@ -1,4 +1,4 @@
-"""How a population is accounted: sums of epsilon and delta, or squared Gaussian losses (accounting/filter.md)."""
+"""Accounting of a population: sums of epsilon and delta, or squared Gaussian losses (accounting/filter.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Terms:
 
     @property
     def is_sum(self) -> bool:
-        """Whether epsilons and deltas are added up."""
+        """True if epsilons and deltas are added up."""
         return self.accounting == "sum"
 
     def limit(self, epsilon: float, delta: float) -> GaussianLimit | None:
@@ -59,7 +59,7 @@ class Terms:
 
     @classmethod
     def read(cls, text: str) -> Terms:
-        """What `written` wrote; a ValueError for terms that this version does not know."""
+        """Inverse of `written`; a ValueError for terms that this version does not know."""
         fields = json.loads(text)
         if fields == {}:
             return cls()
