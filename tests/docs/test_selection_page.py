@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 from scripts import make_selection_page as maker
+
+from querycloak.methods.sessions.method import Sessions
 
 
 def test_the_page_is_what_the_stored_results_render_to() -> None:
@@ -41,3 +46,12 @@ def test_the_best_is_bold_and_the_limit_is_not() -> None:
 )
 def test_budgets_as_they_are_read(budget: tuple[float, float], words: str) -> None:
     assert maker._budget_words(budget) == words
+
+
+def test_rows_that_one_user_alone_has_by_the_plan_of_the_page() -> None:
+    plan = Sessions(epsilon=3, delta=math.exp(-10), selection="multi-round", no_clicks=True).plans["sessions"]
+    stated = re.search(
+        r"at most ([\d.]+) rows of sessions are expected that one user alone has", maker.PAGE.read_text()
+    )
+    assert stated
+    assert float(stated.group(1)) == math.ceil(plan.rows_of_one_user * 100_000 * 100) / 100

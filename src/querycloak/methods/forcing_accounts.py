@@ -87,6 +87,8 @@ def accounts_of_a_rule(k: int, what: str) -> str:
 
 def accounts_beside(rule: ForcedOutRule) -> str:
     """The same where a text beside a frequent query needs fewer accounts."""
+    if rule.beside == rule.accounts:
+        return accounts_of_a_rule(rule.accounts, "text")
     return (
         f"{AGREED_ACCOUNTS}: {rule.beside:,} bring out any text that holds a frequent query, {rule.accounts:,} any "
         "text at all, for certain, and any number of them at once"

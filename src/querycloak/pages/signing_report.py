@@ -106,12 +106,25 @@ def headline(release: Release) -> str:
     epsilon, delta = proven.numbers
     unit = "every user" if proven.unit == "user" else "every single query"
     exception = f", but for an exception of probability {shown_up(delta)}" if delta else ", without exception"
-    if proven.neighbours == "replace-query" and proven.unit == "user":
+    if proven.neighbours == "replace-query":
+        if proven.unit == "query":
+            content, comes_out = "its content", "that it was made, and whose rows stand together, comes out exactly"
+        else:
+            content, comes_out = "the content of their searches", _comes_out_exactly(proven)
         return (
-            f"For every user, what this release tells about the content of their searches is limited by epsilon "
-            f"{shown_up(epsilon)}{exception}; that they are in the log and how often they searched comes out exactly."
+            f"For {unit}, what this release tells about {content} is limited by epsilon {shown_up(epsilon)}"
+            f"{exception}; {comes_out}."
         )
     return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
+
+
+def _comes_out_exactly(proven: Guarantee) -> str:
+    """Presence, and the number of searches if the card lists it; a bound on that number is part of its line."""
+    listed = next((text for text in proven.unprotected if text.startswith("how many queries each user has")), None)
+    if listed is None:
+        return "that they are in the log comes out exactly"
+    bound = listed.partition(", ")[2]
+    return f"that they are in the log and how often they searched{bound and f' ({bound})'} comes out exactly"
 
 
 def _promise(release: Release, measured: Measurements) -> list[tuple[str, str, str, str]]:

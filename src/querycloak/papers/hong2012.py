@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import InputError
 from querycloak.extras import COMPARE, require
-from querycloak.methods.forcing_accounts import several_accounts
 from querycloak.methods.method import Drawn
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.calibration.poisoning import ForcedOutRule
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import exp_minus, rounded_up, stated
@@ -75,8 +73,11 @@ class PaperOptimal(Optimal):
     def proven(self) -> Guarantee:
         """Guarantee of the drawing that optimal.md proves."""
         chance = chance_to_appear(self.given)
-        # A pair that n users clicked alike may come out once each of them appears with a chance of at most 1/n.
-        accounts = several_accounts(ForcedOutRule(math.ceil(1 / stated(chance)) - 1))
+        # A pair that n users clicked alike may have a row once each of them is drawn with a chance of at most 1/n.
+        accounts = (
+            f"what several accounts of one person do together: {math.ceil(1 / stated(chance)):,} bring out one text of "
+            "their choice, for certain, if the program gives it a row; which texts have rows depends on the whole log"
+        )
         return Guarantee(
             kind="sampling-only",
             unit="user",

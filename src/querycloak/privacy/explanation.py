@@ -85,10 +85,13 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
         f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
     ]
     if even > 0.99:
-        points.append(
-            "That is a weak promise: in the worst case a guess becomes almost certain. An attacker who knows the few "
-            "other people who asked the same can come near it: at epsilon 8 two of them may be enough."
+        attacker = (
+            "An attacker who knows the few other people who asked the same can come near it: at epsilon 8 it may be "
+            "enough to know two of them."
         )
+        if guarantee.neighbours == "replace-query":
+            attacker = "An attacker needs to know nobody else for that: each person's rows are drawn from their own."
+        points.append(f"That is a weak promise: in the worst case a guess becomes almost certain. {attacker}")
     return points
 
 

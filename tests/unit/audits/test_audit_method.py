@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.audits.guarantees.neighbour_logs import KINDS, NeighbourLogs
 from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, level
+from querycloak.audits.guarantees.weighted_runs import UserCells, UserKeys
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import Clicks
@@ -198,3 +200,17 @@ def test_a_measurement_of_opendp_plugs_in_as_the_page_says() -> None:
     exec(code[0], made)
     assert not made["sound"].refuted  # type: ignore[attr-defined]
     assert made["broken"].refuted  # type: ignore[attr-defined]
+
+
+def test_users_who_hold_the_same_stand_for_one_another_in_many_runs() -> None:
+    lists = [[0], [0], [1, 2], [0], [1, 2], [2, 1], [3, 0, 1]]
+    user = np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+    cells = UserCells(user, np.concatenate(lists), 4)
+    keys = UserKeys(pa.table({"query": list("abcd")}), cells, np.full(user.size, 1024), np.ones(user.size, np.int64))
+    grouped = keys.grouped()
+    assert (grouped.pairs.user.max() + 1, grouped.pairs.copies.tolist()) == (4, [3, 2, 1, 1])  # type: ignore[union-attr]
+    known = np.random.default_rng(1).integers(0, 1025, (50, 4))
+    weighed = [each.pairs.sums(each.pairs.weights(each.interest(known))) for each in (keys, grouped)]
+    assert (weighed[0] == weighed[1]).all()
+    counted = [each.counts(known > 300, 1, None) for each in (keys, grouped)]
+    assert (counted[0] == counted[1]).all()

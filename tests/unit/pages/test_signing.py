@@ -258,7 +258,18 @@ def test_the_headline_of_semantic_says_that_presence_comes_out() -> None:
     release: Any = SimpleNamespace(seeded=False, proven=qc.Semantic(epsilon=1, max_queries=2).proven())
     assert headline(release) == (
         "For every user, what this release tells about the content of their searches is limited by epsilon 1, without "
-        "exception; that they are in the log and how often they searched comes out exactly."
+        "exception; that they are in the log and how often they searched (up to 2) comes out exactly."
+    )
+
+
+def test_the_headline_names_only_what_comes_out() -> None:
+    histogram = qc.Semantic(epsilon=1, criterion="hbdp", domain="sport", max_queries=2)
+    release: Any = SimpleNamespace(seeded=False, proven=histogram.proven())
+    assert headline(release).endswith("without exception; that they are in the log comes out exactly.")
+    each: Any = SimpleNamespace(seeded=False, proven=qc.Semantic(epsilon=1, budget_per="query").proven())
+    assert headline(each) == (
+        "For every single query, what this release tells about its content is limited by epsilon 1, without exception; "
+        "that it was made, and whose rows stand together, comes out exactly."
     )
 
 

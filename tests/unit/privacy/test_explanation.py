@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from querycloak.methods.semantic.method import Semantic
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.explanation import belief_after, caught_at_most, cautions_of, explain, group_delta
 from querycloak.privacy.guarantee import Guarantee
@@ -169,4 +170,7 @@ def test_the_warning_about_delta_names_the_share_of_users(delta: float, users: s
 def test_a_large_epsilon_does_not_need_an_attacker_who_knows_everything() -> None:
     text = explain(guarantee(8, 1e-6))
     assert "nearly everything else" not in text
-    assert "at epsilon 8 two of them may be enough" in text
+    assert "at epsilon 8 it may be enough to know two of them" in text
+    replaced = explain(Semantic(epsilon=8, max_queries=2).proven())
+    assert "two of them" not in replaced
+    assert "needs to know nobody else" in replaced

@@ -46,6 +46,8 @@ class UserCells:
     user: IntArray
     cell: IntArray
     cells: int
+    copies: IntArray | None = None
+    """By user, the number of users who hold the same; None if each stands for one."""
 
     @cached_property
     def _users(self) -> IntArray:
@@ -59,6 +61,8 @@ class UserCells:
     def sums(self, values: IntArray) -> IntArray:
         """Values of pairs, added up by cell."""
         order, starts = self._by_cell
+        if self.copies is not None:
+            values = values * self.copies[self.user]
         return np.add.reduceat(values[:, order], starts, axis=1)
 
     def weights(self, interest: IntArray) -> IntArray:
@@ -107,6 +111,18 @@ class UserKeys:
         times = table["times"].to_numpy() if "times" in table.column_names else np.ones(table.num_rows, np.int64)
         return cls(names, UserCells(user, numbers["cell"].to_numpy(), names.num_rows), levels, times)
 
+    def grouped(self) -> UserKeys:
+        """The same with one user in the place of all who hold the same keys in the same order: sums are the same."""
+        pairs = self.pairs
+        starts = np.flatnonzero(np.diff(pairs.user, prepend=-1))
+        rows = np.stack([pairs.cell, self.levels, self.times], axis=1)
+        first: dict[bytes, int] = {}
+        group = [first.setdefault(part.tobytes(), len(first)) for part in np.split(rows, starts[1:])]
+        users, copies = np.unique(group, return_index=True)[1], np.bincount(group)
+        kept = np.isin(pairs.user, users)
+        cells = UserCells(np.searchsorted(users, pairs.user[kept]), pairs.cell[kept], pairs.cells, copies)
+        return UserKeys(self.names, cells, self.levels[kept], self.times[kept])
+
     def interest(self, known: IntArray) -> IntArray:
         """The interest in each pair, by the interest `known` in each key; 0 for keys that were given up."""
         known = known[:, self.pairs.cell]
@@ -136,6 +152,7 @@ def weighted_runs(selection: WeightedSelection, randomness: Randomness, runs: in
         counts = {} if selection.plan.counting is None else {"count": pa.array([], pa.int64())}
         empty = pa.table({**{name: keys.names[name] for name in selection.key}, **counts})
         return numbered(empty, np.empty(0, np.int64))
+    keys = keys.grouped()
     drawing = _Drawing(selection, WeightedRuns(selection.plan, keys, with_priors="prior" in selection.keys.columns))
     at_once = max(1, _CELLS_AT_ONCE // len(keys.pairs.user))
     lots = [min(at_once, runs - first) for first in range(0, runs, at_once)]
@@ -247,4 +264,4 @@ class _Drawing:
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         places = np.repeat(starts[pairs.cell], sizes) + within
         both = np.unique(np.stack([np.repeat(pairs.user, sizes), part[places]], axis=1), axis=0)
-        return UserCells(both[:, 0], both[:, 1], int(part.max()) + 1), of_key, part
+        return UserCells(both[:, 0], both[:, 1], int(part.max()) + 1, pairs.copies), of_key, part
