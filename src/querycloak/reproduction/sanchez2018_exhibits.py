@@ -153,9 +153,11 @@ def _figure(
                 }  # fmt: skip
                 rows.append({"epsilon per": reading, "epsilon": epsilon, "criterion": name, **losses})
     return Exhibit(
-        f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}", verdict_of(list(judged[best].values())),
+        f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}",
+        verdict_of([holds for claims in judged.values() for holds in claims.values()]),
         "\n".join(_sentence(reading, by_reading[reading], points) for reading in ALL_READINGS)
-        + f"\nThe reading under which most holds, and which the verdict is about: {_READING[best[0]]}; "
+        + f"\nThe verdict is about all {len(judged)} readings: three of epsilon, two of profiles. Most favourable to "
+        f"the paper, with {sum(judged[best].values())} of {len(judged[best])} findings: {_READING[best[0]]}; "
         + ("profiles of the named topics alone." if best[1] == NAMED else "what lies under no topic is one more topic.")
         + f" Holds: {_listed(judged[best], holds=True)}. Does not hold: {_listed(judged[best], holds=False)}.",
         f"What the paper says of this drawing: {SAID[setting.figure]}. Its figures fit epsilon per query; its text "

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ from querycloak.papers.output_counts.linear_relaxation import relax
 from querycloak.papers.output_counts.solver import solve_by_floor
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction.exact_programs import by_highs
-from querycloak.reproduction.hong2012_exhibits import table_3
-from querycloak.reproduction.hong2012_frequent import figure_3c, precision, tables_5_and_6
+from querycloak.reproduction.hong2012_exhibits import _seconds, table_3
+from querycloak.reproduction.hong2012_frequent import figure_3c, how_solved, precision, tables_5_and_6
 from querycloak.reproduction.hong2012_printed import (
     DELTAS,
     EXP_EPSILONS,
@@ -152,6 +153,13 @@ def test_the_floor_is_that_of_a_vertex_and_every_exhibit_has_the_best_solution(t
     corner = next(row for row in tables.table_4() if (row["exp_epsilon"], row["delta"]) == (2.0, 0.5))
     assert (corner["found"], corner["at_most"]) == (largest.value, largest.bound)
     assert corner["relaxed_floored"] == int(solve_by_floor(rows, goal).counts.sum())
+
+
+def test_the_page_says_how_long_highs_had() -> None:
+    assert "HiGHS is stopped after 2 s of each program" in how_solved(2.0)
+    bench: Any = SimpleNamespace(quick=True)
+    assert _seconds(bench) == 2.0
+    assert _seconds(SimpleNamespace(quick=False)) == 60.0  # type: ignore[arg-type]
 
 
 def test_highs_proves_distances_by_trying() -> None:
