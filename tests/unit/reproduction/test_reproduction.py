@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -57,6 +58,8 @@ def test_what_carpineto_and_romano_print_adds_up() -> None:
     """Table 1's totals, Table 5's partition of 10,154,742 queries, Table 2's 60,103 concepts, all printed elsewhere."""
     for place, total in ((0, 10_154_742), (1, 28_898_361)):
         assert sum(row[place] for row in carpineto2015.TABLE_1.values()) == total
+        for words, counts in carpineto2015.TABLE_1.items():
+            assert 0 <= 100 * counts[place] / total - carpineto2015.TABLE_1_SHARES[words][place] + 0.005 < 0.0151
     assert sum(carpineto2015.TABLE_5.values()) == 10_154_742
     assert sum(carpineto2015.TABLE_5.values()) - carpineto2015.TABLE_5["entity"] == 6_472_547
     assert sum(row[2] for row in carpineto2015.TABLE_2.values()) == 60_103
@@ -68,6 +71,15 @@ def test_what_carpineto_and_romano_print_adds_up() -> None:
     assert len(degrees) == 12
     assert all(equal <= high <= low for equal, high, low in degrees)
     assert [row[0] for row in degrees] == sorted(row[0] for row in degrees)
+
+
+@pytest.mark.parametrize(("synthetic", "verdict"), [(True, "not comparable"), (False, "agrees")])
+def test_query_lengths_show_what_is_printed_and_no_verdict_that_cannot_fail(synthetic: bool, verdict: str) -> None:
+    rows = [{"words": words, "queries": n, "searches": m} for words, (n, m) in carpineto2015.TABLE_1.items()]
+    made = carpineto2015.table_1(SimpleNamespace(synthetic=synthetic, words="a log"), rows)  # type: ignore[arg-type]
+    assert made.verdict == verdict
+    assert made.ours is not None
+    assert [row[1] for row in made.ours.rows] == ["26.64%", "20.22%", "20.56%", "14.56%", "17.99%"]
 
 
 def test_what_zhang_and_others_print_fits_together() -> None:
