@@ -27,6 +27,9 @@ TASK_VIEWS: Mapping[str, TaskView] = {
     "completion": TaskView(
         "Completion", "query completion", "completing what somebody types", "Success@10", (None,), "of-original",
     ),
+    "language": TaskView(
+        "Language", "what can be spelled", "spelling what people ask", "expressible", (None,), "of-original",
+    ),
     "suggestion": TaskView(
         "Suggestion", "query suggestion", "suggesting the next query", "R@5", (None,), "of-original",
     ),

@@ -192,8 +192,8 @@ def _check_sides(train: SearchLog, test: SearchLog) -> None:
 
 def _check_keys(release: Target, train: SearchLog) -> None:
     """Refuse a release that was made of another log."""
-    if source_of(release, QUERIES) is None or release.counts == "public-keys":
-        return  # its rows may be texts that nobody asked: others in place of what was asked, or noise on a public list
+    if source_of(release, QUERIES) is None or release.counts == "public-keys" or "phrases" in release.kinds:
+        return  # it may spell texts that nobody asked: others in place of what was asked, words, noise on a public list
     queries = subject_table(release, QUERIES)
     if queries.num_rows and not _any(train, train.engine.upload(queries).semi_join(train.rows, "query")):
         raise InputError(

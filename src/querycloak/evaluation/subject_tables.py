@@ -10,6 +10,8 @@ from querycloak.evaluation.task import Subject
 CLICKS, LATER, NEXT, QUERIES, ROWS = "clicks", "later", "next", "queries", "rows"
 """query, url, count · query, next_query (anywhere later in a session), count · the same, right after · query, count ·
 user, time, query."""
+_SEARCHES = 10**9
+"""Searches of which counts of probable queries are a share."""
 _LEFT_OUT = "its rows hold other texts in place of what was asked"
 
 
@@ -25,7 +27,7 @@ def source_of(subject: Subject, known: str) -> str | None:
         CLICKS: ("clicks",),
         LATER: ("sessions", "transitions"),
         NEXT: ("transitions", "sessions"),
-        QUERIES: ("queries", "clicks", "sessions"),
+        QUERIES: ("phrases", "queries", "clicks", "sessions"),
         ROWS: (),
     }[known]
     present = [table for table in tables if table in subject.kinds]
@@ -52,9 +54,24 @@ def table_of(subject: Subject, known: str) -> pa.Table:
         table = _pairs(table)
     if known == CLICKS:
         return _clicks_of_log(table) if source == "log" else table
+    if source == "phrases":
+        return _probable_queries(table, subject)
     if known == QUERIES:
         return _counted_queries(table)
     return table.select(["user", "time", "query"]) if source == "log" else table
+
+
+def _probable_queries(phrases: pa.Table, subject: Subject) -> pa.Table:
+    """query and count: the queries that the model of phrases finds probable, of a billion searches."""
+    from querycloak.releases.release_model import model_of_phrases
+
+    whole: dict[str, float] = {}
+    if "queries" in subject.kinds:
+        table = subject.table("queries")
+        whole = dict(zip(table["query"].to_pylist(), map(float, table["count"].to_pylist()), strict=True))
+    probable = model_of_phrases(phrases.to_batches(), whole).most_probable() if phrases.num_rows or whole else {}
+    counts = [int(_SEARCHES * probability) for probability in probable.values()]
+    return pa.table({"query": pa.array(list(probable), pa.string()), "count": pa.array(counts, pa.int64())})
 
 
 def _pairs(sessions: pa.Table) -> pa.Table:

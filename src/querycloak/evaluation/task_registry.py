@@ -20,6 +20,7 @@ class TaskEntry(NamedTuple):
 TASKS: dict[str, TaskEntry] = {
     "suggestion": TaskEntry("querycloak.evaluation.tasks.suggestion", "Suggestion"),
     "completion": TaskEntry("querycloak.evaluation.tasks.completion", "Completion"),
+    "language": TaskEntry("querycloak.evaluation.tasks.language", "Language"),
     "retrieval-walk": TaskEntry("querycloak.evaluation.tasks.retrieval", "RetrievalWalk"),
     "retrieval-feedback": TaskEntry("querycloak.evaluation.tasks.retrieval_feedback", "RetrievalFeedback"),
     "ranking": TaskEntry("querycloak.evaluation.tasks.ranking", "Ranking"),

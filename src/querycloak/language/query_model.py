@@ -26,6 +26,8 @@ __all__ = ["Completed", "QueryModel"]
 
 WHOLE, CHARACTERS = 0.4, 0.05
 """Weights of whole queries and of characters; the rest belongs to words. Tuned on a synthetic log."""
+_LIKELIHOODS = (14, 26, 2)
+"""Exponents of the least probabilities that a list of probable queries is tried with, one after another."""
 _BEAM, _NEXT, _LONGEST = 40, 12, 8
 """Width of the search for completions, next words tried at each step, and words of a completion at most."""
 
@@ -84,6 +86,33 @@ class QueryModel:
         scored = ((-self.bits(query), query) for query in candidates)
         best = heapq.nsmallest(n, scored, key=lambda each: (-each[0], each[1]))
         return [Completed(query, 2.0**logarithm) for logarithm, query in best]
+
+    def most_probable(self, n: int = 20_000) -> dict[str, float]:
+        """Return about n probable queries with their probabilities: whole queries, and those that words spell."""
+        whole("n", n, "such as 20,000", least=1)
+        spelled: dict[str, float] = {}
+        for exponent in range(*_LIKELIHOODS):
+            spelled = self._spelled(2.0**-exponent, 4 * n)
+            if len(spelled) >= n:
+                break
+        return spelled | {query: self.probability(query) for query in self.whole}
+
+    def _spelled(self, least: float, most: int) -> dict[str, float]:
+        """Return queries that words spell with a probability of about `least` or more; at most so many."""
+        queries: dict[str, float] = {}
+        share = 1 - self._whole_share - CHARACTERS
+        waiting: list[tuple[float, tuple[str, ...]]] = [(share, (BEGIN,))]
+        while waiting and len(queries) < most:
+            chance, words = waiting.pop()
+            for word, probability in self.words.above(words, least / chance):
+                if chance * probability < least:
+                    continue
+                if word != END:
+                    waiting.append((chance * probability, (*words, word)))
+                elif len(words) > 1:
+                    text = joined(words[1:])
+                    queries[text] = max(queries.get(text, 0.0), chance * probability)
+        return queries
 
     def sample(self, n: int, seed: int) -> list[str]:
         """Draw n queries, from whole queries or word by word; the same seed gives the same queries."""

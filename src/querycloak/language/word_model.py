@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -108,6 +108,18 @@ class WordModel:
         for word in candidates:
             yield word, self.probability(word, before)
 
+    def above(self, before: Sequence[str], least: float) -> Iterator[tuple[str, float]]:
+        """Yield next words, and the end, that have a share of at least `least` in one of the contexts."""
+        weight, candidates = 1.0, dict[str, None]()
+        for context in self._known_contexts(before):
+            continuations = self._contexts[context]
+            own = weight * (1 - continuations.shorter)
+            number = int(np.searchsorted(-continuations.shares * own, -least, side="right"))
+            candidates |= dict.fromkeys(continuations.words[:number])
+            weight *= continuations.shorter
+        for word in candidates:
+            yield word, self.probability(word, before)
+
     def draw(self, before: Sequence[str], random: np.random.Generator) -> str:
         """Draw the next word or the end; no word that would have to be spelled."""
         contexts = [self._contexts[context] for context in self._known_contexts(before)]
@@ -136,12 +148,26 @@ def _continuations(after: Mapping[str, float]) -> Continuations:
     return Continuations(tuple(word for word, _ in ranked), shares, types / (total + types))
 
 
-def grams_of(queries: Iterable[tuple[Sequence[str], float]], longest: int) -> dict[Gram, float]:
-    """Return counts of n-grams, marks included, of whole queries: for releases that hold no phrases."""
+def grams_of(
+    queries: Iterable[tuple[Sequence[str], float]], longest: int, contexts: Container[Gram] | None = None
+) -> dict[Gram, float]:
+    """Return counts of n-grams, marks included, of whole queries: for releases that hold no phrases.
+
+    contexts: n-grams without their last word; others are left out. None keeps all.
+    """
     counts: dict[Gram, float] = {}
     for words, count in queries:
         marked = (BEGIN, *words, END)
-        grams = {marked[at : at + length] for length in range(1, longest + 2) for at in range(len(marked) - length + 1)}
-        for gram in grams - {(BEGIN,)}:
-            counts[gram] = counts.get(gram, 0.0) + count
+        for gram in _grams(marked, longest + 1):
+            if gram != (BEGIN,) and (contexts is None or gram[:-1] in contexts):
+                counts[gram] = counts.get(gram, 0.0) + count
     return counts
+
+
+def _grams(marked: Gram, longest: int) -> set[Gram]:
+    return {marked[at : at + n] for n in range(1, longest + 1) for at in range(len(marked) - n + 1)}
+
+
+def contexts_of(queries: Iterable[Sequence[str]], longest: int) -> set[Gram]:
+    """Return all contexts of up to `longest` words, marks included, on which the probability of these depends."""
+    return {(), *(gram for words in queries for gram in _grams((BEGIN, *words), longest))}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+import pyarrow as pa
 
 from querycloak.errors import ParameterError
 from querycloak.language.query_model import QueryModel
 from querycloak.language.word_model import BEGIN, END, Gram, grams_of
 from querycloak.releases.release import Release
 from querycloak.releases.tables import batches_of
-from querycloak.text.word_boundaries import words_of
+from querycloak.text.word_boundaries import joined, words_of
 
-_LONGEST = 3
+LONGEST = 3
 """Words of an n-gram that is cut from whole queries."""
 
 
@@ -19,14 +21,42 @@ def model_of(release: Release) -> QueryModel:
     """Return the model of a release that has phrases, queries, clicks or a log."""
     queries = _whole_queries(release)
     if "phrases" in release.tables:
-        return QueryModel(queries, _phrases(release))
+        return model_of_phrases(batches_of(release.tables["phrases"]), queries)
     if not queries:
         has = ", ".join(release.tables)
         raise ParameterError(
             f"a model needs phrases, queries, clicks or a log with rows, and this release has {has}; "
             "phrases and queries release them"
         )
-    return QueryModel(queries, grams_of(((words_of(query), count) for query, count in queries.items()), _LONGEST))
+    return model_of_queries(queries)
+
+
+def model_of_phrases(phrases: Iterable[pa.RecordBatch], queries: Mapping[str, float]) -> QueryModel:
+    """Return the model of a table `phrases`, with counts of whole queries beside it.
+
+    A phrase that begins and ends a query is a whole query, too.
+    """
+    grams: dict[Gram, float] = {}
+    whole: dict[str, float] = {}
+    ends = 0.0
+    for batch in phrases:
+        counts = batch["count"].to_pylist() if "count" in batch.schema.names else [1] * batch.num_rows
+        columns = (batch[name].to_pylist() for name in ("phrase", "begins", "ends"))
+        for phrase, begins, ending, count in zip(*columns, counts, strict=True):
+            words = tuple(phrase.split(" "))
+            number = float(1 if count is None else max(count, 0))
+            grams[(BEGIN,) * begins + words + (END,) * ending] = number
+            if begins and ending:
+                whole[joined(words)] = number
+            elif ending and len(words) == 1:
+                ends += number
+    grams[(END,)] = ends
+    return QueryModel({**whole, **queries}, grams)
+
+
+def model_of_queries(queries: Mapping[str, float], contexts: Container[Gram] | None = None) -> QueryModel:
+    """Return the model of whole queries with counts; contexts: the only ones whose continuations are needed."""
+    return QueryModel(queries, grams_of(((words_of(query), n) for query, n in queries.items()), LONGEST, contexts))
 
 
 def _whole_queries(release: Release) -> dict[str, float]:
@@ -46,17 +76,3 @@ def _counted(release: Release, kind: str) -> Iterator[tuple[str, float]]:
         counts = batch["count"].to_pylist() if "count" in names else [1] * batch.num_rows
         for query, count in zip(batch["query"].to_pylist(), counts, strict=True):
             yield query, float(1 if count is None else max(count, 0))
-
-
-def _phrases(release: Release) -> dict[Gram, float]:
-    grams: dict[Gram, float] = {}
-    ends = 0.0
-    for batch in batches_of(release.tables["phrases"]):
-        columns = (batch[name].to_pylist() for name in ("phrase", "begins", "ends", "count"))
-        for phrase, begins, ending, count in zip(*columns, strict=True):
-            words = tuple(phrase.split(" "))
-            number = float(1 if count is None else max(count, 0))
-            grams[(BEGIN,) * begins + words + (END,) * ending] = number
-            ends += number if ending and not begins and len(words) == 1 else 0.0
-    grams[(END,)] = ends
-    return grams

@@ -149,6 +149,8 @@ class Loss:
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """Words that were drawn at random are neither kept, nor generalised, nor left out."""
+        if set(subject.kinds) == {"phrases"}:
+            return "it has words and phrases, and no queries of which some could be left out"
         if set(subject.kinds) - {"log"} or subject.rows.is_verbatim or subject.rows is RowKind.GENERALISED:
             return None
         return (
@@ -223,7 +225,7 @@ def all_queries(subject: Subject) -> pa.Array:
     """Every query that stands anywhere in a release as it was typed, once."""
     queries = []
     for kind in subject.kinds:
-        if kind != "log" or subject.rows.is_verbatim:
+        if kind != "phrases" and (kind != "log" or subject.rows.is_verbatim):
             queries.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
     return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in queries]))
 

@@ -183,8 +183,10 @@ class Profiles:
         """Figures over rows or users."""
         return ("all",)
 
-    def unsupported_reason(self, subject: Subject) -> str | None:  # noqa: ARG002 (every table has queries)
-        """Every release has queries."""
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """Every release but one of phrases alone has queries."""
+        if set(subject.kinds) == {"phrases"}:
+            return "it has words and phrases, and no queries whose topics could be counted"
         return None
 
     def prepare(self, logs: Logs) -> PreparedProfiles:
