@@ -24,12 +24,13 @@ ATTACKS: dict[str, AttackEntry] = {
     "inference": AttackEntry("querycloak.audits.attacks.inference", "Inference"),
     "membership": AttackEntry("querycloak.audits.attacks.membership", "Membership"),
     "secrets": AttackEntry("querycloak.audits.attacks.planted_secrets", "PlantedSecrets"),
+    "regurgitation": AttackEntry("querycloak.audits.attacks.regurgitation", "Regurgitation"),
     "forced-out": AttackEntry("querycloak.audits.attacks.forced_out", "ForcedOut"),
     "reconstruction": AttackEntry("querycloak.audits.attacks.reconstruction", "Reconstruction"),
     "leaks": AttackEntry("querycloak.audits.attacks.folder_leaks", "FolderLeaks"),
 }
 # What some attacks cannot do without, by the names of the audit's parameters.
-NEEDS = {"linkage-periods": "other_period", "secrets": "truth"}
+NEEDS = {"linkage-periods": "other_period", "secrets": "truth", "regurgitation": "truth"}
 # Those that learn need scikit-learn, an extra.
 LEARNING = ("linkage-records",)
 

@@ -95,6 +95,10 @@ ATTACK_VIEWS: Mapping[str, AttackView] = {
         "Secrets", "all kinds", "having a secret read word for word by anybody",
         "Names, numbers and rare diseases that were planted: which of them stand in the release as they were typed?",
     ),
+    "regurgitation": AttackView(
+        "Regurgitation", "completed, all kinds", "having a secret completed by a model that learnt from the release",
+        "A model is made of the release and given the first half of a planted secret: does it complete the secret?",
+    ),
     "reconstruction": AttackView(
         "Reconstruction", "any row", "having what one asked about read off by anybody who sees the rows",
         "The rows under a person's name are taken at their word: is it what that person asked about?",

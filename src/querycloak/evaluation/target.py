@@ -101,7 +101,11 @@ class Target:
             yield some
 
     def texts(self) -> Iterator[pa.ChunkedArray]:
-        """All queries in its tables, a piece at a time, repeats included."""
+        """All queries in its tables, and phrases that are whole queries, a piece at a time, repeats included."""
+        for rows in (
+            in_pieces(self.batches("phrases", ["phrase", "begins", "ends"])) if "phrases" in self.tables else ()
+        ):
+            yield rows.filter(pc.and_(rows["begins"], rows["ends"]))["phrase"]
         for kind, names in self.columns.items():
             for column in ("query", "next_query", "queries"):
                 for rows in in_pieces(self.batches(kind, [column])) if column in names else ():

@@ -10,7 +10,7 @@ from querycloak.errors import ParameterError
 from querycloak.language.query_model import QueryModel
 from querycloak.language.word_model import BEGIN, END, Gram, grams_of
 from querycloak.releases.release import Release
-from querycloak.releases.tables import batches_of
+from querycloak.releases.tables import Table, batches_of
 from querycloak.text.word_boundaries import joined, words_of
 
 LONGEST = 3
@@ -19,16 +19,20 @@ LONGEST = 3
 
 def model_of(release: Release) -> QueryModel:
     """Return the model of a release that has phrases, queries, clicks or a log."""
-    queries = _whole_queries(release)
-    if "phrases" in release.tables:
-        return model_of_phrases(batches_of(release.tables["phrases"]), queries)
+    return model_of_tables(release.tables)
+
+
+def model_of_tables(tables: Mapping[str, Table], contexts: Container[Gram] | None = None) -> QueryModel:
+    """Return the model of a release's tables; contexts: as for `model_of_queries`."""
+    queries = _whole_queries(tables)
+    if "phrases" in tables:
+        return model_of_phrases(batches_of(tables["phrases"]), queries)
     if not queries:
-        has = ", ".join(release.tables)
         raise ParameterError(
-            f"a model needs phrases, queries, clicks or a log with rows, and this release has {has}; "
+            f"a model needs phrases, queries, clicks or a log with rows, and this release has {', '.join(tables)}; "
             "phrases and queries release them"
         )
-    return model_of_queries(queries)
+    return model_of_queries(queries, contexts)
 
 
 def model_of_phrases(phrases: Iterable[pa.RecordBatch], queries: Mapping[str, float]) -> QueryModel:
@@ -59,19 +63,19 @@ def model_of_queries(queries: Mapping[str, float], contexts: Container[Gram] | N
     return QueryModel(queries, grams_of(((words_of(query), n) for query, n in queries.items()), LONGEST, contexts))
 
 
-def _whole_queries(release: Release) -> dict[str, float]:
+def _whole_queries(tables: Mapping[str, Table]) -> dict[str, float]:
     """Return counts of whole queries from the first table that has them; a missing count is 1."""
     counts: dict[str, float] = {}
     for kind in ("queries", "clicks", "log"):
-        if kind in release.tables:
-            for query, count in _counted(release, kind):
+        if kind in tables:
+            for query, count in _counted(tables[kind]):
                 counts[query] = counts.get(query, 0.0) + count
             break
     return counts
 
 
-def _counted(release: Release, kind: str) -> Iterator[tuple[str, float]]:
-    for batch in batches_of(release.tables[kind]):
+def _counted(table: Table) -> Iterator[tuple[str, float]]:
+    for batch in batches_of(table):
         names = batch.schema.names
         counts = batch["count"].to_pylist() if "count" in names else [1] * batch.num_rows
         for query, count in zip(batch["query"].to_pylist(), counts, strict=True):

@@ -147,7 +147,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert shown.returncode == 0
     assert "queries: 3 rows, queries that people asked" in shown.stdout
     assert "  95 % margin of a count: 3 up or down" in shown.stdout
-    assert "tasks that can use it, from 3 rows of queries: completion, counts, " in " ".join(shown.stdout.split())
+    assert "tasks that can use it, from 3 rows of queries: completion, language, counts, " in " ".join(
+        shown.stdout.split()
+    )
     assert "@misc{querycloak-clicks-" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 100
     machine = in_process("describe", tmp_path / "out", "--json")

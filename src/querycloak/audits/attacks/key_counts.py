@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ibis.expr.types as ir
 import numpy as np
@@ -16,14 +16,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.knowledge import AuditData, Numbers
+from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
+from querycloak.language.word_model import BEGIN, END
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import first_sessions, once_per_sequence, session_queries, subsequences
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
+from querycloak.methods.phrases.counted_levels import without_marks
+from querycloak.methods.phrases.levels import KEY as PHRASE
+from querycloak.methods.phrases.levels import contributions, level_of, number_of_levels, uses_of_words
 
 Floats = NDArray[np.float64]
 KEYS = {"queries": ("query",), "clicks": ("query", "url"), "sessions": ("queries",)}
-_GAP_MINUTES, _LONGEST_SESSION = 30.0, 3
+_GAP_MINUTES, _LONGEST_SESSION, _LONGEST_PHRASE = 30.0, 3, 3
 _BETWEEN = "\x1f"
 
 
@@ -58,13 +63,41 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
     for kind in KEYS:
         if kind in release.tables and "count" in release.columns[kind]:
             yield _of_table(release, knowledge, kind, _table(release, kind))
-    if "log" in release.tables and not set(KEYS) & set(release.tables):
+    if "phrases" in release.tables and "count" in release.columns["phrases"]:
+        yield from _of_levels(release, knowledge)
+    if "log" in release.tables and not {*KEYS, "phrases"} & set(release.tables):
         if "count" in release.columns["log"]:
             rows = pa.Table.from_batches(release.batches("log", ["query", "url", "count"]))
             summed = rows.filter(pc.is_valid(rows["url"])).group_by(["query", "url"]).aggregate([("count", "sum")])
             yield _of_table(release, knowledge, "clicks", summed.rename_columns(["query", "url", "count"]))
         else:
             yield _of_names(release, knowledge)
+
+
+def _of_levels(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
+    """Published phrases, level by level: a user's contributions to a level are bounded by themselves (phrases.md)."""
+    longest = int(release.parameters.get("longest", _LONGEST_PHRASE))
+    table = without_marks(pa.Table.from_batches(release.batches("phrases", ["phrase", "begins", "ends", "count"])))
+    tokens = pc.add(pc.count_substring(table["phrase"], " "), 1).to_numpy()
+    marks = sum(pc.count_substring(table["phrase"], mark).to_numpy() for mark in (BEGIN, END))
+    levels = np.array([level_of(n, m, longest) for n, m in zip(tokens - marks, marks, strict=True)], np.int64)
+    for level in range(1, number_of_levels(longest) + 1):
+        keys, below = (table.filter(pa.array(levels == each)).combine_chunks() for each in (level, level - 1))
+        yield _of_table(release, knowledge, f"level-{level}", keys, Level(level, longest, below if level > 1 else None))
+
+
+class Level(NamedTuple):
+    """A level of phrases, and what came out below it; None for the first."""
+
+    number: int
+    longest: int
+    below: pa.Table | None
+
+    def contributions(self, engine: Engine, rows: ir.Table) -> ir.Table:
+        """user, phrase and earliest of the level's candidates in these rows."""
+        searches = engine.stage(once_per_key(rows.select("user", "time", "query"), ("query",)))
+        below = None if self.below is None else engine.upload(self.below.select(PHRASE))
+        return contributions(engine, uses_of_words(engine, searches), self.number, self.longest, below)
 
 
 def _of_names(release: Target, knowledge: AuditData) -> TestedKeys:
@@ -88,26 +121,29 @@ def _table(release: Target, kind: str) -> pa.Table:
     )
 
 
-def _of_table(release: Target, knowledge: AuditData, kind: str, table: pa.Table) -> TestedKeys:
+def _of_table(
+    release: Target, knowledge: AuditData, kind: str, table: pa.Table, level: Level | None = None
+) -> TestedKeys:
     if kind == "sessions":
         table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
     published = table["count"].to_numpy().astype(np.float64)
-    keys = table.select(list(KEYS[kind])).append_column("k", pa.array(np.arange(table.num_rows)))
-    candidates = [_candidate(release, knowledge, kind, keys, bounds) for bounds in _bounds(release, kind)]
+    key = KEYS[kind] if level is None else PHRASE
+    keys = table.select(list(key)).append_column("k", pa.array(np.arange(table.num_rows)))
+    candidates = [_candidate(release, knowledge, kind, keys, bounds, level) for bounds in _bounds(release, kind)]
     # Which bound the counts obey shows in how well they fit.
     bounds, true = min(candidates, key=lambda each: float(np.var(published - each[1])) if len(published) else 0.0)
     members, controls = (
-        _sampled(release, log, kind, keys, bounds, users)
+        _sampled(release, log, kind, keys, bounds, users, level)
         for log, users in ((knowledge.train, knowledge.member_sample), (knowledge.control, knowledge.control_sample))
     )
     return TestedKeys(published, true, members, controls)
 
 
 def _candidate(
-    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: CountBounds
+    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: CountBounds, level: Level | None
 ) -> tuple[CountBounds, Floats]:
     log = knowledge.train
-    added = _added(release, log, log.rows, kind, keys, bounds)
+    added = _added(release, log, log.rows, kind, keys, bounds, level)
     counted = log.engine.fetch(added.group_by("k").agg(n=added.count()))
     true = np.zeros(keys.num_rows)
     true[counted["k"].to_numpy()] = counted["n"].to_numpy()
@@ -115,32 +151,52 @@ def _candidate(
 
 
 def _sampled(
-    release: Target, log: SearchLog, kind: str, keys: pa.Table, bounds: CountBounds, users: pa.Array
+    release: Target,
+    log: SearchLog,
+    kind: str,
+    keys: pa.Table,
+    bounds: CountBounds,
+    users: pa.Array,
+    level: Level | None,
 ) -> Contributions:
     # Bounds are each person's own: nobody else's rows are needed.
     rows = log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
-    added = log.engine.fetch(_added(release, log, rows, kind, keys, bounds))
+    added = log.engine.fetch(_added(release, log, rows, kind, keys, bounds, level))
     person = pc.index_in(added["user"], users).to_numpy().astype(np.int64)
     return Contributions(person, added["k"].to_numpy().astype(np.int64))
 
 
-def _added(release: Target, log: SearchLog, rows: ir.Table, kind: str, keys: pa.Table, bounds: CountBounds) -> ir.Table:
+def _added(
+    release: Target,
+    log: SearchLog,
+    rows: ir.Table,
+    kind: str,
+    keys: pa.Table,
+    bounds: CountBounds,
+    level: Level | None,
+) -> ir.Table:
     """user and k: every 1 that these rows add to a published count."""
-    key = KEYS[kind]
+    key = KEYS[kind] if level is None else PHRASE
     clicked = rows.filter(rows.url.notnull())
     if release.variant == "paper" and kind == "clicks" and bounds.of_all:
-        contributions = first_records(clicked, bounds.of_all)
+        contributed = first_records(clicked, bounds.of_all)
     else:
-        contributions = (
-            _sequences(release, rows)
-            if kind == "sessions"
-            else once_per_key(clicked if kind == "clicks" else rows.select("user", "time", "query"), key)
-        )
-        contributions = contributions if bounds.of_all is None else first_keys(contributions, key, bounds.of_all)
-    released = contributions.inner_join(log.engine.upload(keys), list(key))
+        contributed = _contributed(release, log, rows, kind, level)
+        contributed = contributed if bounds.of_all is None else first_keys(contributed, key, bounds.of_all)
+    released = contributed.inner_join(log.engine.upload(keys), list(key))
     if bounds.of_released is not None:
         released = first_keys(released, key, bounds.of_released)
     return released.select("user", "k")
+
+
+def _contributed(release: Target, log: SearchLog, rows: ir.Table, kind: str, level: Level | None) -> ir.Table:
+    """user, key and earliest of all that these rows may add, before any bound."""
+    if level is not None:
+        return level.contributions(log.engine, rows)
+    if kind == "sessions":
+        return _sequences(release, rows)
+    asked = rows.filter(rows.url.notnull()) if kind == "clicks" else rows.select("user", "time", "query")
+    return once_per_key(asked, KEYS[kind])
 
 
 def _sequences(release: Target, rows: ir.Table) -> ir.Table:

@@ -137,5 +137,12 @@ def with_marks(keys: pa.Table) -> pa.Table:
     return pa.table({**others, "phrase": phrase, "words": words, **marks, **counts})
 
 
+def without_marks(table: pa.Table) -> pa.Table:
+    """The table `phrases` with tokens in place of words and marks: the inverse of `with_marks`; phrase and count."""
+    phrases = table["phrase"].cast(pa.string())
+    begins, ends = (pc.if_else(table[name], mark, "") for name, mark in (("begins", f"{BEGIN} "), ("ends", f" {END}")))
+    return pa.table({KEY[0]: pc.binary_join_element_wise(begins, phrases, ends, ""), "count": table["count"]})
+
+
 def _counts(method: Phrases) -> str:
     return next(iter(method.plans.values())).counts

@@ -16,6 +16,7 @@ from querycloak.audits.attacks.forced_out import EVERY_URL, NEVER, ForcedOut, ru
 from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
+from querycloak.audits.attacks.regurgitation import Regurgitation
 from querycloak.audits.knowledge import AuditData
 from querycloak.audits.log_baselines import original
 from querycloak.audits.owners import owners_under_seed
@@ -109,6 +110,32 @@ def test_secrets_by_kind(duckdb_engine: Engine, tmp_path: Path) -> None:
     assert found(PlantedSecrets(), original(knowledge), knowledge)["all kinds"].main == 1
     lists = pa.table({"queries": [["x", "4000 1"]], "count": pa.array([3], pa.int64())})
     assert found(PlantedSecrets(), Target(name="s", tables={"sessions": lists}), knowledge)["card"].main == 1
+
+
+def test_phrases_that_are_whole_queries_may_be_secrets(duckdb_engine: Engine, tmp_path: Path) -> None:
+    truth = truth_of(tmp_path / "truth", [("u1", "ann smith", "own name"), ("u2", "bob jones", "own name")])
+    knowledge = knowing(duckdb_engine, tmp_path, {"u1": ["ann smith"], "u2": ["bob jones"]}, {"v1": ["x"]}, truth=truth)
+    columns = {"phrase": ["ann smith", "bob jones"], "words": [2, 2], "begins": [True, True], "ends": [True, False]}
+    table = pa.table({**columns, "count": [9, 9]})
+    assert found(PlantedSecrets(), Target(name="p", tables={"phrases": table}), knowledge)["own name"].main == 1 / 2
+
+
+def test_a_model_of_the_log_repeats_secrets_and_one_of_other_words_does_not(
+    duckdb_engine: Engine, tmp_path: Path
+) -> None:
+    secrets = {f"u{n}": [f"secret{n:03} of {n:03}"] for n in range(30)}
+    controls = {f"v{n}": [f"secret{n:03} by {n:03}"] for n in range(30)}
+    rows = [(user, asked[0], "number") for user, asked in {**secrets, **controls}.items()]
+    knowledge = knowing(duckdb_engine, tmp_path, secrets, controls, truth=truth_of(tmp_path / "truth", rows))
+    raw = found(Regurgitation(), original(knowledge), knowledge)
+    assert (raw["completed, all kinds"].main, raw["completed, all kinds"].control) == (1, 0)
+    assert raw["exposed by 6 of 7 bits"].main == 1
+    harmless = found(Regurgitation(), counted({"weather": 20, "maps": 10}), knowledge)
+    assert harmless["completed, number"].main == 0
+    assert (harmless["exposed by 6 of 7 bits"].main or 0) < 0.3
+    empty = Regurgitation().run(counted({}), knowledge)
+    assert [each.why for each in empty] == ["it is empty, so no model can be made of it"]
+    assert Regurgitation().unsupported_reason(counted({}), knowledge) is None
 
 
 def test_secrets_need_the_truth(knowledge: AuditData, duckdb_engine: Engine, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
 from querycloak.methods.clicks.method import Clicks
+from querycloak.methods.phrases.method import Phrases
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
@@ -200,3 +201,17 @@ def test_pooling_raises_no_false_alarm(duckdb_engine: Engine, tmp_path: Path) ->
     # A member scores high if the noise is 0 or more (.731), somebody else if it is 1 or more (.269).
     assert rows["area under the curve"].main == pytest.approx(0.731, abs=0.06)
     assert rows["FPR 0.01"].main == pytest.approx(0.027, abs=0.02)  # the most that is allowed
+
+
+def test_phrases_are_attacked_level_by_level(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Two words a query: words, pairs and marks are counted; with hardly any noise everybody is found."""
+    sides = [
+        {user: [f"{query} page" for query in queries] for user, queries in asked(first, 300).items()}
+        for first in (0, 300)
+    ]
+    mine = knowing(duckdb_engine, tmp_path, *sides)
+    exact = Phrases(noise=0.01, threshold=1, max_keys_per_user=500).release(mine.train, randomness=Randomness(seed=1))
+    assert found(mine, Target.of(exact, "exact"))["area under the curve"].main == pytest.approx(1, abs=0.01)
+    noisy = Phrases(epsilon=1, delta=1e-3).release(mine.train, randomness=Randomness(seed=1))
+    rows = found(mine, Target.of(noisy, "noisy"))
+    assert not [each for each in rows.values() if each.alarm]

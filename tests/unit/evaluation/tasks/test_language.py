@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from querycloak.language.word_model import contexts_of
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release_model import model_of, model_of_phrases, model_of_queries
+from querycloak.releases.row_kinds import RowKind
 from querycloak.text.word_boundaries import words_of
 from tests.evaluated import Asked, open_rows
 
@@ -49,7 +51,9 @@ def test_figures_are_those_of_the_releases_model(logs: Logs, tmp_path: Path) -> 
     ).save(tmp_path / "queries")
     results = evaluate(logs.train, logs.test, [tmp_path / "phrases", tmp_path / "queries"], tasks=["language"])
     values = {
-        (row.release, row.measure): row.value for row in results.rows if row.slice is None and row.reading == "all"
+        (row.release, row.measure): row.value or 0.0
+        for row in results.rows
+        if row.slice is None and row.reading == "all"
     }
     model = model_of(release)
     bits = np.array([model.bits(query) for query in TESTED])
@@ -78,7 +82,9 @@ def test_a_sample_of_many_cases_is_the_same_each_time(logs: Logs) -> None:
 
 class _Phrases:
     name, digest, kinds, method, variant = "phrases", None, ("phrases",), "phrases", "default"
-    columns, parameters, rows = {}, {}, None  # type: ignore[var-annotated]
+    columns: ClassVar[dict[str, tuple[str, ...]]] = {}
+    parameters: ClassVar[dict[str, Any]] = {}
+    rows = RowKind.ASKED
 
     def table(self, kind: str) -> pa.Table:
         assert kind == "phrases"
