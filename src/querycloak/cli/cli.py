@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from querycloak.cli import (
+    advise_command,
     audit_method_command,
     audit_release_command,
     compare_command,
@@ -36,8 +37,8 @@ from querycloak.cli.generated_options import GroupedCommand, methods_group
 from querycloak.cli.running import run_and_exit
 
 ORDER = (
-    "demo", "synth", "inspect", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit", "compare",
-    "report", "complete", "export", "diff", "reproduce", "tune", "ledger",
+    "demo", "synth", "inspect", "advise", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit",
+    "compare", "report", "complete", "export", "diff", "reproduce", "tune", "ledger",
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ FOR_METHODS: tuple[Declared, ...] = (
 )
 PLAIN: tuple[Declared, ...] = (
     (app, "inspect", inspect_command.inspect_log),
+    (app, "advise", advise_command.advise_owner),
     (app, "split", split_command.split),
     (app, "synth", synth_command.synth),
     (app, "describe", describe_command.describe_release),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
 
 _SHOWN_ACTIONS = 20
+_NEXT = """\
+Next, with numbers that you know without this output (people, searches each):
+  querycloak advise --users N --searches-per-user M"""
 PRIVATE = "PRIVATE OUTPUT: true figures of the log. Not for publication."
 
 
@@ -77,6 +80,8 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
             out.print(f"{rows:>14,}  {name}{clicks}", markup=False)
     for remark in (*log.remarks(), *hints(log, shown.rows_per_user, shown.rows_kept)):
         out.print(f"\nhint: {as_typed(remark)}", markup=False)
+    if shown.users:
+        out.print(f"\n{_NEXT}", markup=False)
 
 
 def _format_of(log: SearchLog) -> str:

@@ -15,11 +15,10 @@ from querycloak.cli import generated_options, options
 from querycloak.cli.error_line import as_typed
 from querycloak.cli.guarantee_command import guarantee_lines, reach_lines, reach_of
 from querycloak.cli.options import ADVANCED, OUTPUT
+from querycloak.cli.release_summary import show_release, why_empty
 from querycloak.cli.running import say_all
-from querycloak.errors import InputError, ParameterError
+from querycloak.errors import InputError
 from querycloak.methods.method import Method
-from querycloak.methods.option import current_options
-from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import refuse
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import Sentence
@@ -77,6 +76,14 @@ class ReleaseOutput(options.OptionGroup):
         typer.Option(
             "--paid-gate",
             help="For epsilon 0.02 more, refuse a log with, up to noise, fewer than 196 users; a refusal costs 0.02.",
+            rich_help_panel=ADVANCED,
+        ),
+    ] = False
+    chosen_on_log: Annotated[
+        bool,
+        typer.Option(
+            "--chosen-on-log",
+            help="Say on the card that parameters were chosen after looking at the log.",
             rich_help_panel=ADVANCED,
         ),
     ] = False
@@ -163,7 +170,7 @@ def release(
         made = make_and_save(
             method, opened, folder, output.table_format, never,
             ledger=book, population=charging.population, composition=together, population_size=population_size,
-            paid_gate=gate,
+            paid_gate=gate, chosen_on_log=output.chosen_on_log,
         )  # fmt: skip
     output.write_dropped(made.pop("dropped_rows"))
     show_release(method, made, as_json=as_json, quiet=quiet)
@@ -200,9 +207,10 @@ def empty_gate(*, refuse: bool, quiet: bool, paid_gate: bool = False) -> EmptyGa
         tell(problem)
         return typer.confirm("Release all the same, and pay for it?", err=True)
 
+    hint = tell if sys.stderr.isatty() and not quiet else None
     if refuse or quiet or paid_gate or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return EmptyGate(tell, refuse=refuse)
-    return EmptyGate(tell, ask)
+        return EmptyGate(tell, refuse=refuse, hint=hint)
+    return EmptyGate(tell, ask, hint=hint)
 
 
 def show_dry_run(
@@ -281,104 +289,5 @@ def make_and_save(
         "card": card,
         "dropped": dict(saved.dropped),
         "dropped_rows": saved.dropped_rows,
-        "remarks": (*release.remarks, *_why_empty(method, log, card)),
+        "remarks": (*release.remarks, *why_empty(method, log, card)),
     }
-
-
-def _why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sentence]:
-    """The likely reason for an empty release, for the owner; nothing if rows came out."""
-    from querycloak.logs.preflight import why_nothing_came_out
-
-    if any(table["rows"] for table in card["tables"].values()):
-        return []
-    reason, most = why_nothing_came_out(log)
-    epsilon = _epsilon_for(method, most) if most else None
-    if epsilon is None:
-        return [Sentence("nothing came out: {reason}", reason=reason)]
-    return [
-        Sentence(
-            "nothing came out: {reason}; such keys come out from epsilon {epsilon:g} on. Another try is charged again, "
-            "and an epsilon chosen by this figure is chosen on the log, which no guarantee covers",
-            reason=reason,
-            epsilon=epsilon,
-        )
-    ]
-
-
-def _epsilon_for(method: Method, users: int) -> float | None:
-    """The smallest epsilon with which keys of this many users come out; None if the method has no such figure."""
-    given = {name: value for name, value in (method.options() or {}).items() if name != "epsilon"}
-    try:
-        return float(type(method).for_users(users, **given).parameters()["epsilon"])
-    except (ParameterError, KeyError):
-        return None
-
-
-def _when_empty(method: Method) -> str:
-    """Advice after an empty release; it follows from the parameters alone."""
-    parameters = method.parameters()
-    if "min_users" in parameters:
-        return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
-    more = "More epsilon would help"
-    if method.variant == "paper":
-        more = "A larger budget would help"
-    elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
-        more += ", or, if nobody knows how often people search, --max-keys-per-user auto"
-    return f"Nothing passed. {more}, if the log has what is counted. Each try is a release, and budgets add up."
-
-
-def _chosen(parameters: dict[str, Any]) -> str:
-    """The bounds that were chosen, as options, and the selection."""
-    names = ("max_keys_per_user", "sessions_per_user")
-    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in names}
-    given = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
-    return ", ".join([*given, parameters["selection"]])
-
-
-def _reason(method: Method, chosen: dict[str, Any]) -> str:
-    """Reason for the choice of auto, as a sentence; follows from the choice alone, which the budget has paid for."""
-    bound = chosen.get("max_keys_per_user") or chosen.get("sessions_per_user")
-    if method.parameters().get("selection") not in (None, "auto"):
-        return f"Auto chose {bound} per user because, by a noisy score over all users, this bound releases most."
-    if bound == 1:
-        return (
-            f"Auto chose {chosen['selection']} with one key per user because, by a noisy score over all users, most "
-            "hold few keys: with one key each, a key needs the fewest users to come out."
-        )
-    return (
-        f"Auto chose {chosen['selection']} with up to {bound} per user because, by a noisy score over all users, they "
-        "hold many keys: counting one key each would lose most of them."
-    )
-
-
-def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """Print a summary; rows that the output filter dropped are private and go to stderr."""
-    if as_json:
-        json.dump(made["card"], sys.stdout)
-        sys.stdout.write("\n")
-    elif not quiet:
-        lines = [*guarantee_lines(method, Guarantee.from_json(made["card"]["proven"])), ""]
-        parameters = made["card"]["parameters"]
-        if parameters.get("per_user") != method.parameters().get("per_user"):
-            chosen = current_options(type(method), parameters)
-            lines += [f"chosen for this log: {_chosen(chosen)}", *textwrap.wrap(_reason(method, chosen), 80)]
-        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
-        accounting = made["card"]["accounting"]
-        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
-        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
-        if not any(table["rows"] for table in made["card"]["tables"].values()):
-            lines += textwrap.wrap(_when_empty(method), 80)
-        lines += [
-            f"accounting: {paid}",
-            f"written to {made['folder']}; its README.md is for the people who receive it",
-            f"digest {made['digest']} (querycloak verify)",
-        ]
-        sys.stdout.write("\n".join(lines) + "\n")
-    for remark in made["remarks"] if not quiet else ():
-        sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
-    if made["dropped"] and not quiet:
-        what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
-        sys.stderr.write(
-            f"querycloak: private, not for publication: the output filter dropped rows ({what}); "
-            "--dropped FILE lists them, --filter chooses patterns\n"
-        )

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import ibis.expr.types as ir
+
 from querycloak.errors import InputError
 from querycloak.sentence import Action, Sentence
 
@@ -19,7 +21,15 @@ if TYPE_CHECKING:
 
 _SHOWN_ACTIONS = 5
 _MANY = 20
+_MOST_BYTES = 1 << 28
+"""Stored size of a log that is read once more before a release, for hints."""
 _BOT_SHARE, _BOT_TIMES = 0.05, 50
+
+
+BOTNET = Sentence(
+    "a botnet of 300 accounts can put a text of its choice on top of what is released, and no guarantee for one user "
+    "prevents it: leave robots out with {leave_out} before you look at results"
+)
 
 
 @dataclass(frozen=True)
@@ -32,17 +42,33 @@ class RowsPerUser:
     one_row: int
 
 
+def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
+    """The distribution of rows over users."""
+    by_user = rows.group_by("user").agg(rows=rows.count())
+    figures = by_user.agg(
+        users=by_user.count(),
+        median=by_user.rows.cast("float64").median(),
+        largest=by_user.rows.max(),
+        one_row=(by_user.rows == 1).sum(),
+    )
+    values = log.engine.fetch(figures).to_pylist()[0]
+    return RowsPerUser(
+        values["users"] or 0, float(values["median"] or 0), values["largest"] or 0, int(values["one_row"] or 0)
+    )
+
+
 @dataclass(frozen=True)
 class EmptyGate:
     """The owner's decision about a log of which nothing would be counted.
 
     tell: told of the problem, which decides nothing. ask: whether to go on; None if nobody is asked. refuse: never go
-    on.
+    on. hint: told of shapes that are often mistakes, which decides nothing either; None if nobody looks for them.
     """
 
     tell: Callable[[Sentence], None] | None = None
     ask: Callable[[Sentence], bool] | None = None
     refuse: bool = False
+    hint: Callable[[Sentence], None] | None = None
 
     @property
     def decides(self) -> bool:
@@ -53,6 +79,9 @@ class EmptyGate:
         """Tell of a problem, and raise InputError if the owner does not want to go on."""
         problem = nothing_to_count(log)
         if problem is None:
+            if self.hint is not None and sum(file.size for file in log.source.files) <= _MOST_BYTES:
+                for shape in hints(log, rows_per_user(log, log.asked), log.accounting().rows_kept):
+                    self.hint(shape)
             return
         if self.refuse:
             raise InputError(
@@ -120,9 +149,20 @@ def hints(log: SearchLog, users: RowsPerUser, kept: int) -> list[Sentence]:
                 median=users.median,
             )
         )
+    if users.users >= _MANY and users.users / 2 < users.one_row < users.users:
+        shapes.append(
+            Sentence(
+                "{one_row:,} of {users:,} users have one row: with {max_keys_per_user:1} they count as much as the "
+                "others, and keys need the fewest users to come out",
+                one_row=users.one_row,
+                users=users.users,
+            )
+        )
     actions = action_counts(log)
     if actions and not set(actions) & set(log.source.choices.click_actions):
         shapes.append(_no_clicks(log))
+    if users.users:
+        shapes.append(BOTNET)
     return shapes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 
-from querycloak.logs.preflight import RowsPerUser, action_counts
+from querycloak.logs.preflight import RowsPerUser, action_counts, rows_per_user
 from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
@@ -126,21 +126,6 @@ def _values(log: SearchLog) -> dict[str, int]:
     counts = log.rows.agg(**{name: log.rows[name].nunique() for name in log.attributes})
     numbers: dict[str, int] = log.engine.fetch(counts).to_pylist()[0]
     return numbers
-
-
-def rows_per_user(log: SearchLog, rows: ir.Table) -> RowsPerUser:
-    """The distribution of rows over users."""
-    by_user = rows.group_by("user").agg(rows=rows.count())
-    figures = by_user.agg(
-        users=by_user.count(),
-        median=by_user.rows.cast("float64").median(),
-        largest=by_user.rows.max(),
-        one_row=(by_user.rows == 1).sum(),
-    )
-    values = log.engine.fetch(figures).to_pylist()[0]
-    return RowsPerUser(
-        values["users"] or 0, float(values["median"] or 0), values["largest"] or 0, int(values["one_row"] or 0)
-    )
 
 
 def _people(rows: ir.Table, gap_minutes: float) -> ir.Table:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
-from querycloak.methods.unprotected import with_bad_rows, with_kept_rows
+from querycloak.methods.unprotected import with_bad_rows, with_chosen_parameters, with_kept_rows
 from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
@@ -289,11 +289,12 @@ class Method(metaclass=MethodClass):
         composition: Composed | None = None,
         population_size: int | None = None,
         paid_gate: bool = False,
+        chosen_on_log: bool = False,
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw.
 
         paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
-        these 0.02 alone.
+        these 0.02 alone. chosen_on_log: the card says that parameters were chosen after looking at the log.
         """
         method = self.paid_by(ledger, population)
         if method is not self:
@@ -329,6 +330,7 @@ class Method(metaclass=MethodClass):
             drawn,
             log,
             paid_gate=paid_gate,
+            chosen_on_log=chosen_on_log,
             seeded=not drawing.private,
             accounting=paid.accounting,
             composition={} if composition is None else composition.to_json(),
@@ -358,7 +360,9 @@ class Method(metaclass=MethodClass):
         return counted, users
 
     @final
-    def _released(self, promise: Promise, drawn: Drawn, log: SearchLog, *, paid_gate: bool, **more: Any) -> Release:
+    def _released(
+        self, promise: Promise, drawn: Drawn, log: SearchLog, *, paid_gate: bool, chosen_on_log: bool, **more: Any
+    ) -> Release:
         """Release of the drawn tables, with all statements of its card."""
         from querycloak.methods.paid_gate import DESCRIPTION, with_gate
         from querycloak.releases.release import Release, describe_log
@@ -371,6 +375,8 @@ class Method(metaclass=MethodClass):
         proven = proven if log.max_bad is None else with_bad_rows(proven)
         if log.empty_gate is not None and log.empty_gate.decides:
             proven = with_kept_rows(proven)
+        if chosen_on_log:
+            proven = with_chosen_parameters(proven)
         return Release(
             method=self.name,
             variant=self.variant,

@@ -14,6 +14,7 @@ ALWAYS = (
 )
 BAD_ROWS = "that the share of bad rows in the log was within the owner's limit"
 KEPT_ROWS = "that rows (and clicks, if clicks are counted) were kept, as the owner was told before paying"
+CHOSEN_ON_LOG = "parameters chosen after looking at the log"
 WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
 """Without a guarantee, a log with too many bad rows is refused."""
 TWO_RELEASES = "the difference between two releases of one log"
@@ -23,6 +24,11 @@ SEARCHES_OF_EACH = "how many searches of each person were released"
 def with_kept_rows(proven: Guarantee) -> Guarantee:
     """The guarantee of a release that its owner could have stopped because nothing was kept."""
     return replace(proven, unprotected=(*proven.unprotected, KEPT_ROWS))
+
+
+def with_chosen_parameters(proven: Guarantee) -> Guarantee:
+    """The guarantee of a release whose owner looked at the log before choosing its parameters."""
+    return replace(proven, unprotected=(*proven.unprotected, CHOSEN_ON_LOG))
 
 
 def with_bad_rows(proven: Guarantee) -> Guarantee:

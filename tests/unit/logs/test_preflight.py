@@ -14,7 +14,8 @@ from querycloak.logs.preflight import EmptyGate, action_counts, hints, why_nothi
 from querycloak.logs.profile import profile
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.unprotected import KEPT_ROWS
+from querycloak.methods.queries.method import Queries
+from querycloak.methods.unprotected import CHOSEN_ON_LOG, KEPT_ROWS
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.sentence import Sentence
 from tests.commands import in_process
@@ -120,14 +121,47 @@ def test_reasons_for_an_empty_release(duckdb_engine: Engine, tmp_path: Path) -> 
 def test_shapes_that_are_often_mistakes_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
     log = opened(tmp_path, duckdb_engine, ONE_ROW, "one.tsv")
     figures = profile(log)
-    (hint,) = hints(log, figures.rows_per_user, figures.rows_kept)
+    hint, botnet = hints(log, figures.rows_per_user, figures.rows_kept)
+    assert "a botnet of 300 accounts can put a text of its choice on top of what is released" in str(botnet)
     assert "every one of 40 users has one row: is the column of users one of row or session ids?" in str(hint)
     robot = [("guest", f"12:{n // 60:02}:{n % 60:02}", f"q{n}", "", "") for n in range(200)]
     busy = [(f"u{n % 5}", f"13:00:{n:02}", "q", "", "") for n in range(10)]
     log = opened(tmp_path, duckdb_engine, aol([*robot, *busy]), "robot.tsv")
     figures = profile(log)
-    (hint,) = hints(log, figures.rows_per_user, figures.rows_kept)
+    hint, _ = hints(log, figures.rows_per_user, figures.rows_kept)
     assert "one user has 200 of 210 rows, where the median is 2: a robot or a shared account" in str(hint)
+
+
+def test_most_users_with_one_row_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
+    rows = [(f"u{n % 30}", f"12:00:{n:02}", "q", "", "") for n in range(40)]
+    log = opened(tmp_path, duckdb_engine, aol(rows), "log.tsv")
+    figures = profile(log)
+    hint, _ = hints(log, figures.rows_per_user, figures.rows_kept)
+    assert str(hint).startswith(
+        "20 of 30 users have one row: with max_keys_per_user=1 they count as much as the others"
+    )
+
+
+def test_hints_come_before_the_charge_and_decide_nothing(duckdb_engine: Engine, tmp_path: Path) -> None:
+    shapes: list[str] = []
+    log = opened(tmp_path, duckdb_engine, ONE_ROW, "log.tsv")
+    log.empty_gate = EmptyGate(hint=lambda shape: shapes.append(str(shape)))
+    queries = Queries(epsilon=2, delta=1e-6, max_keys_per_user=1)
+    release = queries.release(log)
+    assert [text.partition(":")[0] for text in shapes] == [
+        "every one of 40 users has one row",
+        "a botnet of 300 accounts can put a text of its choice on top of what is released, and no guarantee for one "
+        "user prevents it",
+    ]
+    assert KEPT_ROWS not in release.proven.unprotected
+    assert not log.clicks_counted  # a look at clicks would let the gate ask for them
+
+
+def test_the_card_says_that_the_log_was_looked_at(duckdb_engine: Engine, tmp_path: Path) -> None:
+    log = opened(tmp_path, duckdb_engine, ONE_ROW, "log.tsv")
+    assert CHOSEN_ON_LOG == "parameters chosen after looking at the log"
+    assert CHOSEN_ON_LOG in METHOD.release(log, chosen_on_log=True).proven.unprotected
+    assert CHOSEN_ON_LOG not in METHOD.release(log).proven.unprotected
 
 
 def test_the_command_tells_before_the_charge_and_refuses_if_asked_to(tmp_path: Path) -> None:
@@ -137,6 +171,7 @@ def test_the_command_tells_before_the_charge_and_refuses_if_asked_to(tmp_path: P
     assert done.returncode == 0
     assert "private, before the charge: none of 30 rows was kept (most of them L102" in done.stderr
     assert "nothing came out: none of 30 rows was kept" in done.stderr
+    assert "a botnet" not in done.stderr  # hints are for a terminal
     refused = in_process(*given, tmp_path / "refused", "--refuse-empty")
     assert (refused.returncode, (tmp_path / "refused").exists()) == (2, False)
     assert "Nothing was charged, because of --refuse-empty" in refused.stderr

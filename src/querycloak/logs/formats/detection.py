@@ -125,7 +125,7 @@ def choose_reader(
     log_format, columns = _checked_options(log_format, columns, attributes)
     by_name = _kind_by_name(files) if log_format == "table" else None
     heads = [_head(file, encoding, by_name or log_format) for file in files]
-    guesses = [(log_format, None) if log_format else _sniff(head) for head in heads]
+    guesses = [(log_format, None) if log_format else _sniff(head, _kind_by_name(files)) for head in heads]
     names = [name for name, _ in guesses]
     if len(set(names)) > 1:
         others = ", ".join(f"{names.count(name)} {name}" for name in sorted(set(names)))
@@ -229,8 +229,11 @@ _SIGNS: dict[str, Callable[[Head], float]] = {
 }
 
 
-def _sniff(head: Head) -> tuple[str, Sentence | None]:
-    """The one format that the first lines fit, and what speaks against it if some do not."""
+def _sniff(head: Head, by_name: str | None = None) -> tuple[str, Sentence | None]:
+    """The one format that the first lines fit, and what speaks against it if some do not.
+
+    by_name: kind of table that the names of files tell; it changes the message alone.
+    """
     if head.is_parquet:
         return "table", None
     shares = {name: share(head) for name, share in _SIGNS.items()}
@@ -248,10 +251,26 @@ def _sniff(head: Head) -> tuple[str, Sentence | None]:
         )
     raise UnknownFormat(
         Sentence(
-            "the format of {label} is not known. Accepted are {formats}; name it with {log_format}",
+            "the format of {label} is not known. Accepted are {formats}; {way_out}",
             label=head.label,
             formats=ACCEPTED,
+            way_out=Sentence("name it with {log_format}") if by_name is None else _name_columns(head),
         )
+    )
+
+
+def _name_columns(head: Head) -> Sentence:
+    """The options that a table needs; its encoding, too, if its beginning is not UTF-8."""
+    try:
+        b"\n".join(head.lines).decode()
+    except UnicodeDecodeError:
+        encoding = Sentence("; it is not UTF-8, so add {encoding}, such as latin-1, cp1252 or gb18030")
+    else:
+        encoding = Sentence("")
+    return Sentence(
+        "for a table such as this, say which of its columns is which: {columns} user=A,time=B,query=C and, if it has "
+        "clicks, rank=D,url=E{encoding}",
+        encoding=encoding,
     )
 
 

@@ -1,0 +1,144 @@
+"""The summary of `querycloak release`: what came out, what `auto` chose and why, and what helps if little came out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from querycloak.cli.error_line import as_typed
+from querycloak.cli.guarantee_command import guarantee_lines
+from querycloak.errors import ParameterError
+from querycloak.methods.method import Method
+from querycloak.methods.option import current_options
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.sentence import Sentence
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+
+
+def _has_rows(card: dict[str, Any]) -> bool:
+    return any(table["rows"] for table in card["tables"].values())
+
+
+def why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sentence]:
+    """The likely reason for an empty release, for the owner; nothing if rows came out."""
+    from querycloak.logs.preflight import why_nothing_came_out
+
+    if _has_rows(card):
+        return []
+    reason, most = why_nothing_came_out(log)
+    epsilon = _epsilon_for(method, most) if most else None
+    if epsilon is None:
+        return [Sentence("nothing came out: {reason}", reason=reason)]
+    return [
+        Sentence(
+            "nothing came out: {reason}; such keys come out from epsilon {epsilon:g} on. Another try is charged again, "
+            "and an epsilon chosen by this figure is chosen on the log, which no guarantee covers",
+            reason=reason,
+            epsilon=epsilon,
+        )
+    ]
+
+
+def _epsilon_for(method: Method, users: int) -> float | None:
+    """The smallest epsilon with which keys of this many users come out; None if the method has no such figure."""
+    given = {name: value for name, value in (method.options() or {}).items() if name != "epsilon"}
+    try:
+        return float(type(method).for_users(users, **given).parameters()["epsilon"])
+    except (ParameterError, KeyError):
+        return None
+
+
+def _when_empty(method: Method) -> str:
+    """Advice after an empty release; it follows from the parameters alone."""
+    parameters = method.parameters()
+    if "min_users" in parameters:
+        return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
+    more = "More epsilon would help"
+    if method.variant == "paper":
+        more = "A larger budget would help"
+    elif method.name in ("queries", "clicks", "sessions") and parameters.get("per_user") != "auto":
+        more += ", or, if nobody knows how often people search, --max-keys-per-user auto"
+    return f"Nothing passed. {more}, if the log has what is counted. Each try is a release, and budgets add up."
+
+
+_FEW = 20
+_FEWER_USERS = {
+    "clicks": ("queries", "counts queries, which more people share than pairs of query and url"),
+    "queries": ("phrases", "counts words and sequences of words, which more people share than whole queries"),
+    "sessions": ("queries", "counts single queries, which more people share than sequences"),
+}
+"""For each method the one whose keys more users share, and why."""
+
+
+def _when_few(method: Method, card: dict[str, Any]) -> str:
+    """Advice after a release of no or few rows, by the number of rows alone; empty after one of many."""
+    rows = sum(table["rows"] for table in card["tables"].values())
+    if not rows:
+        return _when_empty(method)
+    if rows >= _FEW or method.name not in _FEWER_USERS:
+        return ""
+    other, reason = _FEWER_USERS[method.name]
+    return f"Few rows. querycloak release {other} {reason}. Each try is a release, and budgets add up."
+
+
+def _chosen(parameters: dict[str, Any]) -> str:
+    """The bounds that were chosen, as options, and the selection."""
+    names = ("max_keys_per_user", "sessions_per_user")
+    bounds = {f"--{name.replace('_', '-')}": parameters.get(name) for name in names}
+    given = [f"{option} {bound}" for option, bound in bounds.items() if bound is not None]
+    return ", ".join([*given, parameters["selection"]])
+
+
+def _reason(method: Method, chosen: dict[str, Any]) -> str:
+    """Reason for the choice of auto, as a sentence; follows from the choice alone, which the budget has paid for."""
+    bound = chosen.get("max_keys_per_user") or chosen.get("sessions_per_user")
+    if method.parameters().get("selection") not in (None, "auto"):
+        return f"Auto chose {bound} per user because, by a noisy score over all users, this bound releases most."
+    if bound == 1:
+        return (
+            f"Auto chose {chosen['selection']} with one key per user because, by a noisy score over all users, most "
+            "hold few keys: with one key each, a key needs the fewest users to come out."
+        )
+    return (
+        f"Auto chose {chosen['selection']} with up to {bound} per user because, by a noisy score over all users, they "
+        "hold many keys: counting one key each would lose most of them."
+    )
+
+
+def show_release(method: Method, made: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """Print a summary; rows that the output filter dropped are private and go to stderr."""
+    if as_json:
+        json.dump(made["card"], sys.stdout)
+        sys.stdout.write("\n")
+    elif not quiet:
+        lines = [*guarantee_lines(method, Guarantee.from_json(made["card"]["proven"])), ""]
+        parameters = made["card"]["parameters"]
+        if parameters.get("per_user") != method.parameters().get("per_user"):
+            chosen = current_options(type(method), parameters)
+            lines += [f"chosen for this log: {_chosen(chosen)}"]
+            lines += textwrap.wrap(_reason(method, chosen), 80) if _has_rows(made["card"]) else []
+        lines += [f"{table['rows']:>12,} rows in {table['file']}" for table in made["card"]["tables"].values()]
+        accounting = made["card"]["accounting"]
+        verb = "recorded for" if method.proven().kind == "syntactic" else "charged to"
+        paid = accounting if isinstance(accounting, str) else f"{verb} {accounting['population']}"
+        lines += textwrap.wrap(_when_few(method, made["card"]), 80)
+        lines += [
+            f"accounting: {paid}",
+            f"written to {made['folder']}; its README.md is for the people who receive it",
+            f"digest {made['digest']}",
+            f"  (querycloak verify {shlex.quote(made['folder'])})",
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
+    for remark in made["remarks"] if not quiet else ():
+        sys.stderr.write(f"querycloak: private, not for publication: {as_typed(remark)}\n")
+    if made["dropped"] and not quiet:
+        what = ", ".join(f"{name} {rows:,}" for name, rows in made["dropped"].items())
+        sys.stderr.write(
+            f"querycloak: private, not for publication: the output filter dropped rows ({what}); "
+            "--dropped FILE lists them, --filter chooses patterns\n"
+        )
