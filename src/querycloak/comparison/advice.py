@@ -94,7 +94,10 @@ def advise(users: int, searches_per_user: float, *, on_users: OnUsers | None = N
     with read(rows) as twin:
         twin.stage()
         searches = int(twin.engine.fetch(twin.searches.agg(number=twin.searches.count()))["number"].to_pylist()[0])
-        expected = tuple(_expected(kind, twin, delta, bound) for kind in (Queries, Clicks))
+        kept = KAnonymity(min_users=MIN_USERS, keys="queries"), KAnonymity(min_users=MIN_USERS, keys="clicks")
+        expected = tuple(
+            _expected(kind, other, twin, delta, bound) for kind, other in zip((Queries, Clicks), kept, strict=True)
+        )
     return Advice(users, searches_per_user, twin_users, searches / twin_users, delta, bound, expected)
 
 
@@ -106,12 +109,14 @@ def _first_searches(log: SearchLog, most: int) -> pa.Table:
     return log.engine.fetch(rows.semi_join(first, ["user", "time", "query"]).select(*rows.columns))
 
 
-def _expected(kind: type[Queries | Clicks], twin: SearchLog, delta: float, bound: int) -> ExpectedRows:
+def _expected(
+    kind: type[Queries | Clicks], k_anonymity: KAnonymity, twin: SearchLog, delta: float, bound: int
+) -> ExpectedRows:
     table = next(iter(kind.keys))
     methods = {each: kind(epsilon=each, delta=delta, max_keys_per_user=bound) for each in EPSILONS}
     by_epsilon = {each: _rows(method, table, twin) for each, method in methods.items()}
-    return ExpectedRows(kind.name, by_epsilon, _rows(KAnonymity(min_users=MIN_USERS, keys=kind.name), table, twin))
+    return ExpectedRows(kind.name, by_epsilon, _rows(k_anonymity, table, twin))
 
 
 def _rows(method: Method, table: str, twin: SearchLog) -> int:
-    return method.release(twin, randomness=Randomness(_SEED)).table(table).num_rows
+    return int(method.release(twin, randomness=Randomness(_SEED)).table(table).num_rows)
