@@ -94,9 +94,9 @@ def advise(users: int, searches_per_user: float, *, on_users: OnUsers | None = N
     with read(rows) as twin:
         twin.stage()
         searches = int(twin.engine.fetch(twin.searches.agg(number=twin.searches.count()))["number"].to_pylist()[0])
-        kept = KAnonymity(min_users=MIN_USERS, keys="queries"), KAnonymity(min_users=MIN_USERS, keys="clicks")
-        expected = tuple(
-            _expected(kind, other, twin, delta, bound) for kind, other in zip((Queries, Clicks), kept, strict=True)
+        expected = (
+            _expected(Queries, KAnonymity(min_users=MIN_USERS, keys="queries"), twin, delta, bound),
+            _expected(Clicks, KAnonymity(min_users=MIN_USERS, keys="clicks"), twin, delta, bound),
         )
     return Advice(users, searches_per_user, twin_users, searches / twin_users, delta, bound, expected)
 
