@@ -300,7 +300,7 @@ class Method(metaclass=MethodClass):
         if method is not self:
             return method.release(
                 log, ledger=ledger, population=population, randomness=randomness, composition=composition,
-                population_size=population_size, paid_gate=paid_gate,
+                population_size=population_size, paid_gate=paid_gate, chosen_on_log=chosen_on_log,
             )  # fmt: skip
         from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.ledger.payment import payment_of
