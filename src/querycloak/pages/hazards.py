@@ -89,7 +89,8 @@ def _unit(release: Release) -> Answered:
     if release.proven.unit != "user":
         return OPEN, _say("unit_query")
     if release.proven.neighbours == "replace-query":
-        return OPEN, _say("unit_asked")
+        numbers = any(text.startswith("how many queries each user has") for text in release.proven.unprotected)
+        return OPEN, _say("unit_asked", numbers=numbers)
     return GUARDED, _say("unit_user")
 
 
@@ -125,6 +126,8 @@ def _small_groups(release: Release) -> Answered:
 def _rounding(release: Release) -> Answered:
     if release.counts == "synthetic":
         return OPEN, _say("fitted")
+    if release.rows.is_random and release.parameters.get("criterion") != "hbdp":
+        return GUARDED, _say("nothing_to_round")
     return (OPEN, _say("floored")) if release.counts == "weighed" else (GUARDED, _say("no_rounding"))
 
 
@@ -155,7 +158,9 @@ def _keys(release: Release) -> Answered:
 def _synthetic(release: Release) -> Answered:
     if release.counts == "sampled":
         return OPEN, _say("real_users")
-    return GUARDED, _say("made_up" if release.counts == "synthetic" else "not_synthetic")
+    if release.counts == "synthetic":
+        return GUARDED, _say("made_up")
+    return GUARDED, _say("drawn_rows" if release.rows.is_random else "not_synthetic")
 
 
 def _text(release: Release) -> Answered:

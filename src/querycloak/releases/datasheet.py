@@ -51,7 +51,7 @@ def _made(release: Release) -> dict[str, str]:
         "one-draw": f"One draw of noise was added to each count. A row is here if the noisy count exceeded a threshold"
         f"{above}{luck}, and that noisy count is the one you see. Near the threshold, rows whose noise was "
         "positive are here, and rows whose noise was negative are not. So **published counts near the threshold are "
-        "too high on average**; far above it they are right on average. Do not fit a distribution to the lowest "
+        "too high on average**; far above it noise does not bias them. Do not fit a distribution to the lowest "
         "counts, and do not compare a low count with one from another release as if both were measured. A row that is "
         "missing is not a zero: it is a count that did not pass.",
         "fresh-draw": f"One draw of noise decided whether a row is here: if the noisy {_deciding(of_clicks)} exceeded "

@@ -222,7 +222,7 @@ def table_5(bench: Workbench, rows: Sequence[Mapping[str, Any]]) -> Exhibit:
         again = any(each["concept"].strip() == name for each in shown)
         printed = None if again else printed
         shown.append({"concept": "  " * (row["level"] - 1) + name, "printed": printed,
-                      "printed share": None if printed is None else f"{printed / theirs:.1%}",
+                      "share of the printed": None if printed is None else f"{printed / theirs:.1%}",
                       "ours": row["queries"], "our share": f"{row['queries'] / max(1, total):.1%}"})  # fmt: skip
     shared = [name for name in TABLE_5 if name in ours_of and TABLE_5[name]]
     matched = {name: TABLE_5[name] / theirs for name in shared}

@@ -232,7 +232,10 @@ def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
         "some of them OpenDP's and some our own" in listed[8] for name, listed in texts.items() if name != "seeded"
     )
     assert "Rows of fewer users come out less often each" in texts["clicks"][9]
-    assert "comes out exactly" in texts["semantic"][2]
+    assert "and how often they searched, comes out exactly" in texts["semantic"][2]
+    assert texts["semantic"][10].startswith("Each row is a draw by whole weights")
+    assert texts["semantic"][15].startswith("Rows are draws for real users")
+    assert not any("made from them" in reason for each in texts.values() for reason in each)
     assert "The method&#39;s rule" not in texts["rule"][13]
     assert all(
         "nothing is rounded" not in reason and "at worst" not in reason for each in texts.values() for reason in each

@@ -20,7 +20,6 @@ from querycloak.engines import Engine
 from querycloak.logs.sequences import queries_of
 from querycloak.methods.keys.public_priors import MOST_POINTS
 from querycloak.methods.keys.weighted_selection import WeightedSelection
-from querycloak.privacy.calibration.histogram import release
 from querycloak.privacy.calibration.table_plan import Times
 from querycloak.privacy.calibration.weighted import (
     FULL_INTEREST,
@@ -201,12 +200,16 @@ class WeightedRuns:
         return left & (self.keys.pairs.sums(self.counting_pairs.astype(np.int64)) > 0)
 
     def _decided(self, known: IntArray, randomness: Randomness) -> Mask:
+        """Keys whose noisy weight exceeds the threshold.
+
+        Noise is drawn for every key: the table that `release` inverts for each weight would be made anew for most of
+        the weights that runs have.
+        """
         votes = self.weights(known)
-        cells = np.flatnonzero(votes)
-        passed = release(votes.reshape(-1)[cells], self.plan.noise, self.plan.threshold, randomness).key
-        chosen = np.zeros(votes.size, np.bool_)
-        chosen[cells[passed]] = True
-        return chosen.reshape(votes.shape)
+        voted = votes > 0
+        chosen = np.zeros(votes.shape, np.bool_)
+        chosen[voted] = votes[voted] + randomness.many(self.plan.noise, int(voted.sum())) > self.plan.threshold
+        return chosen
 
     def _counts(self, chosen: Mask, randomness: Randomness) -> IntArray | None:
         if self.plan.counting is None:
