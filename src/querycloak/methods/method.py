@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
-from querycloak.methods.unprotected import with_bad_rows, with_kept_rows
+from querycloak.methods.unprotected import DRAWN_AGAIN, with_bad_rows, with_circumstances, with_kept_rows
 from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
@@ -288,11 +288,14 @@ class Method(metaclass=MethodClass):
         composition: Composed | None = None,
         population_size: int | None = None,
         paid_gate: bool = False,
+        run: str | None = None,
+        unprotected: Sequence[str] = (),
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw.
 
         paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
-        these 0.02 alone.
+        these 0.02 alone. run: a random name by which a killed run finds its charge again. unprotected: what the
+        circumstances of this release tell, for its card.
         """
         method = self.paid_by(ledger, population)
         if method is not self:
@@ -316,7 +319,7 @@ class Method(metaclass=MethodClass):
             self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
         )
         bill = self._bill_for(promise.proven, promise.parameters)
-        payment = payment_of(ledger, population, bill)
+        payment = payment_of(ledger, population, bill, run)
         payment.check()
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
         log.check_format()
@@ -341,8 +344,9 @@ class Method(metaclass=MethodClass):
             paid.accounting.lower(cost)
         if gate is not None:
             cost += gate.cost
+        circumstances = (*unprotected, *((DRAWN_AGAIN,) if paid.again else ()))
         return self._released(
-            promise,
+            promise._replace(proven=with_circumstances(promise.proven, circumstances)),
             drawn,
             log,
             paid_gate=paid_gate,
