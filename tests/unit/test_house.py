@@ -23,7 +23,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 ORDER = [
     "compiled_code", "lazy_names", "sentence", "shown_in_notebooks", "errors", "extras", "interruption",
     "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers",
-    "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages", "cli",
+    "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages",
+    "signing", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 

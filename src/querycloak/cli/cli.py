@@ -28,6 +28,7 @@ from querycloak.cli import (
     release_command,
     report_command,
     reproduce_command,
+    signoff_command,
     split_command,
     synth_command,
     tune_command,
@@ -38,7 +39,7 @@ from querycloak.cli.running import run_and_exit
 
 ORDER = (
     "demo", "synth", "inspect", "advise", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit",
-    "compare", "report", "complete", "export", "diff", "reproduce", "tune", "ledger",
+    "compare", "report", "signoff", "complete", "export", "diff", "reproduce", "tune", "ledger",
 )  # fmt: skip
 
 
@@ -81,6 +82,7 @@ PLAIN: tuple[Declared, ...] = (
     (app, "verify", verify_command.verify),
     (app, "evaluate", evaluate_command.evaluate_releases),
     (app, "report", report_command.report),
+    (app, "signoff", signoff_command.signoff),
     (app, "complete", complete_command.complete),
     (app, "export", export_command.export),
     (app, "diff", diff_command.diff),

@@ -87,7 +87,7 @@ def compared(
     options.check_apart(out, logs)
     check_folder(out)
     prepared = reading.prepared(logs)
-    known = truth if truth is not None else _truth_beside(logs)
+    known = truth if truth is not None else truth_beside(logs)
     try:
         with step_progress("comparing", quiet=quiet) as on_step:
             running = connect(reading.engine, threads=reading.threads, memory=reading.memory)
@@ -101,7 +101,7 @@ def compared(
         raise
 
 
-def _truth_beside(logs: Sequence[str]) -> Path | None:
+def truth_beside(logs: Sequence[str]) -> Path | None:
     """The truth about a synthetic log, if it lies beside it."""
     from querycloak.logs.reading.files import TRUTH_ENDING
 

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 from querycloak.errors import OrderError, ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
-from querycloak.methods.unprotected import with_bad_rows, with_chosen_parameters, with_kept_rows
+from querycloak.methods.unprotected import (
+    DRAWN_AGAIN,
+    with_bad_rows,
+    with_chosen_parameters,
+    with_circumstances,
+    with_kept_rows,
+)
 from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
@@ -290,17 +296,22 @@ class Method(metaclass=MethodClass):
         population_size: int | None = None,
         paid_gate: bool = False,
         chosen_on_log: bool = False,
+        run: str | None = None,
+        unprotected: Sequence[str] = (),
     ) -> Release:
         """Release the log: look at the budget, count, check the rows, pay, and only then draw.
 
         paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
-        these 0.02 alone. chosen_on_log: the card says that parameters were chosen after looking at the log.
+        these 0.02 alone. chosen_on_log: the card says that parameters were chosen after looking at the log. run: a
+        random name by which a killed run finds its charge again. unprotected: what the circumstances of this release
+        tell, for its card.
         """
         method = self.paid_by(ledger, population)
         if method is not self:
             return method.release(
                 log, ledger=ledger, population=population, randomness=randomness, composition=composition,
-                population_size=population_size, paid_gate=paid_gate, chosen_on_log=chosen_on_log,
+                population_size=population_size, paid_gate=paid_gate, chosen_on_log=chosen_on_log, run=run,
+                unprotected=unprotected,
             )  # fmt: skip
         from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.ledger.payment import payment_of
@@ -308,7 +319,7 @@ class Method(metaclass=MethodClass):
         drawing = _checked(log, randomness, composition)
         promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, promise.parameters)
-        payment = payment_of(ledger, population, bill)
+        payment = payment_of(ledger, population, bill, run)
         payment.check()
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
         counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
@@ -325,8 +336,9 @@ class Method(metaclass=MethodClass):
             paid.accounting.lower(cost)
         if gate is not None:
             cost += gate.cost
+        circumstances = (*unprotected, *((DRAWN_AGAIN,) if paid.again else ()))
         return self._released(
-            promise,
+            promise._replace(proven=with_circumstances(promise.proven, circumstances)),
             drawn,
             log,
             paid_gate=paid_gate,

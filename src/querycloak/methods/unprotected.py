@@ -15,10 +15,19 @@ ALWAYS = (
 BAD_ROWS = "that the share of bad rows in the log was within the owner's limit"
 KEPT_ROWS = "that rows (and clicks, if clicks are counted) were kept, as the owner was told before paying"
 CHOSEN_ON_LOG = "parameters chosen after looking at the log"
+DRAWN_AGAIN = (
+    "that a run of this release ended after its charge and before anything was written; the release was drawn again "
+    "under the same charge, which assumes that the end of that run did not depend on what it had drawn"
+)
 WITHOUT_GUARANTEE = (*ALWAYS, BAD_ROWS)
 """Without a guarantee, a log with too many bad rows is refused."""
 TWO_RELEASES = "the difference between two releases of one log"
 SEARCHES_OF_EACH = "how many searches of each person were released"
+
+
+def with_circumstances(proven: Guarantee, circumstances: Sequence[str]) -> Guarantee:
+    """The guarantee of a release with what its circumstances tell, in the owner's words or in ours."""
+    return replace(proven, unprotected=(*proven.unprotected, *circumstances))
 
 
 def with_kept_rows(proven: Guarantee) -> Guarantee:

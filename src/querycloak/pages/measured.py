@@ -68,12 +68,18 @@ def measured(
 
 def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
     other = load_card(folder)
-    if any(other.get(part) != card.get(part) for part in ("method", "variant", "options", "proven")):
+    same = all(other.get(part) == card.get(part) for part in ("method", "variant", "options"))
+    if not same or _limit(other["proven"]) != _limit(card["proven"]):
         raise InputError(
             "the release that was measured has another method or other options than this one; make it from TRAIN with "
             "the same"
         )
     return digest_of(folder)
+
+
+def _limit(proven: Mapping[str, Any]) -> dict[str, Any]:
+    """A guarantee without what is left unprotected: that may depend on how a release was made."""
+    return {name: value for name, value in proven.items() if name != "unprotected"}
 
 
 def _rows_of(given: Given, digest: str, what: str) -> Rows:

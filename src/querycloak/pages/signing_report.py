@@ -18,6 +18,7 @@ from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
 from querycloak.pages.measured import Given, Measurements, measured
+from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
 from querycloak.pages.registry_entry import registry_entry, yaml_text
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
@@ -45,12 +46,16 @@ class Signing:
     about: About
     measured: Measurements
     account: Account | None
+    unit: str | None = None
+    """Who a user is, in words for the page; None if nobody said it."""
+    files: Sequence[tuple[str, str, str]] = ()
+    """Private files, what is in them, and until when they are kept."""
 
     @classmethod
-    def of(cls, folder: Path, about: About, measured: Measurements, account: Account | None) -> Signing:
+    def of(cls, folder: Path, about: About, measured: Measurements, account: Account | None, **more: Any) -> Signing:
         """From a release folder that is whole and whose guarantee follows from its options."""
         release = load(folder)
-        return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account)
+        return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account, **more)
 
 
 def public_page(signing: Signing) -> str:
@@ -65,7 +70,8 @@ def private_page(signing: Signing) -> str:
 
 def _page(signing: Signing, *, private: bool) -> str:
     release, about, measured = signing.release, signing.about, signing.measured
-    answered = hazards_of(release)
+    answered, attacks = hazards_of(release), _attacks(measured)
+    criteria = criteria_of(attacks)
     return render(
         "signing.html",
         title=f"{release.title}: {'to be signed' if private else 'what it is and what it promises'}",
@@ -86,7 +92,12 @@ def _page(signing: Signing, *, private: bool) -> str:
         balance=_balance(signing) if private else None,
         accounted=_accounted(signing),
         evaluation=_evaluation(signing) if private else None,
-        attacks=_attacks(measured),
+        attacks=attacks,
+        unit=signing.unit,
+        criteria=criteria,
+        deployments=beside_deployments(release),
+        risks=risks_of(release, criteria) if private else None,
+        files=signing.files if private else (),
         stand_in=measured.stand_in,
         hazards=answered,
         tally=Counter(each.answer for each in answered),

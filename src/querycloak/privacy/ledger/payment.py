@@ -152,6 +152,8 @@ class Paid(Generic[Counted]):
 
     accounting: Accounting
     counted: Counted
+    again: bool = False
+    """Whether a run that ended before its release was there had paid, so that this draw is the second."""
 
 
 class Payment(ABC):
@@ -193,24 +195,53 @@ class NobodyPays(Payment):
 
 
 class ChargePayment(Payment):
-    """One charge for one release."""
+    """One charge for one release.
 
-    def __init__(self, ledger: Ledger, population: str, bill: Bill) -> None:
+    run: a random name for the run that pays, kept by whoever starts it again after it was killed. The charge of that
+    run then pays for its second try, as long as no release came of it (ledger.md, "Drawn again").
+    """
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill, run: str | None = None) -> None:
         super().__init__()
-        self._ledger, self._population, self._bill = ledger, population, bill
+        self._ledger, self._population, self._bill, self._run = ledger, population, bill, run
 
     def check(self) -> Account:
-        """The account, which has enough left."""
+        """The account, which has enough left, or has paid for this run before."""
+        if self._paid_before() is not None:
+            return self._ledger.trusted(self._population)
         return self._ledger.check(self._population, self._bill.guarantee, self._bill.parameters)
 
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether this run paid before it was killed."""
+        return self._paid_before() is not None
+
     def _pay(self, counted: Counted) -> Paid[Counted]:
-        return Paid(Accounting(self._population, self._charge(), self._ledger), counted)
+        before = self._paid_before()
+        number = self._charge() if before is None else before
+        return Paid(Accounting(self._population, number, self._ledger), counted, again=before is not None)
 
     def _charge(self) -> int:
         bill = self._bill
+        named = {} if self._run is None else {"run": self._run}
         with fault.around("charge"):
-            made = self._ledger.charge(self._population, bill.guarantee, method=bill.method, parameters=bill.parameters)
+            made = self._ledger.charge(
+                self._population, bill.guarantee, method=bill.method, parameters={**bill.parameters, **named}
+            )
         return made.id
+
+    def _paid_before(self) -> int | None:
+        """The charge of this run, if it paid and no release came of it.
+
+        A reserve that was lowered to what the first draw chose does not cover another draw: that run pays again.
+        """
+        if self._run is None:
+            return None
+        charges = self._ledger.trusted(self._population).charges
+        paid = [charge for charge in charges if charge.parameters.get("run") == self._run]
+        if any(charge.releases or charge.guarantee != self._bill.guarantee for charge in paid):
+            raise OrderError("the charge of this run has paid for another release: start a new run")
+        return next((charge.id for charge in paid if charge.lowered is None), None)
 
 
 class CampaignPayment(ChargePayment):
@@ -250,7 +281,7 @@ def accounting_of(ledger: Ledger, population: str) -> str:
     return ledger.show(population)[0].terms.accounting
 
 
-def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Payment:
+def payment_of(ledger: Ledger | None, population: str | None, bill: Bill, run: str | None = None) -> Payment:
     """Payment of a release with this bill: none, a charge, or a campaign."""
     if ledger is None and population is None:
         return NobodyPays()
@@ -261,5 +292,5 @@ def payment_of(ledger: Ledger | None, population: str | None, bill: Bill) -> Pay
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
     of_kind("population", population, str, "a name", "say who is behind the log")
     if bill.campaign is None:
-        return ChargePayment(ledger, population, bill)
+        return ChargePayment(ledger, population, bill, run)
     return CampaignPayment(ledger, population, bill, bill.campaign)

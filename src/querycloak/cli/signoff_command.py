@@ -1,0 +1,121 @@
+"""`querycloak signoff`: from a log to a release and the page to sign, in one command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from querycloak.cli import options
+from querycloak.cli.running import say
+from querycloak.privacy.parameters import refuse
+from querycloak.privacy.sampling.exact import shown_up
+
+if TYPE_CHECKING:
+    from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.signing.signoff import SignedOff
+    from querycloak.signing.signoff_plan import SignoffPlan
+
+
+def signoff(
+    log: options.Logs,
+    *,
+    plan: Annotated[Path | None, typer.Option(help="TOML file: population, unit, about, method, [options].")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write: a new one, or one that the same command began.")
+    ] = None,
+    ledger: options.LedgerFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Release without asking.")] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Go from a log to a release and the page to sign."""
+    if plan is None:
+        refuse("plan", "a TOML file", None, "it says population, unit, about, method and options")
+    if out is None:
+        refuse("out", "the folder to write", None, "a sign-off that was stopped goes on there")
+    done = signed_off(log, plan, out, ledger, yes=yes, quiet=quiet or as_json)
+    if as_json:
+        json.dump(done.to_json(), sys.stdout)
+        sys.stdout.write("\n")
+    elif not quiet:
+        show(done)
+
+
+def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, yes: bool, quiet: bool) -> SignedOff:
+    """Read the plan, then the log; measure evidence, ask, and release."""
+    from querycloak.cli.compare_command import truth_beside
+    from querycloak.engines import connect
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.signing.signoff import check_signoff
+    from querycloak.signing.signoff_plan import checked_options, read_plan
+
+    options.check_apart(out, logs)
+    decided, book = read_plan(plan), Ledger(ledger)
+    known = {each.name: each for each in fields(options.Reading)}
+    reading = options.Reading(**checked_options(decided, known))
+    check_signoff(decided, out, book)
+    prepared = reading.prepared(logs)
+    engine = connect(reading.engine, threads=reading.threads, memory=reading.memory)
+    try:
+        opened = prepared.on(engine, max_bad=reading.max_bad)
+        return _in_two_steps(opened, decided, out, book, truth_beside(logs), yes=yes, quiet=quiet)
+    except KeyboardInterrupt:
+        say(f"the sign-off goes on where it was if you start it again with --out {shlex.quote(str(out))}")
+        raise
+    finally:
+        engine.close()
+
+
+def _in_two_steps(
+    log: SearchLog, plan: SignoffPlan, out: Path, ledger: Ledger, truth: Path | None, *, yes: bool, quiet: bool
+) -> SignedOff:
+    """Evidence first; then the release, if whoever decides says so. The bar is gone while the question stands."""
+    from querycloak.cli.terminal import step_progress
+    from querycloak.signing.signoff import signoff
+
+    with step_progress("signing off", quiet=quiet) as on_step:
+        done = signoff(log, plan, out, ledger=ledger, truth=truth, decide=lambda _: yes, on_step=on_step)
+    if done.released or not _wanted(done, plan):
+        return done
+    with step_progress("releasing", quiet=quiet) as on_step:
+        return signoff(log, plan, out, ledger=ledger, truth=truth, decide=lambda _: True, on_step=on_step)
+
+
+def _wanted(done: SignedOff, plan: SignoffPlan) -> bool:
+    """Ask on a terminal, after the evidence; elsewhere nobody can answer, and nothing is released."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    epsilon, delta = map(shown_up, plan.method.proven().numbers)
+    sys.stderr.write(
+        f"The evidence is ready, and private: {done.draft}\n"
+        f"The release costs {plan.population} epsilon {epsilon} and delta {delta}.\n"
+    )
+    return typer.confirm("Release the whole log now?", err=True)
+
+
+def show(done: SignedOff) -> None:
+    """Print where everything is, and the next step."""
+    from querycloak.cli.terminal import console
+
+    paths = done.to_json()
+    if done.released:
+        lines = [
+            f"{paths['release']}: the release, to be published",
+            f"{paths['public']}: to be published with it",
+            f"{paths['private']}: PRIVATE, to be signed; stays here",
+            f"digest {done.digest}",
+        ]
+    else:
+        lines = [
+            "Nothing is released and nothing is charged.",
+            f"{paths['draft']}: PRIVATE, the evidence and a draft of the page",
+            "To release: the same command with --yes",
+        ]
+    console().print("\n".join(lines), markup=False, soft_wrap=True)

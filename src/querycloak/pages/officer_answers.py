@@ -1,0 +1,153 @@
+"""What an officer asks before signing, and what can be answered from the card, the plan and the evidence.
+
+The words stand in `templates/officer.html`; here are the facts that fill them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from querycloak.pages.shown_text import shown_share
+from querycloak.releases.release import Release
+
+UNITS = {
+    "account": "one account. A person with two accounts is two users; people who share an account are one user.",
+    "cookie": "one cookie. A person who deletes cookies, or has two browsers, is several users, and the limit is for "
+    "each of them, not for the person.",
+    "device": "one device. People who share a device are one user; a person with two devices is two users.",
+    "household": "one household. All of its members are protected together, and so is each of them.",
+    "user": "whatever the log calls a user. Find out what that is before you sign: an account, a cookie or a device.",
+}
+"""Who a user may be, and what follows for people."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An entry of the OpenDP registry of deployments."""
+
+    name: str
+    year: int
+    unit: str
+    epsilon: float
+    delta: float
+    slug: str
+
+    @property
+    def source(self) -> str:
+        """Its address in the registry."""
+        return f"registry.opendp.org/deployments-registry, {self.slug}"
+
+
+DEPLOYMENTS = (
+    Deployment("Microsoft, Broadband Coverage", 2021, "user", 0.2, 0.0, "broadband-coverage-microsoft-2021"),
+    Deployment("Microsoft, Assistive AI", 2020, "user", 4.0, 1e-7, "assistive-ai-microsoft-2020"),
+    Deployment(
+        "Recurve, Energy for OhmConnect", 2020, "user", 4.72, 5.06e-9,
+        "energy-differential-privacy-for-ohmconnect-virtual-power-plant-measurement-recurve-2020",
+    ),
+    Deployment("Spectus, Mobility During a Hurricane", 2022, "user", 10.0, 0.0,
+               "mobility-trends-during-hurricane-spectus-2022"),
+    Deployment(
+        "Microsoft and IOM, Victims and Perpetrators", 2023, "user", 12.0, 5.8e-6,
+        "ctdc-global-victim-perpetrator-synthetic-dataset-microsoft-international-organization-for-migration-2023",
+    ),
+    Deployment("Google, Search Trends of Symptoms", 2020, "user and day", 1.68, 0.0,
+               "covid-19-search-trends-symptoms-google-2020"),
+    Deployment("Google, Vaccine Search Insights", 2021, "user and day", 2.19, 1e-5,
+               "vaccine-search-insights-google-2021"),
+    Deployment("Google, Community Mobility", 2020, "user and day", 2.64, 0.0,
+               "community-mobility-place-visits-google-2020"),
+    Deployment("LinkedIn, Audience Engagements", 2020, "user and month", 34.9, 7e-9,
+               "audience-engagement-api-linkedin-2020"),
+)  # fmt: skip
+"""As the registry's data had them on 15 July 2026. Vaccine Search Insights is listed there by user; its own words,
+quoted in the entry, are about a user's activity of a day."""
+
+
+def beside_deployments(release: Release) -> dict[str, Any] | None:
+    """Deployments for the same unit, by epsilon, with this release in its place; None without a guarantee."""
+    proven = release.proven
+    if not proven.covers_release or proven.unit != "user" or proven.epsilon is None:
+        return None
+    same = sorted((each for each in DEPLOYMENTS if each.unit == "user"), key=lambda each: each.epsilon)
+    return {
+        "epsilon": proven.epsilon,
+        "same": same,
+        "other": [each for each in DEPLOYMENTS if each.unit != "user"],
+        "below": sum(each.epsilon < proven.epsilon for each in same),
+    }
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion of WP 216 and EDPB Guidelines 02/2026, the attacks that test it, and their result."""
+
+    name: str
+    question: str
+    attacks: tuple[str, ...]
+    result: str
+    """Largest risk among the attacks with a result, or why there is none; true figures, hence private."""
+    tried: bool
+
+
+_CRITERIA = (
+    ("Singling out", "Can one person's record be isolated?", ("singling-out",)),
+    ("Linking", "Can two records of one person be linked, within the release or with other data?",
+     ("linkage-records", "linkage-periods", "membership")),
+    ("Inferring", "Can something about one person be concluded?",
+     ("inference", "secrets", "reconstruction", "regurgitation")),
+)  # fmt: skip
+
+
+def criteria_of(attacks: Sequence[Mapping[str, Any]]) -> list[Criterion]:
+    """The three criteria, each with the result of the attacks that test it."""
+    return [_criterion(name, question, names, attacks) for name, question, names in _CRITERIA]
+
+
+def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequence[Mapping[str, Any]]) -> Criterion:
+    rows = [row for row in attacks if row["attack"] in names]
+    with_risk = [row for row in rows if row.get("risk") is not None]
+    if with_risk:
+        worst = max(with_risk, key=lambda row: float(row["risk"]))
+        ends = f"{shown_share(worst['low'])} to {shown_share(worst['high'])}" if worst.get("low") is not None else ""
+        result = f"largest risk {shown_share(worst['risk'])} ({worst['attack']}{f'; {ends}' if ends else ''})"
+        return Criterion(name, question, names, result, True)
+    reasons = list(dict.fromkeys(f"{row['attack']}: {row['why']}" for row in rows if row.get("why")))
+    if reasons:
+        return Criterion(name, question, names, f"not applicable. {'; '.join(reasons)}", True)
+    return Criterion(name, question, names, "not tried", False)
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A line of the annex to a data protection impact assessment."""
+
+    risk: str
+    measure: str
+    residual: str
+
+
+def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[Risk]:
+    """Risks, measures and what remains, filled from the card and from the evidence; the residual risk is private."""
+    proven = release.proven
+    by_name = {each.name: each.result for each in criteria}
+    if proven.covers_release:
+        epsilon, delta = proven.numbers
+        limit = f"limited by epsilon {float(epsilon):g}" + (f", delta {float(delta):g}" if delta else "")
+    else:
+        limit = "a rule about the output, which limits no conclusion"
+    paid = "charged to a ledger" if release.accounting.charge is not None else "not accounted"
+    return [
+        Risk("A person is singled out in the release", limit, by_name["Singling out"]),
+        Risk("Records of a person are linked", limit, by_name["Linking"]),
+        Risk("Something sensitive about a person is concluded", limit, by_name["Inferring"]),
+        Risk("A text of a person comes out as it is",
+             "noise and threshold decide what comes out, and a filter looks for patterns"
+             if proven.covers_release else "the method's rule, and a filter that looks for patterns",
+             f"listed under what is not protected: {len(proven.unprotected)} items"),
+        Risk("Several releases add up", paid, "releases that other people made are not known here"),
+        Risk("The raw log or the evidence gets out", "private files are open to the owner's account alone",
+             "copies of the log, and who may read them, are the controller's to decide"),
+    ]  # fmt: skip

@@ -1,0 +1,286 @@
+"""The steps of a sign-off: split, twin, evidence, release, pages; each is kept, so that a killed run goes on.
+
+DIR/public/   release/  public.html
+DIR/private/  private.html  draft.html  plan.json  evaluation.json  audit.json  twin/
+              split/   while evidence is measured: both sides of the raw log
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from querycloak.audits.release_audit import audit_release
+from querycloak.errors import CheckFailed, InputError
+from querycloak.evaluation.evaluation import evaluate
+from querycloak.evaluation.split_folder import SPLIT, write_split
+from querycloak.evaluation.target import Target
+from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
+from querycloak.logs.choices import Choices
+from querycloak.logs.searchlog import OnStep, SearchLog, prepare
+from querycloak.logs.split import Split
+from querycloak.pages.layout import write_page
+from querycloak.pages.measured import measured
+from querycloak.pages.officer_answers import UNITS
+from querycloak.pages.signing_report import Signing, private_page, public_page
+from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.releases.folder import card_digest, outside_releases, reconcile, reserve
+from querycloak.releases.output_filter import OutputFilter
+from querycloak.releases.saving import save
+from querycloak.signing.signoff_plan import SignoffPlan
+
+PUBLIC, PRIVATE, RELEASE = "public", "private", "release"
+KIND = FolderKind(f"{PRIVATE}/signoff.json", {"querycloak": "signoff", "version": 1}, "a sign-off began")
+AFTER_EVIDENCE = "that this release was made at all: its owner decided it after figures were measured on the log"
+_WEIGHTS = {"split": 1.0, "twin": 3.0, "evaluation": 8.0, "audit": 8.0, "release": 3.0, "pages": 1.0}
+"""About how long steps take beside each other."""
+_FILES = (
+    ("private/private.html", "this page, with true figures of the log", "as long as the release is public"),
+    ("private/evaluation.json, private/audit.json", "the figures behind it", "as long as the release is public"),
+    ("private/twin/", "a release of a part of the log, which no ledger was charged for; never publish it",
+     "remove it once this page is signed"),
+    ("private/split/", "the raw log a second time", "removed by the sign-off itself"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured on the twin, for whoever decides (private)."""
+
+    draft: Path
+    rows: int
+    alarms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SignedOff:
+    """Where a sign-off stands: the release and its pages, or only the evidence if nothing was released yet."""
+
+    folder: Path
+    released: bool
+    digest: str | None
+    draft: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """As `signoff --json` prints it."""
+        public, private = self.folder / PUBLIC, self.folder / PRIVATE
+        return {
+            "released": self.released,
+            "digest": self.digest,
+            "release": str(public / RELEASE) if self.released else None,
+            "public": str(public / "public.html") if self.released else None,
+            "private": str(private / "private.html") if self.released else None,
+            "draft": str(self.draft),
+        }
+
+
+def check_signoff(plan: SignoffPlan, out: Path, ledger: Ledger) -> None:
+    """Refuse what can be refused before the log is opened: the folder, and a budget that does not suffice."""
+    outside_releases(out)
+    KIND.check(out)
+    state = KIND.state(out) or {}
+    if state.get("plan") != plan.digest or not state.get("releasing"):
+        plan.method.payment(ledger, plan.population).check()
+
+
+def signoff(
+    log: SearchLog,
+    plan: SignoffPlan,
+    out: Path,
+    *,
+    ledger: Ledger,
+    decide: Callable[[Evidence], bool],
+    truth: Path | None = None,
+    on_step: OnStep | None = None,
+) -> SignedOff:
+    """Measure evidence on a part of the log, ask, release the whole log, and write the pages to sign.
+
+    decide: whether to release, after the evidence was seen. truth: what is known to be sensitive in the log. A killed
+    sign-off goes on where it was.
+    """
+    with _folder(out, plan, log) as state:
+        run = _Run(log, plan, out, ledger, truth, state, on_step or (lambda *_: None))
+        if not run.is_released():
+            evidence = run.evidence()
+            if evidence.alarms:
+                raise CheckFailed(
+                    f"nothing is released, because an attack gains too much: {'; '.join(evidence.alarms)}"
+                )
+            if not decide(evidence):
+                return SignedOff(out, False, None, run.draft)
+            run.release()
+        digest = run.pages()
+        shutil.rmtree(run.split, ignore_errors=True)
+        return SignedOff(out, True, digest, run.draft)
+
+
+@contextmanager
+def _folder(out: Path, plan: SignoffPlan, log: SearchLog) -> Iterator[dict[str, Any]]:
+    """The state of the sign-off, with its folder locked; what changed since its first plan is noted."""
+    KIND.make(out)
+    with working_in(out):
+        (out / PRIVATE).mkdir(mode=0o700, exist_ok=True)
+        state = KIND.state(out) or {}
+        source = _identity(log)
+        if state and state["log"] != source:
+            raise InputError(f"{str(out)!r} holds a sign-off of another log; name another folder")
+        if not state:
+            state = {
+                "log": source,
+                "plan": plan.digest,
+                "run": secrets.token_hex(16),
+                "changed": False,
+                "private": True,
+            }
+        elif state["plan"] != plan.digest:
+            if state.get("releasing"):
+                raise InputError(f"{str(out)!r} holds a sign-off that has paid for its plan; name another folder")
+            seen = bool(state.get("seen"))
+            state |= {"plan": plan.digest, "changed": state["changed"] or seen, "seen": False}
+        KIND.write_state(out, **state)
+        yield state
+
+
+def _identity(log: SearchLog) -> str:
+    files = [(Path(file.location).name, file.size) for file in log.source.files]
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
+
+class _Run:
+    """One process at work on a sign-off."""
+
+    def __init__(
+        self,
+        log: SearchLog,
+        plan: SignoffPlan,
+        out: Path,
+        ledger: Ledger,
+        truth: Path | None,
+        state: dict[str, Any],
+        on_step: OnStep,
+    ) -> None:
+        self._log, self._plan, self._out, self._ledger, self._state = log, plan, out, ledger, state
+        self._truth = truth
+        self._on_step, self._done = on_step, 0.0
+        private = out / PRIVATE
+        self.split, self.draft = private / "split", private / "draft.html"
+        self._twin, self._published = private / "twin", out / PUBLIC / RELEASE
+        self._evaluation, self._audit = private / "evaluation.json", private / "audit.json"
+        self._steps = KeptSteps(private / "steps", {"plan": plan.digest})
+
+    def evidence(self) -> Evidence:
+        """Split the log, release a twin from TRAIN, evaluate and attack it, and write a draft of the page."""
+        self._step("split", "splitting the log", self._make_split)
+        made = self._step("twin", "making a release of a part of the log", self._make_twin)
+        self._step("evaluation", "measuring what it is good for", self._evaluate)
+        audit = self._step("audit", "attacking it", self._attack)
+        write_page(private_page(self._signing(self._twin)), self.draft, private=True)
+        self._note(seen=True)
+        return Evidence(self.draft, made["rows"], tuple(audit["alarms"]))
+
+    def is_released(self) -> bool:
+        """Whether the release is there, made by this run or by one before it."""
+        reconcile(self._ledger)
+        return (self._published / "card.json").is_file()
+
+    def release(self) -> None:
+        """Release the whole log; the charge of a run that was killed after it paid is used again."""
+        self._tell("releasing the log")
+        self._note(releasing=True)
+        plan = self._plan
+        self._published.parent.mkdir(exist_ok=True)
+        with reserve(self._published) as folder:
+            made = plan.method.release(
+                self._log,
+                ledger=self._ledger,
+                population=plan.population,
+                population_size=plan.population_size,
+                run=self._state["run"],
+                **self._circumstances,
+            )
+            save(made, folder, "parquet", OutputFilter())
+        self._done += _WEIGHTS["release"]
+
+    def pages(self) -> str:
+        """Write both pages about the release; its digest."""
+        self._tell("writing the pages")
+        signing = self._signing(self._published)
+        write_page(public_page(signing), self._published.parent / "public.html", private=False)
+        write_page(private_page(signing), self._out / PRIVATE / "private.html", private=True)
+        return card_digest(self._published)
+
+    @property
+    def _circumstances(self) -> dict[str, Any]:
+        return {"unprotected": (AFTER_EVIDENCE,), "chosen_on_log": self._state["changed"]}
+
+    def _signing(self, folder: Path) -> Signing:
+        account = None if folder == self._twin else self._ledger.show(self._plan.population)[0]
+        figures = measured(folder, self._evaluation, [self._audit], None if folder == self._twin else self._twin)
+        unit = UNITS[self._plan.unit]
+        return Signing.of(folder, self._plan.about, figures, account, unit=unit, files=_FILES)
+
+    def _make_split(self) -> dict[str, Any]:
+        shutil.rmtree(self.split, ignore_errors=True)
+        write_split(self._log, self.split, Split(by="user", test=self._plan.test))
+        return dict(json.loads((self.split / SPLIT).read_bytes()))
+
+    def _make_twin(self) -> dict[str, Any]:
+        shutil.rmtree(self._twin, ignore_errors=True)
+        made = self._plan.method.release(self._train, population_size=self._plan.population_size, **self._circumstances)
+        saved = save(made, self._twin, "parquet", OutputFilter())
+        card = json.loads((saved.folder / "card.json").read_bytes())
+        return {"rows": sum(table["rows"] for table in card["tables"].values())}
+
+    def _evaluate(self) -> dict[str, Any]:
+        evaluation = evaluate(self._train, self._test, [Target.in_folder(self._twin)], on_step=self._within)
+        write_private(self._evaluation, json.dumps(evaluation.to_json(), allow_nan=False))
+        return {}
+
+    def _attack(self) -> dict[str, Any]:
+        twin = [Target.in_folder(self._twin)]
+        audit = audit_release(self._train, twin, control=self._test, truth=self._truth, on_step=self._within)
+        write_private(self._audit, json.dumps(audit.to_json(), allow_nan=False))
+        return {"alarms": list(audit.alarms)}
+
+    @cached_property
+    def _train(self) -> SearchLog:
+        return self._side("train")
+
+    @cached_property
+    def _test(self) -> SearchLog:
+        return self._side("test")
+
+    def _side(self, name: str) -> SearchLog:
+        """TRAIN or TEST; a split that was removed with its run is made again."""
+        if not (self.split / SPLIT).is_file():
+            self._make_split()
+        chosen = self._log.source.choices
+        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise)
+        opened = prepare(self.split / f"{name}.parquet", choices=choices).on(self._log.engine, on_step=self._within)
+        opened.stage()
+        return opened
+
+    def _step(self, name: str, doing: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        self._doing = doing
+        self._tell(doing)
+        result = self._steps.get(name, work)
+        self._done += _WEIGHTS[name]
+        return dict(result)
+
+    def _tell(self, doing: str) -> None:
+        self._on_step(doing, self._done / sum(_WEIGHTS.values()))
+
+    def _within(self, what: str, _: float) -> None:
+        self._tell(f"{self._doing}: {what}")
+
+    def _note(self, **known: Any) -> None:
+        self._state |= known
+        KIND.write_state(self._out, **known)
