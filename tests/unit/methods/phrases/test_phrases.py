@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from querycloak.methods.phrases.levels import candidates, level_of
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.word_boundaries import words_of
+from tests.commands import in_process
 from tests.evaluated import Asked, open_rows
 
 EXACT: dict[str, Any] = {"noise": 0.01, "threshold": 1, "max_keys_per_user": 1000}
@@ -146,6 +148,21 @@ def test_whole_queries_come_from_the_same_budget(duckdb_engine: Engine, tmp_path
     release.save(tmp_path / "out")
     assert qc.verify(tmp_path / "out").problems == ()
     assert qc.load(tmp_path / "out").model().complete("tig")[0].query == "tiger woods"
+
+
+def test_a_prefix_that_no_released_query_has_is_completed(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Everybody asks for flights to another town: no such query comes out, but its first words do."""
+    asked = {f"u{n}": ["cheap hotels", f"cheap flights to town{n}"] for n in range(80)}
+    log = open_rows(duckdb_engine, tmp_path / "log.parquet", rows_of(asked))
+    method = qc.Phrases(epsilon=16, delta=1e-4, selection="gaussian", max_keys_per_user=20, queries=True)
+    method.release(log, randomness=Randomness(seed=3)).save(tmp_path / "out")
+    queries = qc.load(tmp_path / "out").table("queries")["query"].to_pylist()
+    assert queries == ["cheap hotels"]
+    shown = in_process("complete", tmp_path / "out", "cheap fl", "--json")
+    completions = json.loads(shown.stdout)["completions"]
+    assert completions[0]["query"].startswith("cheap flights")
+    scores = [each["score"] for each in completions]
+    assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize("longest", [0, -1, 9, 1.5, True])
