@@ -58,7 +58,7 @@ class Try:
     texts: int = 1
     beside: bool = False
     crowd: bool = False
-    """Whether others ask a frequent word, too."""
+    """True if others ask a frequent word, too."""
     key: str = TEXT
     repeats: int = 1
     """How often each account asks each text."""

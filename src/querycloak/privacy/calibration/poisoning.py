@@ -65,7 +65,7 @@ def rule_of_table(parameters: Mapping[str, Any], *, records: bool = False) -> Fo
 
 
 def _most_ties_come_out(parameters: Mapping[str, Any]) -> bool:
-    """Whether a key whose count is the threshold comes out more likely than not (histogram.md, claim 7)."""
+    """True if a key whose count is the threshold comes out more likely than not (histogram.md, claim 7)."""
     if not parameters.get("coin"):
         return False
     law = Laplace if parameters["selection"] == "laplace" else Gaussian
