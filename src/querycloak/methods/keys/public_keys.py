@@ -65,6 +65,8 @@ def release_public(
 ) -> pa.Table:
     """The public keys whose noisy count exceeds the threshold, sorted by count and key; counts may hold no others."""
     occurring = release_keys(counts, noise, threshold, randomness).table
+    # An engine may mark a column as never null, which tables of other rows are not.
+    occurring = pa.table({name: occurring[name] for name in occurring.column_names})
     used = counts.engine.fetch(counts.table.agg(keys=counts.table.count()))["keys"][0].as_py()
     free = public.size - used
     if free == 0:
