@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.keys import public_keys
+from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.method import Variant
-from querycloak.methods.query_pool import public_keys
 from querycloak.methods.query_pool.count import Pooling
 from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
-from querycloak.methods.query_pool.public_keys import PublicKeys, release_public
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness

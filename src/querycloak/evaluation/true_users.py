@@ -83,6 +83,8 @@ class KeysOfMethod:
         name, variant = self._method
         if variant == "paper":
             return "the paper's variant counts records, so a user may count several times"
+        if kind == "sessions" and self._parameters.get("sequences") == "released":
+            return "of a user's pairs the first of released queries count, which the card alone does not tell"
         known = ("queries", "clicks", "sessions", "optimal", "k-anonymity", "affinity", "original")
         if name in known or (name == "query-pool" and kind == "queries" and self._parameters.get("pool") == BUILT_IN):
             return None

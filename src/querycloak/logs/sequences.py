@@ -138,6 +138,44 @@ def later_queries(sessions: ir.Table, *, escape: bool) -> ir.Table:
     return both.select("user", queries=_joined(2, texts)).distinct()
 
 
+def session_steps(rows: ir.Table, gap_minutes: float) -> ir.Table:
+    """user, session, number (the place in time), query and before: the query before it in the session, null for none.
+
+    Rows equal in time and query are one. A query that is asked again at once is a step whose `before` is itself.
+    """
+    at = microseconds_of(rows.time)
+    order = ibis.window(group_by=rows.user, order_by=[rows.time, rows.query])
+    steps = rows.select("user", "query", at=at, pause=at - at.lag().over(order), before=rows.query.lag().over(order))
+    steps = steps.mutate(begins=(steps.pause > gap_minutes * MINUTE).fill_null(True))
+    steps = steps.filter(steps.begins | (steps.query != steps.before) | (steps.pause > 0))
+    so_far = ibis.window(group_by=steps.user, order_by=[steps.at, steps.query], preceding=None, following=0)
+    return steps.select(
+        "user",
+        session=steps.begins.cast("int64").sum().over(so_far).cast("int64"),
+        number=ibis.row_number().over(ibis.window(group_by=steps.user, order_by=[steps.at, steps.query])),
+        query=steps.query,
+        before=ibis.ifelse(steps.begins, ibis.null("string"), steps.before),
+    )
+
+
+def pairs_of_steps(steps: ir.Table, among: ir.Table, most: int, *, repeats: bool) -> ir.Table:
+    """user, query, next_query and earliest, once each: two queries of `among` in one session, others between or not.
+
+    steps: as `session_steps` has them. most: how many different queries of a session count, the first ones.
+    """
+    moves = steps.filter(steps.before.isnull() | (steps.before != steps.query)).semi_join(among, "query")
+    places = moves.group_by(["user", "session", "query"]).agg(first=moves.number.min(), last=moves.number.max())
+    order = ibis.window(group_by=[places.user, places.session], order_by=places["first"])
+    places = places.mutate(place=ibis.row_number().over(order))
+    places = places.filter(places.place < most).drop("place")
+    later = places.select("user", "session", next_query=places.query, last=places["last"])
+    both = places.drop("last").inner_join(later, ["user", "session"])
+    # Some place of one query lies before some place of another if its first lies before the other's last.
+    both = both.filter(both["first"] < both["last"])
+    both = both if repeats else both.filter(both.query != both.next_query)
+    return both.group_by(["user", "query", "next_query"]).agg(earliest=both["first"].min())
+
+
 def as_texts(lists: pa.Array, *, escape: bool) -> pa.Array:
     """The lists of queries as the texts that `subsequences` writes."""
     whole = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists

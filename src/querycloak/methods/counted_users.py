@@ -29,6 +29,7 @@ TABLES: Mapping[str, Words] = {
     "sessions": Words(
         "users who asked these queries in this order within one session", "sequences", "sequences of the kind"
     ),
+    "reformulations": Words("users who changed a query in this way", "reformulations", "changes of the kind"),
 }
 NO_COUNT = "there is no count: each row stands for one search or click"
 _CUT = "No margin includes that; it makes counts too low, by how much depends on the log, which this text does not know"

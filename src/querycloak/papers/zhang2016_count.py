@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.contribution_bounding import first_records
+from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.count import CLICK, QUERY, TRANSITION, between
-from querycloak.methods.query_pool.public_keys import PublicKeys, release_public
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 

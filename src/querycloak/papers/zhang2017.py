@@ -209,8 +209,12 @@ class PaperSessions(RecordsBounded, Sessions):
                     "{selection}, {two_draws}, {split}, {priors} and {tables} out"
                 )
             )
-        if self.repeats == "drop":
-            raise ParameterError(Sentence("the paper variant counts every subsequence: leave {repeats:drop} out"))
+        if self.repeats == "drop" or self.sequences == "released":
+            raise ParameterError(
+                Sentence(
+                    "the paper variant counts every subsequence: leave {repeats:drop} and {sequences:released} out"
+                )
+            )
         plans, claims, proofs = paper_plans(given, self.room(RECORDS_PER_USER, self.bounds))
         # The paper claims the weaker of its parts for both tables; budgets of the same users add up, though.
         epsilons, deltas = zip(*(claim.numbers for claim in claims), strict=True)

@@ -68,6 +68,15 @@ KINDS: Mapping[str, TableKind] = {
         },
         frozenset({"count"}),
     ),
+    "reformulations": TableKind(
+        "ways in which people changed a query into their next one of a session",
+        "query suggestion where no pair of queries is shared, studies of how people reformulate",
+        {
+            "kind": (pa.string(), "added, dropped or replaced words; same: the same words again; new: no word kept"),
+            "word": (pa.string(), "the word added, dropped or put in another's place; empty: the kind as a whole"),
+            "count": _USERS,
+        },
+    ),
     "log": TableKind(
         "rows in the form of a search log, under user names that were made for this release",
         "",  # the kind of rows says

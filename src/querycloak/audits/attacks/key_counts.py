@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,14 @@ from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
 from querycloak.language.word_model import BEGIN, END
 from querycloak.logs.searchlog import SearchLog
-from querycloak.logs.sequences import first_sessions, once_per_sequence, session_queries, subsequences
+from querycloak.logs.sequences import (
+    first_sessions,
+    once_per_sequence,
+    pairs_of_steps,
+    session_queries,
+    session_steps,
+    subsequences,
+)
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
 from querycloak.methods.phrases.counted_levels import without_marks
 from querycloak.methods.phrases.levels import KEY as PHRASE
@@ -201,6 +209,10 @@ def _contributed(release: Target, log: SearchLog, rows: ir.Table, kind: str, lev
 
 def _sequences(release: Target, rows: ir.Table) -> ir.Table:
     parameters = release.parameters
+    if parameters.get("sequences") == "released":  # of released queries only: these are joined with pairs later
+        steps = session_steps(rows, float(parameters.get("gap_minutes", _GAP_MINUTES)))
+        pairs = pairs_of_steps(steps, steps.select("query").distinct(), _LONGEST_SESSION, repeats=True)
+        return pairs.select("user", "earliest", queries=ibis.literal("2") + pairs.query + _BETWEEN + pairs.next_query)
     most = int(parameters.get("queries_per_session", _LONGEST_SESSION))
     sessions = session_queries(rows, float(parameters.get("gap_minutes", _GAP_MINUTES)), most)
     counted = parameters.get("sessions_per_user")
@@ -222,6 +234,8 @@ def _bounds(release: Target, kind: str) -> list[CountBounds]:
     )
     of_all = next((parameters[name] for name in names if isinstance(parameters.get(name), int)), None)
     of_released = parameters.get("counted_per_user")
+    if kind == "sessions" and parameters.get("sequences") == "released":
+        of_released = parameters.get("pairs_per_user")
     bounds = [CountBounds()]
     if of_all is not None or isinstance(of_released, int):
         bounds.append(CountBounds(of_all, of_released if isinstance(of_released, int) else None))

@@ -13,6 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.level_runs import phrases_of_runs
+from querycloak.audits.guarantees.public_runs import (
+    above_of_public,
+    public_tables_of_runs,
+    sorted_counts,
+    thresholded_of_runs,
+)
 from querycloak.audits.guarantees.runs import (
     RUN,
     DrawnRuns,
@@ -27,6 +33,7 @@ from querycloak.audits.guarantees.stand_ins import StandIns
 from querycloak.audits.guarantees.weighted_runs import UserKeys, weighted_runs
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
+from querycloak.methods.keys.public_keys import PublicKeys
 from querycloak.methods.keys.thresholded import KeyCounts, by_chance
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.optimal.holdings import KEY
@@ -41,12 +48,12 @@ from querycloak.methods.optimal.noisy_tables import (
 from querycloak.methods.phrases.counted_levels import CountedLevels
 from querycloak.methods.phrases.method import QUERIES, TABLE, Phrases
 from querycloak.methods.query_pool.count import QUERY, Pooling
-from querycloak.methods.query_pool.public_keys import PublicKeys
 from querycloak.methods.semantic.searches import Histories, Searches
+from querycloak.methods.sessions.public_tables import PublicTables
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import choose_plans
-from querycloak.privacy.calibration.histogram import noisy_counts, release, release_groups
-from querycloak.privacy.sampling.noise import Laplace, Noise
+from querycloak.privacy.calibration.histogram import noisy_counts, release
+from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _COPY = ":"
@@ -54,7 +61,14 @@ _COPY = ":"
 
 @draw_runs.register
 def _(counted: KeyTables, randomness: Randomness, runs: int) -> DrawnRuns:
-    return DrawnRuns(runs, {table: keys_of_runs(each, randomness, runs) for table, each in counted.counted.items()})
+    return DrawnRuns(runs, _tables_of_runs(counted, randomness, runs))
+
+
+def _tables_of_runs(counted: KeyTables, randomness: Randomness, runs: int) -> dict[str, pa.Table]:
+    tables = {table: keys_of_runs(each, randomness, runs) for table, each in counted.counted.items()}
+    if not isinstance(counted.later, PublicTables):
+        return tables
+    return {**tables, **public_tables_of_runs(counted.later, tables, randomness, runs)}
 
 
 @draw_runs.register
@@ -63,11 +77,12 @@ def _(counted: UnboundedTables, randomness: Randomness, runs: int) -> DrawnRuns:
     methods = list(counted.candidates.values())
     plans = [each.plans for each in methods]
     at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
-    parts: dict[str, list[pa.Table]] = {table: [] for table in counted.users_by_keys}
+    parts: dict[str, list[pa.Table]] = {}
     for number in np.unique(at).tolist():
         mine = np.flatnonzero(at == number)
-        for table, each in counted.counted_at(methods[number]).counted.items():
-            parts[table].append(renumbered(keys_of_runs(each, randomness, mine.size), mine))
+        drawn_tables = _tables_of_runs(counted.counted_at(methods[number]), randomness, mine.size)
+        for table, each in drawn_tables.items():
+            parts.setdefault(table, []).append(renumbered(each, mine))
     tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
     return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
 
@@ -108,44 +123,16 @@ def keys_of_runs(counted: object, randomness: Randomness, runs: int) -> pa.Table
 @keys_of_runs.register
 def _(counted: ThresholdedKeys, randomness: Randomness, runs: int) -> pa.Table:
     plan = counted.plan
-    return _above(
+    return thresholded_of_runs(
         counted.keys, plan.noise, plan.threshold, randomness, runs, plan.published_noise, plan.tie_probability
     )
-
-
-def _above(
-    counts: KeyCounts,
-    noise: Noise,
-    threshold: int,
-    randomness: Randomness,
-    runs: int,
-    published_noise: Noise | None = None,
-    tie_probability: float = 0.0,
-) -> pa.Table:
-    """The keys whose noisy count exceeds the threshold, in each run."""
-    table = _sorted_counts(counts)
-    passed = release(
-        table["n"].to_numpy(),
-        noise,
-        threshold,
-        randomness,
-        runs=runs,
-        published_noise=published_noise,
-        tie_probability=tie_probability,
-    )
-    keys = table.select(counts.key).take(pa.array(passed.key))
-    return numbered(keys.append_column("count", pa.array(passed.count)), passed.run)
-
-
-def _sorted_counts(counts: KeyCounts) -> pa.Table:
-    return counts.engine.fetch(counts.table).sort_by([(name, "ascending") for name in counts.key])
 
 
 @keys_of_runs.register
 def _(counted: ClicksOfKeys, randomness: Randomness, runs: int) -> pa.Table:
     """Users decide, then the clicks of the keys that came out are counted anew, run by run."""
     plan, engine, key = counted.plan, counted.keys.engine, counted.keys.key
-    users = _sorted_counts(counted.keys)
+    users = sorted_counts(counted.keys)
     passed = release(
         users["n"].to_numpy(), plan.noise, plan.threshold, randomness, runs=runs, tie_probability=plan.tie_probability
     )
@@ -160,7 +147,7 @@ def _(counted: ClicksOfKeys, randomness: Randomness, runs: int) -> pa.Table:
 
 @keys_of_runs.register
 def _(counted: KeysWithoutCounts, randomness: Randomness, runs: int) -> pa.Table:
-    table = _sorted_counts(counted.keys)
+    table = sorted_counts(counted.keys)
     users = table["n"].to_numpy()
     order = np.argsort(users, kind="stable")
     values, sizes = np.unique(users, return_counts=True)
@@ -185,10 +172,10 @@ class _PoolRuns(Pooling):
     def release_public(
         self, counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
     ) -> pa.Table:
-        return _above_of_public(counts, public, noise, threshold, randomness, self.runs)
+        return above_of_public(counts, public, noise, threshold, randomness, self.runs)
 
     def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
-        return _above(counts, noise, threshold, randomness, self.runs)
+        return thresholded_of_runs(counts, noise, threshold, randomness, self.runs)
 
 
 class _PaperPoolRuns(PaperPooling):
@@ -203,22 +190,6 @@ class _PaperPoolRuns(PaperPooling):
     def with_noise(self, counts: pa.Table, noise: Laplace, randomness: Randomness) -> pa.Table:
         again = counts.take(pa.array(np.tile(np.arange(counts.num_rows), self.runs)))
         return numbered(super().with_noise(again, noise, randomness), np.repeat(np.arange(self.runs), counts.num_rows))
-
-
-def _above_of_public(
-    counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness, runs: int
-) -> pa.Table:
-    """The public keys whose noisy count exceeds the threshold, in each run; counts may hold no others."""
-    occurring = _above(counts, noise, threshold, randomness, runs)
-    taken = np.sort(public.codes(counts.engine.fetch(counts.table.select(*counts.key))))
-    free = public.size - taken.size
-    if free == 0:
-        return occurring
-    passed = release_groups([0], [free], noise, threshold, randomness, runs=runs)
-    # The keys at these ranks among those that do not occur: a uniform choice, as ranks are one.
-    codes = passed.rank + np.searchsorted(taken - np.arange(taken.size), passed.rank, side="right")
-    chosen = public.at(codes).append_column("count", pa.array(passed.count))
-    return pa.concat_tables([occurring, numbered(chosen, passed.run)])
 
 
 @draw_runs.register
@@ -282,7 +253,7 @@ def _with_links_and_sizes(counted: BoundedPairs, pairs: list[pa.Table], randomne
     links = [(nothing, nothing, nothing)] * len(pairs)
     if plan.link_noise is not None and plan.link_threshold is not None:
         counts = KeyCounts.of(engine, linked_pairs(engine, users, plan.linked_per_user), LINK)
-        released = _above(counts, plan.link_noise, plan.link_threshold, randomness, len(pairs))
+        released = thresholded_of_runs(counts, plan.link_noise, plan.link_threshold, randomness, len(pairs))
         links = _links_by_run(released.sort_by([(RUN, "ascending"), ("count", "descending")]), len(pairs))
     return [NoisyTables(each, *links[run], sizes[run]) for run, each in enumerate(pairs)]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, steps_of
+from querycloak.logs.reformulations import KINDS
 from querycloak.methods.keys.contribution_bounding import bounded_clicks
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
@@ -27,6 +28,7 @@ from querycloak.methods.phrases.method import QUERIES, Phrases
 from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories, Searches
+from querycloak.methods.sessions.public_tables import PAIRS, PublicTables
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound
@@ -37,11 +39,28 @@ _SECRET = "the same for all logs"
 
 @steps_of.register
 def _(counted: KeyTables, past: Past) -> list[Step]:
-    return [
+    steps = [
         replace(step, name=f"{table}: {step.name}")
         for table, each in counted.counted.items()
         for step in steps_of(each, past)
     ]
+    return steps + (_public_steps(counted.later, past) if isinstance(counted.later, PublicTables) else [])
+
+
+def _public_steps(later: PublicTables, past: Past) -> list[Step]:
+    """Counts of pairs and of reformulations, for queries that are supposed to have come out (sessions.md)."""
+    asked = later.engine.fetch(later.steps.select("query").distinct())["query"].to_pylist()
+    names = pa.array(sorted(query for query in asked if past.came_out(query)), pa.string())
+    steps = []
+    for table, plan in later.plans.tables.items():
+        bounds = (plan.per_user, plan.per_user, 1, plan.noise)
+        if table == PAIRS:
+            steps.append(Step("sessions: counts", later.pairs(names, plan)[0].numbers(), *bounds))
+        else:
+            totals, words, _ = later.cells_of(names, plan)
+            kinds = dict(zip(KINDS, totals.tolist(), strict=True))
+            steps.append(Step("reformulations: counts", {**kinds, **words.numbers()}, *bounds))
+    return steps
 
 
 @steps_of.register

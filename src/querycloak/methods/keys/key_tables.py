@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 Publish = Callable[[str, pa.Table], Table]
 
 
+class LaterTables(Protocol):
+    """What is drawn after tables of keys came out, and looks at them."""
+
+    def draw(self, released: Mapping[str, Table], randomness: Randomness) -> Drawn:
+        """Draw further tables."""
+        ...
+
+
 @dataclass(frozen=True)
 class KeyTables:
     """Tables whose plans are known, counted by key."""
@@ -33,10 +41,16 @@ class KeyTables:
     counts: str
     """The kind of counts that come out, in a word of `releases.release.COUNTS`."""
     published: Publish
+    later: LaterTables | None = None
+    """Tables that look at these; None if there are none."""
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw table after table."""
-        return Drawn(self.released(randomness), self.counts)
+        tables = self.released(randomness)
+        if self.later is None:
+            return Drawn(tables, self.counts)
+        more = self.later.draw(tables, randomness)
+        return replace(more, tables={**tables, **more.tables}, counts=self.counts)
 
     def released(self, randomness: Randomness) -> dict[str, Table]:
         """Each table with the keys that came out, as it is published."""
@@ -49,7 +63,8 @@ def count_tables(log: SearchLog, method: KeysMethod) -> KeyTables:
         table: count_keys(log.engine, rows, method.keys[table], method.plans[table])
         for table, rows in method.contributions(log).items()
     }
-    return KeyTables(counted, list(method.plans.values())[-1].counts, method.published)
+    counts = list(method.plans.values())[-1].counts
+    return KeyTables(counted, counts, method.published, method.later_tables(log))
 
 
 @dataclass(frozen=True)
@@ -67,17 +82,19 @@ class UnboundedTables:
     published: Publish
     draws_of: Callable[[KeysMethod], Sequence[Draw] | None] = lambda _: None
     """The draws of a chosen candidate, to which the reserve is lowered; None if it is not."""
+    later: Mapping[str, LaterTables | None] = field(default_factory=dict)
+    """Tables that look at these, by candidate."""
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose by the exponential mechanism, count at that bound, draw."""
         methods = list(self.candidates.values())
         at = choose_plan([each.plans for each in methods], self.users_by_keys, self.budget.choosing, randomness)
-        tables = self.counted_at(methods[at])
-        return Drawn(
-            tables.released(randomness),
-            tables.counts,
-            parameters=methods[at].parameters(),
-            reach=methods[at].reach(),
+        drawn = self.counted_at(methods[at]).draw(randomness)
+        parameters, reach = methods[at].parameters(), methods[at].reach()
+        return replace(
+            drawn,
+            parameters={**parameters, **drawn.parameters},
+            reach={**reach, **drawn.reach},
             draws=self.draws_of(methods[at]),
             unprotected=methods[at].proven().unprotected,
         )
@@ -89,7 +106,8 @@ class UnboundedTables:
             table: count_keys(self.engine, kept[table], chosen.keys[table], plan, kept=True)
             for table, plan in chosen.plans.items()
         }
-        return KeyTables(counted, next(iter(chosen.plans.values())).counts, self.published)
+        later = next((self.later.get(name) for name, each in self.candidates.items() if each is chosen), None)
+        return KeyTables(counted, next(iter(chosen.plans.values())).counts, self.published, later)
 
 
 def keep_contributions(log: SearchLog, method: KeysMethod) -> UnboundedTables:
@@ -113,7 +131,9 @@ def keep_contributions(log: SearchLog, method: KeysMethod) -> UnboundedTables:
     most = {table: max(each.plans[table].per_user for each in candidates.values()) for table in kept[method.reads()]}
     users = {table: users_by_keys(log.engine, rows, most[table]) for table, rows in kept[method.reads()].items()}
     budget = method.plan.budget or SplitBudget(0.0, 0.0)
-    return UnboundedTables(log.engine, candidates, budget, kept, users, method.published, method.plan.draws_of)
+    later = {name: each.later_tables(log) for name, each in candidates.items()}
+    published, draws_of = method.published, method.plan.draws_of
+    return UnboundedTables(log.engine, candidates, budget, kept, users, published, draws_of, later)
 
 
 def users_by_keys(engine: Engine, keys: ir.Table, most: int) -> dict[int, int]:

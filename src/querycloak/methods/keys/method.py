@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.key_tables import LaterTables
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.calibration.poisoning import ForcedOutRule
@@ -89,6 +90,10 @@ class KeysMethod(Method):
     @abstractmethod
     def contributions(self, log: SearchLog) -> Mapping[str, ir.Table]:
         """Contributions of each user to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
+
+    def later_tables(self, log: SearchLog) -> LaterTables | None:  # noqa: ARG002
+        """What is drawn after these tables came out, and looks at them; None if nothing is."""
+        return None
 
     def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002
         """The table as it is published."""

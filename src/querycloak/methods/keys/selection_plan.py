@@ -96,6 +96,8 @@ class SelectionPlan:
     auto_share: float | None = None
     for_filter: bool = False
     """True if the plans are for a ledger that adds up squared losses."""
+    later: tuple[Draw, ...] = ()
+    """Draws of tables that look at these."""
 
     @property
     def alternatives(self) -> Sequence[Mapping[str, TablePlan]]:
@@ -113,7 +115,7 @@ class SelectionPlan:
     def draws(self) -> Sequence[Draw]:
         """The draws of each table; if a candidate is chosen, the choice and a release of which the budget is known."""
         if self.budget is None:
-            return [plan.draw() for plan in self.tables.values()]
+            return [*(plan.draw() for plan in self.tables.values()), *self.later]
         from querycloak.privacy.accounting.draws import Anything, OneOf
 
         releasing = self.budget.releasing, self.proven.numbers[1]

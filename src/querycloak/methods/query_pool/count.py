@@ -14,11 +14,11 @@ from querycloak.logs.reading.schema import pause_before
 from querycloak.logs.searchlog import MINUTE, SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import once_per_key
+from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of, urls_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.method import quiet_threshold
-from querycloak.methods.query_pool.public_keys import PublicKeys, release_public
 from querycloak.methods.query_pool.reached import of_pairs
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
-from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, noise_of
+from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, SplitBudget, noise_of
+from querycloak.methods.sessions.public_plans import PublicPlans
 from querycloak.privacy.budget import Budget, ExplicitNoise
 from querycloak.privacy.calibration.calibration import LAWS, calibrate
 from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
@@ -57,6 +59,43 @@ def plans_of_budget(
         for_filter=for_filter,
     )
     return SelectionPlan(planned.guarantee(), planned.plans)
+
+
+def plans_with_public(
+    given: Budget,
+    room: Room,
+    law: str | None,
+    parts: Mapping[str, int],
+    *,
+    priors: bool,
+    counted: bool,
+    for_filter: bool = False,
+) -> tuple[SelectionPlan, PublicPlans]:
+    """Plans of tables that come out first, and of those whose keys are public then, within one budget.
+
+    parts: of all tables. With weights all tables share one mu^2, otherwise epsilons add up (sessions.md).
+    """
+    last = {name: Fraction(part) for name, part in parts.items() if name not in room}
+    later = sum(last.values()) / Fraction(sum(parts.values()))
+    of_last = {name: part / sum(last.values()) for name, part in last.items()}
+    first = {name: parts[name] for name in room}
+    if law in ("weighted", "multi-round"):
+        planned = plan_tables(
+            given.epsilon, given.delta, room, selection=law, split=first, later=later, priors=priors, counted=counted
+        )
+        before = SelectionPlan(planned.guarantee(), planned.plans)
+        public = PublicPlans.of_loss(planned.later_loss, of_last)
+    else:
+        budget = SplitBudget.of(given.epsilon, float(later))
+        split = None if len(set(first.values())) == 1 else ",".join(f"{name}={part}" for name, part in first.items())
+        own = Budget(budget.releasing, given.delta)
+        before = plans_of_budget(
+            own, room, law, split=split, two_draws=False, priors=priors, counted=counted, for_filter=for_filter
+        )
+        public = PublicPlans.of_epsilon(budget.choosing, of_last)
+    because = f"{before.proven.because}; then {public.because} (sessions.md, pairs of released queries)"
+    proven = replace(before.proven, epsilon=given.epsilon, because=because)
+    return replace(before, proven=proven, later=tuple(public.draws)), public
 
 
 def _one_histogram(plan: HistogramPlan | KeysOnlyPlan, room: Room) -> SelectionPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -21,7 +22,8 @@ from querycloak.methods.keys.selection_plan import (
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.methods.queries import method as queries
-from querycloak.methods.sessions.joint_plans import plans_of_budget, plans_of_knobs
+from querycloak.methods.sessions.joint_plans import plans_of_budget, plans_of_knobs, plans_with_public
+from querycloak.methods.sessions.public_plans import PARTS, REFORMULATIONS, PublicPlans
 from querycloak.methods.sessions.session_bounds import (
     BOUNDS,
     CHARACTERS_PER_USER,
@@ -30,22 +32,26 @@ from querycloak.methods.sessions.session_bounds import (
     checked_bounds,
     sensitivity,
 )
+from querycloak.methods.sessions.table_choice import check_one_table, checked_tables, of_released, parts_of
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
-from querycloak.privacy.parameters import checked_bound, number_above_zero, refuse
-from querycloak.sentence import Parameter, Sentence
+from querycloak.privacy.parameters import checked_bound, number_above_zero
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.methods.keys.key_tables import LaterTables
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.releases.tables import Table
 
 TABLE = "sessions"
 GAP_MINUTES = 30
 Repeats = Literal["drop", "keep"]
+Sequences = Literal["released", "selected"]
 QUERIES_IF_CHOSEN = 3
 """Number of queries of a session that count if the other bounds are chosen on the log."""
 
@@ -59,7 +65,9 @@ class Sessions(KeysMethod):
 
     name = "sessions"
     summary = "Noisy counts of query sequences, and of clicks."
-    keys: ClassVar = {queries.TABLE: queries.KEY, clicks.TABLE: clicks.KEY, TABLE: ("queries",)}
+    keys: ClassVar = {
+        queries.TABLE: queries.KEY, clicks.TABLE: clicks.KEY, TABLE: ("queries",), REFORMULATIONS: ("kind", "word"),
+    }  # fmt: skip
 
     epsilon: float | None = option(help="Budget: epsilon, for all tables together.")
     delta: float | None = option(help="Budget: delta, for all tables together; far below 1/users.")
@@ -79,6 +87,11 @@ class Sessions(KeysMethod):
         help="How many queries of a session count: 3 if not given, 2 with Laplace noise."
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
+    sequences: Sequences | None = option(
+        help="released: pairs of queries that another table released come out, held or not, if their noisy count "
+        "exceeds a cut; rows of nobody can come out. selected: sequences of any length that enough users hold. If not "
+        "given: released for a budget without bounds and selection, if there are other tables.",
+    )
     repeats: Repeats | None = option(
         help="keep: sequences with a query twice in a row come out, too. If not given: drop; keep in the paper variant."
     )
@@ -90,13 +103,14 @@ class Sessions(KeysMethod):
     )
     auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     tables: str | None = option(
-        help="Which tables come out: sessions, with clicks or queries or both, such as queries,sessions. If not given: "
-        "clicks,sessions."
+        help="Which tables come out: sessions, with clicks or queries or both, and reformulations beside released "
+        "pairs, such as queries,sessions. If not given: clicks,sessions, and reformulations beside released pairs."
     )
     no_clicks: bool = option(False, help="Release sessions alone, with the whole budget.")
     split: str | None = option(
         help="How the budget is divided, such as clicks=1,sessions=2. If not given: equal parts, or one draw for both"
-        " tables if that costs less."
+        " tables if that costs less; beside released pairs 13 parts for the tables before them, 2 for sessions and 1 "
+        "for reformulations."
     )
     priors: Priors | None = option(help="public: prefer keys that are likely to be shared, as for clicks.")
     two_draws: bool = option(
@@ -107,44 +121,20 @@ class Sessions(KeysMethod):
     bounds: SessionBounds = field(init=False, repr=False)
     released: tuple[str, ...] = field(init=False, repr=False)
     """The tables that come out."""
+    pairs: bool = field(init=False, repr=False)
+    """Whether sequences are pairs of queries that another table released."""
+    public: PublicPlans | None = field(init=False, repr=False, default=None)
+    """The plans of tables whose keys are public once others came out, if they are known before the data."""
 
     def __post_init__(self) -> None:
         self.check_choices()
-        object.__setattr__(self, "released", self._checked_tables())
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        self._check_one_table()
+        object.__setattr__(self, "pairs", of_released(self, given))
+        object.__setattr__(self, "released", checked_tables(self, given))
+        check_one_table(self)
         object.__setattr__(self, "bounds", self.bounds_for(given))
         object.__setattr__(self, "plan", self.plan_for(given))
-
-    def _checked_tables(self) -> tuple[str, ...]:
-        """The tables that were asked for, in the order in which a release has them."""
-        if self.tables is None:
-            return (TABLE,) if self.no_clicks else (clicks.TABLE, TABLE)
-        named = [name.strip() for name in self.tables.split(",")]
-        if TABLE not in named or len(set(named)) < len(named) or not set(named) <= set(self.keys):
-            refuse("tables", f"sessions, and some of {', '.join(self.keys)}", self.tables, "such as queries,sessions")
-        if self.no_clicks:
-            raise ParameterError(Sentence("{tables} must be left out with {no_clicks}: both say which tables come out"))
-        return tuple(name for name in self.keys if name in named)
-
-    def _check_one_table(self) -> None:
-        """Refuse what is about other tables where there are none."""
-        if len(self.released) > 1:
-            return
-        alone = Parameter("no_clicks") if self.no_clicks else Parameter("tables", TABLE)
-        if self.split is not None:
-            raise ParameterError(
-                Sentence("{split} must be left out with {alone}: it divides a budget between tables", alone=alone)
-            )
-        if self.max_keys_per_user not in (None, AUTO):
-            raise ParameterError(
-                Sentence(
-                    "{max_keys_per_user} must be left out with {alone}: it bounds clicks and queries; "
-                    "{sessions_per_user} and {queries_per_session} bound sessions",
-                    alone=alone,
-                )
-            )
 
     def bounds_for(self, given: Given) -> SessionBounds:
         """The bounds that these options give; where they are chosen on the log, each candidate has its own."""
@@ -187,6 +177,18 @@ class Sessions(KeysMethod):
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
         room = self.room(PER_USER[law or "gaussian"], self.bounds)
+        if self.pairs and isinstance(given, Budget):
+            plan, public = plans_with_public(
+                given,
+                room,
+                law,
+                parts_of(self),
+                priors=self.priors is not None,
+                counted=self.counts == "noisy",
+                for_filter=self.for_filter,
+            )
+            object.__setattr__(self, "public", public)
+            return plan
         if isinstance(given, ExplicitNoise):
             if self.split is not None:
                 raise ParameterError(
@@ -233,6 +235,15 @@ class Sessions(KeysMethod):
         return self._bounded(bound, self.epsilon if epsilon is None else epsilon, self.selection)
 
     def _bounded(self, bound: int, epsilon: float | None, selection: Selection | None) -> Self:
+        if self.pairs:
+            return replace(
+                self,
+                sequences="released",
+                max_keys_per_user=bound,
+                selection=selection,
+                auto_share=None,
+                epsilon=epsilon,
+            )
         # Room for one sequence is that of two queries.
         default = QUERIES_IF_CHOSEN if bound > 1 else 2
         queries = default if self.queries_per_session is None else self.queries_per_session
@@ -252,12 +263,16 @@ class Sessions(KeysMethod):
         if self.released == (TABLE,):
             return {TABLE: bounds.sequences}
         single = checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)
+        if self.pairs:
+            return {table: single for table in self.released if table not in PARTS}
         return {table: bounds.sequences if table == TABLE else single for table in self.released}
 
     def parameters(self) -> dict[str, Any]:
         """Given options and solved numbers; with the rule that cuts sessions, as the card must state it."""
         if self.plan.candidates:
             return {**self.plan.choice_parameters(), **self._cutting()}
+        if self.public is not None:
+            return self._parameters_of_public(self.public)
         solved = {table: plan.parameters() for table, plan in self.plans.items()}
         bounds = {table: parameters.pop("per_user") for table, parameters in solved.items()}
         shared = {
@@ -273,9 +288,25 @@ class Sessions(KeysMethod):
             **self._cutting(),
         }
 
-    def _cutting(self) -> dict[str, Any]:
+    def _parameters_of_public(self, public: PublicPlans) -> dict[str, Any]:
+        solved = {table: plan.parameters() for table, plan in self.plans.items()}
+        bounds = [parameters.pop("per_user") for parameters in solved.values()]
+        first = next(iter(solved.values()))
+        shared = {name: value for name, value in first.items() if all(each[name] == value for each in solved.values())}
+        apart = {table: {name: each[name] for name in each if name not in shared} for table, each in solved.items()}
         return {
-            "queries_per_session": self.queries_per_session if self.plan.candidates else self.bounds.queries,
+            **shared,
+            **{table: parameters for table, parameters in apart.items() if parameters},
+            "per_user": bounds[0],
+            **public.parameters(),
+            **self._cutting(),
+        }
+
+    def _cutting(self) -> dict[str, Any]:
+        queries = self.queries_per_session if self.plan.candidates else self.bounds.queries
+        return {
+            "sequences": "released" if self.pairs else "selected",
+            "queries_per_session": 2 if self.pairs else queries,
             "gap_minutes": self.gap_minutes,
             "consecutive_repeats": "one query",
             "repeats": "keep" if self.keeps_repeats else "drop",
@@ -289,9 +320,11 @@ class Sessions(KeysMethod):
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Contributions of each user to each table: a row for each counted 1, before a plan's bound on keys."""
-        from querycloak.methods.sessions.count import sequences_of
+        tables: dict[str, ir.Table] = {}
+        if not self.pairs:
+            from querycloak.methods.sessions.count import sequences_of
 
-        tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, repeats=self.keeps_repeats)}
+            tables = {TABLE: sequences_of(log, self.bounds, self.gap_minutes, repeats=self.keeps_repeats)}
         if clicks.TABLE in self.released:
             from querycloak.methods.clicked import clicks_of
             from querycloak.methods.keys.contribution_bounding import once_per_key
@@ -306,6 +339,31 @@ class Sessions(KeysMethod):
 
             tables = {table: with_prior(log.engine, rows, self.keys[table][0]) for table, rows in tables.items()}
         return tables
+
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
+        if not self.pairs:
+            return super().reach()
+        if self.public is not None:
+            return {**super().reach(), **self.public.reach(counted=self.counts == "noisy")}
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
+
+        each = [candidate.method.reach() for candidate in self.plan.candidates]
+        last = {
+            table: TableAccuracy.over([one[table] for one in each], each[0][table].counts, notes=each[0][table].notes)
+            for table in self.released
+            if table in PARTS
+        }
+        return {**super().reach(), **last}
+
+    def later_tables(self, log: SearchLog) -> LaterTables | None:
+        """Pairs of released queries, and reformulations."""
+        if self.public is None:
+            return None
+        from querycloak.methods.sessions.public_tables import PublicTables
+
+        counted = self.counts == "noisy"
+        return PublicTables.of(log, self.gap_minutes, self.public, repeats=self.keeps_repeats, counted=counted)
 
     def published(self, table: str, released: pa.Table) -> Table:
         """Sequences as lists of queries."""

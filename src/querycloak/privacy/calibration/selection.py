@@ -60,6 +60,8 @@ class TablePlans:
     plans: Mapping[str, TablePlan]
     epsilon: float
     delta: float
+    later_loss: float = 0.0
+    """The mu^2 that is left for rounds of Gaussian noise that look at these tables."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plans", MappingProxyType(dict(self.plans)))
@@ -83,6 +85,7 @@ def plan_tables(
     counted: bool = True,
     times: Times | None = None,
     for_filter: bool = False,
+    later: Fraction = Fraction(0),
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
@@ -90,6 +93,7 @@ def plan_tables(
     priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
     times: what one user may add where clicks are counted, once keys are chosen.
     for_filter: whether plans of one draw are for a ledger that adds up squared losses (accounting/filter.md).
+    later: the part of mu^2 that is left for rounds without own keys, which look at these tables (weights only).
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -106,7 +110,11 @@ def plan_tables(
             raise ParameterError(
                 Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
             )
-        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times)
+        return _weighted_tables(
+            epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times, later=later
+        )
+    if later:
+        raise EngineError("only rounds of Gaussian noise share a mu^2; this is a bug in querycloak")
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
@@ -169,6 +177,7 @@ def _weighted_tables(
     priors: bool,
     counted: bool,
     times: Times | None,
+    later: Fraction,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
@@ -176,7 +185,7 @@ def _weighted_tables(
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
         counts = min(COUNTED_SESSIONS if name == "sessions" else COUNTED_PER_USER, bound)
-        spend = GaussianRounds(squared * part, own * part)
+        spend = GaussianRounds(squared * part * float(1 - later), own * part)
         looked_at = PARTS_OF_TABLES.get(name)
         shares = WEIGHTED if selection == "weighted" else ROUNDS_OF_PARTS if looked_at else ROUNDS
         if not counted:
@@ -193,10 +202,11 @@ def _weighted_tables(
             parts=looked_at,
         )
         plans[name] = replace(plan, delta=together(epsilon, plan.draw()))
-    reached = together(epsilon, *(plan.draw() for plan in plans.values()))
+    left = squared * float(later) * (1 - 1e-12)
+    reached = together(epsilon, *(plan.draw() for plan in plans.values()), GaussianRounds(left, 0.0))
     if reached > delta:
         raise EngineError(f"delta {delta!r} was missed by rounding; this is a bug in querycloak")
-    return TablePlans(plans, epsilon, reached)
+    return TablePlans(plans, epsilon, reached, left)
 
 
 def together(epsilon: float, *draws: GaussianRounds) -> float:

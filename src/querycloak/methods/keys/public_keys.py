@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.privacy.calibration.histogram import release_groups
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 # From this many occurring keys per free one, free ones are listed rather than found by trying.
@@ -61,10 +61,12 @@ class PublicKeys:
 
 
 def release_public(
-    counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+    counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
 ) -> pa.Table:
     """The public keys whose noisy count exceeds the threshold, sorted by count and key; counts may hold no others."""
     occurring = release_keys(counts, noise, threshold, randomness).table
+    # An engine may mark a column as never null, which tables of other rows are not.
+    occurring = pa.table({name: occurring[name] for name in occurring.column_names})
     used = counts.engine.fetch(counts.table.agg(keys=counts.table.count()))["keys"][0].as_py()
     free = public.size - used
     if free == 0:

@@ -1,0 +1,71 @@
+"""Counts of public keys: the cut that keeps rows of nobody few, and the noise that a share of a budget buys.
+
+Proof: methods/sessions/sessions.md, "Pairs of released queries". What is printed follows from noisy numbers alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from querycloak.privacy.calibration.bisection import smallest_integer
+from querycloak.privacy.calibration.gaussian import noise_for
+from querycloak.privacy.sampling.exact import float_up, four_digits_up, stated
+from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
+from querycloak.privacy.sampling.randomness import IntArray
+
+__all__ = ["SPURIOUS", "PublicPlan", "cut_for", "expected_of_nobody", "lowest_cut", "quiet_cut"]
+
+SPURIOUS = Fraction(1, 100)
+"""How many rows of nobody are expected for each printed row, at most."""
+DRAWN_OF_NOBODY = 64
+"""How many keys of nobody are drawn at least, on average, before the cut is chosen: many rows allow a low one."""
+
+
+@dataclass(frozen=True)
+class PublicPlan:
+    """Noise of a table whose keys are public, and how many of them one user counts for, once each."""
+
+    noise: Noise
+    per_user: int
+
+    @classmethod
+    def of_loss(cls, squared: float, per_user: int) -> PublicPlan:
+        """Gaussian noise that costs no more than this mu^2 (selection.md, claim 2)."""
+        return cls(Gaussian(four_digits_up(noise_for(squared, per_user))), per_user)
+
+    @classmethod
+    def of_epsilon(cls, epsilon: float, per_user: int) -> PublicPlan:
+        """Laplace noise that costs no more than this epsilon."""
+        return cls(Laplace(float_up(per_user / stated(epsilon))), per_user)
+
+
+def expected_of_nobody(noise: Noise, cut: int, keys: int) -> float:
+    """How many of this many keys of count zero are expected above the cut, rounded up."""
+    return keys * noise.tail(cut + 1).up() * (1 + 2.0**-50)
+
+
+def lowest_cut(noise: Noise, keys: int) -> int:
+    """The cut above which noisy counts are drawn: a function of noise and number of keys."""
+    return cut_for(noise, keys, max(DRAWN_OF_NOBODY, int(keys**0.5)))
+
+
+def cut_for(noise: Noise, keys: int, expected: Fraction | int) -> int:
+    """The least cut, 0 or more, above which this many keys of nobody are expected, at most."""
+    return smallest_integer(lambda cut: expected_of_nobody(noise, cut, keys) <= expected, above=-1, first=1)
+
+
+def quiet_cut(noisy: IntArray, noise: Noise, keys: int) -> int:
+    """The least cut at which one row of nobody in a hundred printed ones is expected, at most.
+
+    noisy: the noisy counts above `lowest_cut`. If no cut fits, it is the one that a single row would need.
+    """
+    lowest, highest = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
+    ordered = np.sort(noisy)
+    for cut in range(lowest, highest):
+        printed = ordered.size - int(np.searchsorted(ordered, cut, side="right"))
+        if expected_of_nobody(noise, cut, keys) <= SPURIOUS * printed:
+            return cut
+    return highest
