@@ -46,7 +46,7 @@ def synth(
         refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
     crowd = crowd_asked_for(users, seed, preset)
     if views or attributes:
-        from querycloak.synthetic.records import WantedRecords
+        from querycloak.synthetic.made_up_records import WantedRecords
 
         names = tuple(name.strip() for name in (attributes or "").split(",") if name.strip())
         crowd = crowd._replace(records=WantedRecords(views, names))

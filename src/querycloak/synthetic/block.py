@@ -13,6 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.synthetic.heavy_tails import Flags, Hashes, Ints, below, mixed, share_of
+from querycloak.synthetic.made_up_records import (
+    PAGE,
+    WantedRecords,
+    attribute_columns,
+    clicks_on,
+    countries_of,
+    devices_of,
+)
 from querycloak.synthetic.people import (
     AIMS,
     DAY,
@@ -26,14 +34,6 @@ from querycloak.synthetic.people import (
     make_sessions,
 )
 from querycloak.synthetic.queries import CORE, PLACES, TypedQueries, Typist, texts_of
-from querycloak.synthetic.records import (
-    PAGE,
-    WantedRecords,
-    attribute_columns,
-    clicks_on,
-    countries_of,
-    devices_of,
-)
 from querycloak.synthetic.world import TOPIC_NAMES, World
 
 # The share of people who type one.
@@ -305,9 +305,7 @@ def _with_records(
         sought = (queries.site[query] >= 0) & (rank == 1)
         subject = mixed(queries.pieces[query, CORE], queries.pieces[query, CORE + 1], queries.pieces[query, CORE + 2])
         of_session = device[queries.session[query]]
-        columns["clicked"] = pa.array(
-            clicks_on(rank, of_session, subject, rows.url, sought, random.random(len(query)))
-        )
+        columns["clicked"] = pa.array(clicks_on(rank, of_session, subject, rows.url, sought, random.random(len(query))))
     session, thing = queries.session[rows.query], queries.thing[rows.query]
     topic = pa.array(TOPIC_NAMES).take(pa.array(world.thing_topic[np.maximum(thing, 0)], mask=thing < 0))
     country = countries_of(person, seed)[session]

@@ -27,7 +27,7 @@ from querycloak.files.private_file import put_new, sync_folder
 from querycloak.logs.reading.files import TRUTH_ENDING
 from querycloak.privacy.parameters import natural, path_of, refuse
 from querycloak.synthetic.block import PEOPLE, PeopleBlock, make_block
-from querycloak.synthetic.records import WantedRecords
+from querycloak.synthetic.made_up_records import WantedRecords
 from querycloak.synthetic.world import world
 
 
