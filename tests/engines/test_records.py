@@ -66,7 +66,7 @@ def test_a_row_for_each_result_shown_becomes_views_clicks_and_searches(engine: E
 def test_parquet_and_json_lines_read_the_same_views(engine: Engine, tmp_path: Path) -> None:
     given = [line.split(",") for line in SHOWN.splitlines()]
     names = HEADER.strip().split(",")
-    table = {name: [row[at] or None for row in given] for at, name in enumerate(names)}
+    table: dict[str, list[Any]] = {name: [row[at] or None for row in given] for at, name in enumerate(names)}
     table["clicked"] = [text == "TRUE" for text in table["clicked"]]
     table["rank"] = [int(text or 0) for text in table["rank"]]
     pq.write_table(pa.table(table), tmp_path / "log.parquet")

@@ -86,7 +86,8 @@ def compared(
 
     options.check_apart(out, logs)
     check_folder(out)
-    prepared = reading.prepared(logs)
+    needed = dict.fromkeys(name for each in plan for name in each.made().attributes)
+    prepared = reading.with_attributes(needed).prepared(logs)
     known = truth if truth is not None else truth_beside(logs)
     try:
         with step_progress("comparing", quiet=quiet) as on_step:

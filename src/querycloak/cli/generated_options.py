@@ -27,13 +27,14 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "max_keys_per_user", "sessions_per_user", "queries_per_session", "queries_per_user", "clicks_per_key",
-            "clicks_per_user", "linked_per_user", "gap_minutes", "count_of", "repeats",
+            "clicks_per_user", "linked_per_user", "cells_per_user", "gap_minutes", "count_of", "repeats",
             "max_queries", "budget_per",
         ),
         BOUNDS,
     ),
     **dict.fromkeys(
         (
+            "by", "domain_of", "keyed", "views",
             "min_users", "keys", "preset", "min_word_users", "theta", "concept_users", "selection", "priors", "pool",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
             "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -168,6 +168,11 @@ class Reading(OptionGroup):
             click_actions=_listed(self.click_actions),
             attributes=_listed(self.attributes),
         )
+
+    def with_attributes(self, names: Iterable[str]) -> Reading:
+        """The same, and these attributes are kept as well."""
+        together = dict.fromkeys((*_listed(self.attributes), *names))
+        return replace(self, attributes=",".join(together) or None)
 
     def prepared(self, logs: list[str], *, all_columns: bool = False) -> PreparedLog:
         """The log before any engine is started."""

@@ -144,6 +144,7 @@ def release(
     plan: generated_options.Plan = None,  # noqa: ARG001  (its callback has done the work)
 ) -> None:
     """Release a log: a folder with tables, card and datasheet."""
+    reading = reading.with_attributes(method.attributes)
     if explain_query is not None:
         from querycloak.cli.explain_query import show_explanation
 

@@ -27,6 +27,12 @@ def synth(
         str | None, typer.Option(help="standard: 100,000 users of a web search; shop: 40,000 who come once.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Another seed makes other people; 1 if not given.")] = None,
+    views: Annotated[
+        bool, typer.Option("--views", help="A row for each result shown (.parquet), or lists of results (.jsonl).")
+    ] = False,
+    attributes: Annotated[
+        str | None, typer.Option(help="Attributes of searches: country, device, language, category, with commas.")
+    ] = None,
     truth: Annotated[
         bool, typer.Option("--truth/--no-truth", help="Write the truth beside it, into FILE.truth.")
     ] = True,
@@ -39,6 +45,11 @@ def synth(
     if out is None:
         refuse("out", "the file to write", None, "its ending says the format, such as log.tsv.gz")
     crowd = crowd_asked_for(users, seed, preset)
+    if views or attributes:
+        from querycloak.synthetic.made_up_records import WantedRecords
+
+        names = tuple(name.strip() for name in (attributes or "").split(",") if name.strip())
+        crowd = crowd._replace(records=WantedRecords(views, names))
     make_log(out, crowd, truth=truth, threads=threads, check=check, as_json=as_json, quiet=quiet)
 
 
@@ -68,7 +79,15 @@ def make_log(
         natural("threads", threads, "leave it out to use all cores")
     with making_progress(crowd.users, quiet=quiet or as_json) as on_users:
         written = synthesize(
-            out, crowd.users, seed=crowd.seed, visits=crowd.visits, truth=truth, workers=threads, on_users=on_users
+            out,
+            crowd.users,
+            seed=crowd.seed,
+            visits=crowd.visits,
+            views=crowd.records.views,
+            attributes=crowd.records.attributes,
+            truth=truth,
+            workers=threads,
+            on_users=on_users,
         )
     if not as_json and not quiet:
         sys.stdout.write("\n".join(_written_lines(written)) + "\n")

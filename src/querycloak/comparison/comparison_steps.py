@@ -149,7 +149,13 @@ class Run:
 
     def _side(self, name: str) -> SearchLog:
         chosen = self._log.source.choices
-        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise)
+        choices = Choices(
+            since=chosen.since,
+            until=chosen.until,
+            keep_url=chosen.keep_url,
+            normalise=chosen.normalise,
+            attributes=chosen.attributes,
+        )
         side = prepare(self._folder.split / f"{name}.parquet", choices=choices)
         opened = side.on(self._log.engine, on_step=self._within)
         opened.stage()

@@ -16,6 +16,8 @@ from querycloak.logs.sequences import steps_of
 from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.releases.tables import KINDS
 
+_NOT_OF_A_LOG = frozenset({"phrases", "positions", "cells"})
+"""Tables that a log's queries and views hold already."""
 MIN_USERS = 5
 """The k of plain k-anonymity."""
 
@@ -30,8 +32,8 @@ class Original(Baseline):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind of table but phrases, which its queries hold; no clicks if the log can hold none."""
-        left_out = {"phrases"} if _holds_clicks(self._train) else {"phrases", "clicks"}
+        """Tables that TRAIN can be written as; no clicks if the log can hold none."""
+        left_out = _NOT_OF_A_LOG if _holds_clicks(self._train) else {*_NOT_OF_A_LOG, "clicks"}
         return tuple(kind for kind in KINDS if kind not in left_out)
 
     @property

@@ -47,13 +47,16 @@ class Target:
     digest: str | None = None
     folder: Path | None = None
     owners: pa.Table | None = field(default=None, repr=False)
+    cells: Mapping[str, Table] = field(default_factory=dict, repr=False)
+    """Tables as they were released, by attributes and ranks; `tables` has the sums of queries and clicks."""
 
     @classmethod
     def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Target:
         """A release in memory."""
         return cls(
             name=name,
-            tables=release.tables,
+            tables={kind: without_cells(kind, table) for kind, table in release.tables.items()},
+            cells=release.tables,
             rows=release.rows,
             counts=release.counts,
             method=release.method,
@@ -117,6 +120,23 @@ class Target:
         if "log" not in self.tables:
             return NO_NAMES
         return None if self.rows.is_personal else MADE_UP
+
+
+def without_cells(kind: str, table: Table) -> Table:
+    """A table of queries or clicks summed over attributes and ranks; the count of viewed pairs is their clickers."""
+    names = table.schema.names
+    key = [name for name in ("query", "url") if name in names]
+    if kind not in ("queries", "clicks") or set(names) <= {*key, "count"}:
+        return table
+    whole = whole_table(kind, table)
+    number = next((name for name in ("count", "clickers") if name in names), None)
+    if number is None:
+        return whole.select(key).group_by(key).aggregate([]).sort_by([(name, "ascending") for name in key])
+    counts = pc.max_element_wise(whole[number].fill_null(0 if number == "clickers" else 1), 0)
+    summed = whole.select(key).append_column("count", counts).group_by(key).aggregate([("count", "sum")])
+    summed = summed.select([*key, "count_sum"]).rename_columns([*key, "count"])
+    summed = summed.filter(pc.greater(summed["count"], 0))
+    return summed.sort_by([("count", "descending"), *((name, "ascending") for name in key)])
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch], rows: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:

@@ -28,6 +28,7 @@ TASKS: dict[str, TaskEntry] = {
     "pairs": TaskEntry("querycloak.evaluation.tasks.pairs", "Pairs"),
     "profiles": TaskEntry("querycloak.evaluation.tasks.profiles", "Profiles"),
     "loss": TaskEntry("querycloak.evaluation.tasks.loss", "Loss"),
+    "click-model": TaskEntry("querycloak.evaluation.tasks.click_model", "ClickModel"),
 }
 
 

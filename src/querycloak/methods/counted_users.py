@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from querycloak.privacy.calibration.accuracy import LIKELY, TableAccuracy
+from querycloak.methods.keys.cell_plan import CellPlan
+from querycloak.privacy.calibration.accuracy import LIKELY, Range, TableAccuracy, margin
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import WeightedPlan
@@ -83,6 +84,29 @@ def of_plan(table: str, plan: TablePlan) -> TableAccuracy:
     noted = [cut_off(table, plan.per_user), alone(plan.rows_of_one_user)]
     published = plan.route().published_noise or plan.noise
     return TableAccuracy.of_route(plan.route(), counted(table, plan.per_user, published.words), notes=noted)
+
+
+def of_cells(table: str, plan: CellPlan, *, viewed: bool, keyed: bool) -> dict[str, TableAccuracy]:
+    """Accuracy of tables of cells: the margin of noise; users who bring a row out depend on the number of keys."""
+    wide, events = Range(margin(plan.noise), margin(plan.noise)), None
+    if plan.event_noise is not None:
+        events = Range(margin(plan.event_noise), margin(plan.event_noise))
+    if not keyed:
+        counts = (
+            f"users of the cell, each in the first {plan.per_user} cells, and searches, the first {plan.events} of "
+            "each user; plus noise"
+        )
+        return {"cells": TableAccuracy(counts, wide, spurious=0.0, notes=(f"95 % margin of searches: {events}.",))}
+    holders = "users to whom the result was shown, and who clicked it" if viewed else TABLES[table].holders
+    counts = (
+        f"{holders}; the first {plan.per_user} cells of a user count, of keys that came out; plus {plan.noise.words}"
+    )
+    note = "Every cell of a key that came out has noise, held or not; at most one row that nobody holds is expected."
+    reached = {table: TableAccuracy(counts, wide, spurious=1.0, notes=(note, f"{_CUT}."))}
+    if viewed:
+        counts = f"views and clicks at the rank; of each user the first {plan.events} views count; plus noise"
+        reached["positions"] = TableAccuracy(counts, events, spurious=0.0)
+    return reached
 
 
 def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:

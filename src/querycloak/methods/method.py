@@ -201,6 +201,11 @@ class Method(metaclass=MethodClass):
         return self
 
     @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes that a log must be read with."""
+        return ()
+
+    @property
     def campaign(self) -> int | None:
         """Number of queries of each user that one charge pays for, over all releases; None: each release pays."""
         return None

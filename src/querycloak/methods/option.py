@@ -165,8 +165,8 @@ def _default(value: object) -> str:
 
 
 def _hints(kind: type[DataclassInstance]) -> dict[str, Any]:
-    """The types of the fields that can be given; those of others may be known to type checkers alone."""
-    given = {each.name for each in fields(kind) if each.init}
+    """Types of the fields that are options; those of others may be known to type checkers alone."""
+    given = {each.name for each in fields(kind) if each.init and _HELP in each.metadata}
     hints: dict[str, Any] = {}
     for base in kind.__mro__:
 

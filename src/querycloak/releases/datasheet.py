@@ -65,6 +65,12 @@ def _made(release: Release) -> dict[str, str]:
         f"included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is the one you see. "
         "So **counts near the threshold are too high on average, and a few rows may be noise alone**. A row that is "
         "missing is not a zero: it is a count that did not pass, or one that is in no public list.",
+        "cells": "Keys were selected first, by noise. Then one draw of noise was added to every cell of a key that "
+        "came out (a value of each attribute, or a group of ranks), whether anybody is in it or not. A row is here if "
+        "its noisy number exceeded a cut that follows from the noise and the number of cells; that noisy number is the "
+        "one you see. So **numbers near the cut are too high on average, and a row may be noise alone**. One person "
+        "may be in several cells of a key: cells do not add up to the number of users of the key. A rate of two "
+        "numbers has the noise of both: compute its margin from theirs. A row that is missing is not a zero.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
         "sampled": "How often each pair comes out in all was computed from the log, without noise. Each time a "

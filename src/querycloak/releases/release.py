@@ -56,6 +56,7 @@ COUNTS: Mapping[str, str] = MappingProxyType(
         "fresh-draw": "one draw of noise decides whether a row is released, a fresh one makes its count",
         "weighed": "noisy weights decide whether a row is released, a fresh draw of noise makes its count",
         "public-keys": "one draw of noise for every row of public lists, asked for or not, decides and is its count",
+        "cells": "rows are selected first; then one draw of noise for every cell of them, held or not, is its count",
         "exact": "counts as they are in the log, without noise",
         "sampled": "how often a user was drawn for a row, as many times as was computed from the log",
         "synthetic": "counts of rows that were made up to resemble the log",

@@ -56,7 +56,7 @@ def save(
             with unfinished.file(f"{kind}.{format_name}") as file:
                 look = _Look(output_filter, dropped, rows.setdefault(kind, []))
                 written = _write_table(kind, table, FORMATS[format_name], file, look)
-                files.append(replace(written, described=described(kind, release.rows)))
+                files.append(replace(written, described=described(kind, release.rows, written.schema.names)))
         contents = Contents(release, tuple(files), output_filter, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
         texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}
@@ -99,7 +99,7 @@ def unsaved_card(release: Release) -> dict[str, Any]:
     for kind, table in release.tables.items():
         rows = sum(batch.num_rows for batch in batches_of(table))
         schema = schema_for(kind, table)
-        files.append(TableFile(kind, described(kind, release.rows), "", "", rows, schema, "", 0))
+        files.append(TableFile(kind, described(kind, release.rows, schema.names), "", "", rows, schema, "", 0))
     card = card_of(Contents(release, tuple(files), None, datetime.now(UTC).date()), {})
     return {name: value for name, value in card.items() if name not in ("checksums", "published", "last_look")}
 

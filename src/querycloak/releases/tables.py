@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.errors import EngineError, ParameterError
+from querycloak.logs.choices import PERIODS, could_be_attribute
 from querycloak.releases.row_kinds import RowKind
 
 ROWS_IN_A_GROUP = 1 << 18
@@ -23,7 +24,31 @@ class TableKind:
     good_for: str
     columns: Mapping[str, tuple[pa.DataType, str]]
     optional: frozenset[str] = frozenset()
+    by_attributes: bool = False
+    """True if columns of attributes may stand before the numbers."""
 
+    def as_written(self, columns: Iterable[str]) -> TableKind:
+        """The same with those of these columns that are attributes, and with viewers in place of a count."""
+        given = list(columns)
+        if not self.by_attributes:
+            return self
+        names = [name for name in given if name not in self.columns and is_attribute(name)]
+        of_key = {name: each for name, each in self.columns.items() if name in _OF_KEYS}
+        numbers = {name: each for name, each in self.columns.items() if name not in of_key}
+        if "url" in of_key and "ranks" in given:
+            return replace(
+                self, columns={**of_key, **dict.fromkeys(names, _ATTRIBUTE), **_VIEWED}, optional=frozenset()
+            )
+        return replace(self, columns={**of_key, **dict.fromkeys(names, _ATTRIBUTE), **numbers}) if names else self
+
+
+_OF_KEYS = ("query", "url", "phrase", "words", "begins", "ends")
+_ATTRIBUTE = (pa.string(), "an attribute of the searches, such as country or week")
+_VIEWED = {
+    "ranks": (pa.string(), "at which ranks the result was shown: 1, 2, 3, 4-5, 6-10 or 11+"),
+    "viewers": (pa.int64(), "how many users were shown the result there, as the method counts and noises them"),
+    "clickers": (pa.int64(), "how many of them clicked it, with noise; null if noise took it below 0"),
+}
 
 _USERS = (pa.int64(), "how many users, as the method counts and noises them")
 _USERS_OR_CLICKS = (
@@ -38,12 +63,32 @@ KINDS: Mapping[str, TableKind] = {
         "finding what people look for, query completion, test collections",
         {"query": _QUERY, "count": _USERS},
         frozenset({"count"}),
+        by_attributes=True,
     ),
     "clicks": TableKind(
         "queries with a result that was clicked for them",
         "ranking from clicks, query similarity through shared results",
         {"query": _QUERY, "url": (pa.string(), "what was clicked"), "count": _USERS_OR_CLICKS},
         frozenset({"count"}),
+        by_attributes=True,
+    ),
+    "positions": TableKind(
+        "ranks of results",
+        "how much attention each rank gets, click models",
+        {
+            "rank": (pa.int32(), "the place of a result in its list, from 1"),
+            "views": (pa.int64(), "how many results were shown there, with noise; null if noise took it below 0"),
+            "clicks": (pa.int64(), "how many of them were clicked, with noise; null if noise took it below 0"),
+        },
+    ),
+    "cells": TableKind(
+        "searches and users by attributes",
+        "time series and shares, such as searches by country and week",
+        {
+            "searches": (pa.int64(), "how many searches, as the method bounds and noises them; null if below 0"),
+            "users": (pa.int64(), "how many users, as the method bounds and noises them; null if below 0"),
+        },
+        by_attributes=True,
     ),
     "transitions": TableKind(
         "pairs of queries, one asked right after the other",
@@ -93,6 +138,13 @@ KINDS: Mapping[str, TableKind] = {
 
 
 _NULLABLE = frozenset({"url", "time"})  # and of the log only
+_BELOW_ZERO = frozenset({"clickers", "views", "clicks", "searches", "users"})
+"""Numbers that are null where noise took them below 0."""
+
+
+def is_attribute(name: str) -> bool:
+    """True if a column of this name can be an attribute."""
+    return name in PERIODS or could_be_attribute(name)
 
 
 class Batches(Protocol):
@@ -126,7 +178,8 @@ def schema_of(kind: str, columns: Iterable[str], *, missing_counts: bool = False
     """The one schema of a kind of table with these columns; counts may be null only if some are missing."""
     if kind not in KINDS:
         raise ParameterError(f"tables must be named after their kind ({', '.join(KINDS)}), got {kind!r}")
-    declared, given = KINDS[kind], list(columns)
+    given = list(columns)
+    declared = KINDS[kind].as_written(given)
     expected = [name for name in declared.columns if name in given or name not in declared.optional]
     if given != expected:
         optional = f" ({', '.join(sorted(declared.optional))} may be left out)" if declared.optional else ""
@@ -134,7 +187,7 @@ def schema_of(kind: str, columns: Iterable[str], *, missing_counts: bool = False
             f"table {kind} must have the columns {', '.join(declared.columns)} in this order{optional}, "
             f"got {', '.join(given) or 'none'}; select them in the method"
         )
-    nullable = _NULLABLE if kind == "log" else {"count"} if missing_counts else ()
+    nullable = _NULLABLE if kind == "log" else {*_BELOW_ZERO, "count"} if missing_counts else _BELOW_ZERO
     return pa.schema([pa.field(name, declared.columns[name][0], name in nullable) for name in given])
 
 
@@ -148,9 +201,9 @@ def schema_for(kind: str, table: Table) -> pa.Schema:
     return schema_of(kind, columns, missing_counts=missing)
 
 
-def described(kind: str, rows: str) -> TableKind:
+def described(kind: str, rows: str, columns: Iterable[str] = ()) -> TableKind:
     """A kind of table, in the words that fit what stands in its rows."""
-    declared = KINDS[kind]
+    declared = KINDS[kind].as_written(columns)
     if kind != "log":
         return declared
     row_kind = RowKind(rows)

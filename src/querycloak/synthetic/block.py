@@ -13,6 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.synthetic.heavy_tails import Flags, Hashes, Ints, below, mixed, share_of
+from querycloak.synthetic.made_up_records import (
+    PAGE,
+    WantedRecords,
+    attribute_columns,
+    clicks_on,
+    countries_of,
+    devices_of,
+)
 from querycloak.synthetic.people import (
     AIMS,
     DAY,
@@ -104,7 +112,6 @@ def with_planted(texts: pa.Array, planted: Planted) -> pa.Array:
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(planted.text, pa.string()))
 
 
-PAGE = 10
 _FURTHER_PAGES = 0.39  # the chance of one more page
 _FURTHER_PAGES_LONG = np.array([0.27, 0.12])  # of a query of four words, of five or more
 _FURTHER_PAGES_SITE = 0.13  # for who was looking for a site
@@ -188,6 +195,7 @@ def urls_of(world: World, sites: Hashes) -> pa.Array:
     return pc.binary_join_element_wise("http://www.", *pieces, "")
 
 
+_NO_RECORDS = WantedRecords()
 PEOPLE = 2_000
 """Number of people in a block."""
 
@@ -206,7 +214,14 @@ class PeopleBlock:
     sessions: pa.Table  # user, start, aim, topic, queries
 
 
-def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visits: int | None = None) -> PeopleBlock:
+def make_block(
+    world: World,
+    seed: int,
+    number: int,
+    people: int = PEOPLE,
+    visits: int | None = None,
+    records: WantedRecords = _NO_RECORDS,
+) -> PeopleBlock:
     """The block of this number; its first person's id follows from the number."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number])))
     crowd = make_people(world, random, people, visits)
@@ -217,9 +232,10 @@ def make_block(world: World, seed: int, number: int, people: int = PEOPLE, visit
     texts = with_planted(texts_of(world, queries), planted)
     typed = _times(sessions, queries, random)
     ids = pa.array(1 + number * PEOPLE + np.arange(people))
+    rows, more = _with_records(world, records, seed, number, sessions, queries, rows) if records else (rows, {})
     return PeopleBlock(
         people,
-        _log(world, ids, sessions, queries, rows, texts, typed, random),
+        _log(world, ids, sessions, queries, rows, texts, typed, random, more),
         _sensitive(ids, sessions, queries, planted, typed),
         _interests(world, ids, crowd),
         _sessions(world, ids, sessions, queries),
@@ -245,6 +261,7 @@ def _log(
     texts: pa.Array,
     typed: Ints,
     random: np.random.Generator,
+    more: dict[str, pa.Array],
 ) -> pa.Table:
     page_pause = 5 + random.exponential(_PAGE_PAUSE, len(queries)).astype(np.int64)
     time = typed[rows.query] + rows.page * page_pause[rows.query]
@@ -260,9 +277,39 @@ def _log(
             "query": texts.take(pa.array(rows.query)),
             "rank": pa.array(rows.rank, pa.int32(), mask=~clicked),
             "url": url,
+            **more,
         }
     )
     return table.take(pa.array(order))
+
+
+def _with_records(
+    world: World,
+    records: WantedRecords,
+    seed: int,
+    number: int,
+    sessions: PlannedSessions,
+    queries: TypedQueries,
+    rows: ResultRows,
+) -> tuple[ResultRows, dict[str, pa.Array]]:
+    """The rows, one for each result shown if views are wanted, and the columns beside them."""
+    person = 1 + number * PEOPLE + sessions.person
+    device = devices_of(person, np.arange(len(sessions)), seed)
+    columns: dict[str, pa.Array] = {}
+    if records.views:
+        pages = np.unique(np.stack([rows.query, rows.page]), axis=1)
+        query, page = np.repeat(pages, PAGE, axis=1)
+        rank = page * PAGE + 1 + np.tile(np.arange(PAGE), pages.shape[1])
+        rows = ResultRows(query, page, rank, _results(world, queries, query, rank))
+        random = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, number, 31])))
+        sought = (queries.site[query] >= 0) & (rank == 1)
+        subject = mixed(queries.pieces[query, CORE], queries.pieces[query, CORE + 1], queries.pieces[query, CORE + 2])
+        of_session = device[queries.session[query]]
+        columns["clicked"] = pa.array(clicks_on(rank, of_session, subject, rows.url, sought, random.random(len(query))))
+    session, thing = queries.session[rows.query], queries.thing[rows.query]
+    topic = pa.array(TOPIC_NAMES).take(pa.array(world.thing_topic[np.maximum(thing, 0)], mask=thing < 0))
+    country = countries_of(person, seed)[session]
+    return rows, columns | attribute_columns(records.attributes, country, device[session], topic.fill_null("none"))
 
 
 def _sensitive(

@@ -9,7 +9,7 @@ import errno
 import gzip
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from querycloak.files.private_file import put_new, sync_folder
 from querycloak.logs.reading.files import TRUTH_ENDING
 from querycloak.privacy.parameters import natural, path_of, refuse
 from querycloak.synthetic.block import PEOPLE, PeopleBlock, make_block
+from querycloak.synthetic.made_up_records import WantedRecords
 from querycloak.synthetic.world import world
 
 
@@ -36,6 +37,7 @@ class Preset(NamedTuple):
     users: int
     seed: int
     visits: int | None = None
+    records: WantedRecords = WantedRecords()
 
 
 PRESETS = {"standard": Preset(100_000, 2006), "shop": Preset(40_000, 2006, visits=1)}
@@ -46,6 +48,8 @@ AOL_HEADER = b"AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n"
 ENDINGS = {".tsv": "aol", ".txt": "aol", ".parquet": "parquet", ".jsonl": "ubi", ".ndjson": "ubi"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _APPLICATION = "synthetic"
+_BASE = 5
+"""Columns of a log without views and attributes."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def _ubi(rows: pa.Table) -> bytes:
         '","timestamp":"',
         moment,
     )
-    searches = pc.binary_join_element_wise(*shared, '","user_query":"', query, '","query_attributes":{}}', "")
+    searches = pc.binary_join_element_wise(*shared, '","user_query":"', query, *_ubi_records(rows, begins), "}", "")
     clicks = pc.binary_join_element_wise(
         *shared,
         '","action_name":"click","event_attributes":{"object":{"object_id":"',
@@ -139,12 +143,29 @@ def _ubi(rows: pa.Table) -> bytes:
         "}}}",
         "",
     )
+    if "clicked" in rows.column_names:
+        clicks = pc.if_else(rows["clicked"].combine_chunks(), clicks, pa.scalar(None, clicks.type))
     # Searches and clicks take turns: an even place for the search of a row, the odd one after it for its click.
     both = pa.concat_arrays([searches, clicks])
     number = len(searches)
     order = np.arange(2 * number).reshape(2, number).T.ravel()
     kept = np.stack([begins, pc.is_valid(clicks).to_numpy(zero_copy_only=False)], axis=1).ravel()
     return _lines(pa.chunked_array([both.take(pa.array(order[kept]))]))
+
+
+def _ubi_records(rows: pa.Table, begins: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[str | pa.Array]:
+    """What a search's document says of its attributes and of the results shown."""
+    pieces: list[str | pa.Array] = ['","query_attributes":{']
+    for name in rows.column_names[_BASE:]:
+        if name != "clicked":
+            pieces += [f'{"," if len(pieces) > 1 else ""}"{name}":"', rows[name].combine_chunks(), '"']
+    pieces.append("}")
+    if "clicked" not in rows.column_names:
+        return pieces
+    urls = pc.binary_join_element_wise('"', rows["url"].combine_chunks(), '"', "")
+    first = np.append(np.flatnonzero(begins), len(begins)).astype(np.int32)
+    lists = pc.binary_join(pa.ListArray.from_arrays(pa.array(first), urls), ",")
+    return [*pieces, ',"query_response_hit_ids":[', lists.take(pa.array(np.cumsum(begins) - 1)), "]"]
 
 
 def _begins(*columns: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -180,6 +201,8 @@ def synthesize(
     *,
     seed: int = 1,
     visits: int | None = None,
+    views: bool = False,
+    attributes: Sequence[str] = (),
     truth: bool = True,
     workers: int | None = None,
     on_users: OnUsers | None = None,
@@ -188,9 +211,12 @@ def synthesize(
 
     The same users and seed give the same bytes, however many workers there are.
     visits: how often each user comes at most; as in a web log, if not given.
+    views: with all results that were shown. attributes: of country, device, language and category.
     """
     target = path_of("out", out, "name the file to write; its ending says the format")
-    encoding = Encoding.of(target)
+    encoding, records = Encoding.of(target), WantedRecords(views, tuple(attributes))
+    if records and encoding.format == "aol":
+        refuse("out", "a .parquet or .jsonl file with views or attributes", str(target), "AOL's columns have no room")
     _check_numbers(users, seed, workers)
     if visits is not None:
         natural("visits", visits, "say how often each user comes at most")
@@ -201,7 +227,7 @@ def synthesize(
         growing, lock = make_locked(parent, UNFINISHED)
     try:
         with _disk_errors(parent):
-            crowd = Preset(users, seed, visits)
+            crowd = Preset(users, seed, visits, records)
             rows = _write_blocks(growing, encoding, crowd, workers, on_users, truth=truth)
             # The log comes last: where it is, all is there.
             if folder is not None:
@@ -279,7 +305,7 @@ def _in_order(encoding: Encoding, crowd: Preset, workers: int) -> Iterator[tuple
 
     def make(number: int) -> tuple[PeopleBlock, bytes | pa.Table]:
         people = min(PEOPLE, crowd.users - number * PEOPLE)
-        block = make_block(everything, crowd.seed, number, people, crowd.visits)
+        block = make_block(everything, crowd.seed, number, people, crowd.visits, crowd.records)
         return block, encoding.encoded(block.rows)
 
     pending: deque[Future[tuple[PeopleBlock, bytes | pa.Table]]] = deque()

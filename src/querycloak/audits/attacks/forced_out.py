@@ -79,6 +79,8 @@ class ForcedOut:
         """It takes a method whose card says when a text comes out."""
         if release.method in NEVER:
             return NEVER[release.method]
+        if any(name in release.parameters for name in ("by", "views")):
+            return "the accounts of this attack have no attributes and no views; try the same method without them"
         if rule_of(release) is None:
             return EVERY_URL if release.method == "query-pool" else NO_NUMBER
         return None

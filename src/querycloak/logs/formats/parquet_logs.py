@@ -127,7 +127,7 @@ class ParquetReader:
 
     def _clicked(self, block: ParquetBlock) -> Clicked | None:
         """Clicked results; None if no file has the column, all if only this one lacks it."""
-        if self.views is not CLICKED:
+        if not self.repeats_searches:
             return None
         if CLICKED.name in self._mappings[block.file]:
             return clicked_values(self._texts(block, CLICKED.name)[0])
@@ -135,7 +135,7 @@ class ParquetReader:
         return Clicked(~no_rows(count), no_rows(count))
 
     def _shown(self, block: ParquetBlock) -> pa.ListArray | None:
-        if self.views is not SHOWN:
+        if self.views is None or self.repeats_searches:
             return None
         mapping = self._mappings[block.file]
         if SHOWN.name not in mapping:

@@ -46,6 +46,11 @@ class Clicks(OneTable):
     clicks_per_user: int | None = option(
         help="With clicks: how many clicks of one user on all pairs that came out count; 16 if not given."
     )
+    views: bool = option(
+        False,
+        help="Viewers decide which pairs come out; these are released with viewers and clickers by rank, and views "
+        "and clicks at each rank.",
+    )
     variant: Variant = option("default", help="paper: as published, to compare with.")
 
     def __post_init__(self) -> None:
@@ -76,12 +81,21 @@ class Clicks(OneTable):
         """Given options, and the numbers computed from them."""
         times = self.times
         if times is None:
-            return super().parameters()
+            return {**super().parameters(), **({"views": True} if self.views else {})}
         counted = {"count_of": "clicks", "clicks_per_key": times.per_key, "clicks_per_user": times.per_user}
         return {**super().parameters(), **counted}
 
+    @property
+    def viewed(self) -> bool:
+        """True if pairs are selected and counted by viewers."""
+        return self.views
+
     def rows(self, log: SearchLog) -> ir.Table:
-        """The rows with a click."""
+        """The rows with a click; with views, the results shown."""
+        if self.views:
+            from querycloak.methods.keys.cell_counts import ranked_views
+
+            return ranked_views(log)
         from querycloak.methods.clicked import clicks_of
 
         return clicks_of(log)

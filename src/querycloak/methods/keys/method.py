@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
+from querycloak.methods.keys.attributes import Grouping, grouping_of
+from querycloak.methods.keys.cell_plan import (
+    SEARCHES_PER_USER,
+    VIEWS_PER_USER,
+    CellPlan,
+    plan_cells,
+    split_budget,
+)
 from querycloak.methods.keys.selection_plan import (
     AUTO,
     Accounting,
@@ -33,8 +42,9 @@ from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
-from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.guarantee import Guarantee, compose
 from querycloak.privacy.parameters import checked_bound
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -161,10 +171,90 @@ class OneTable(KeysMethod):
         False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
 
+    by: str | None = option(
+        help="Attributes of the log that split keys, with commas, such as country,device; also day, week or month, "
+        "which need the log's first and last time."
+    )
+    domain_of: str | None = option(
+        help="Public values of attributes: country=iso3166, device=FILE (a value a line), with commas. Without a "
+        "domain, values are selected like keys."
+    )
+    cells_per_user: int | None = option(
+        help="With public attributes or views: how many cells of one user count; 16 if not given."
+    )
+    keyed: Literal["log", "none"] = option(
+        "log", formerly="keys", help="none: no keys, only numbers of searches and users by public attributes."
+    )
+    grouping: Grouping = field(init=False, repr=False)
+    """Attributes, settled at construction."""
+    cell_plan: CellPlan | None = field(init=False, repr=False)
+    """Noise of cells; None if keys are counted as they are."""
+    coarse: bool = field(default=False, repr=False)
+    """True for the part of a method that only selects the keys whose cells are counted."""
+
     def __post_init__(self) -> None:
         self.check_choices()
+        grouping = grouping_of(self.by, self.domain_of)
+        settled: dict[str, Any] = {"grouping": grouping, "by": ",".join(grouping.by) or None, "cell_plan": None}
+        settled["domain_of"] = grouping.written
+        if grouping.private:
+            settled["keys"] = {self.table: (*type(self).keys[self.table], *grouping.private)}
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+        if self.variant != "default" and (grouping.by or self.counts_cells):
+            raise ParameterError(Sentence("{by}, {keyed:none} and views go with the default {variant}: leave them out"))
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
-        object.__setattr__(self, "plan", self.plan_for(given))
+        if self.coarse or not self.counts_cells:
+            object.__setattr__(self, "plan", self.plan_for(given))
+            return
+        budget = self._checked_cells(given)
+        if self.keyed == "none":
+            cells = plan_cells(budget, self.cells_per_user, events=SEARCHES_PER_USER, event_share=0.5)
+            plan = SelectionPlan(replace(cells.guarantee, unprotected=ALWAYS))
+        else:
+            events = VIEWS_PER_USER if self.viewed else 0
+            cells = plan_cells(split_budget(budget)[1], self.cells_per_user, events=events)
+            plan = self._selector(budget).plan
+        object.__setattr__(self, "cell_plan", cells)
+        object.__setattr__(self, "plan", plan)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes that a log must be read with."""
+        return self.grouping.attributes
+
+    @property
+    def viewed(self) -> bool:
+        """True if results that were shown count, not clicks alone."""
+        return False
+
+    @property
+    def counts_cells(self) -> bool:
+        """True if cells are counted: of keys that were selected before, or without keys."""
+        return bool(self.grouping.public) or self.viewed or self.keyed == "none"
+
+    def _selector(self, budget: Budget) -> Self:
+        """The part that selects keys (cells.md, claim 1)."""
+        selecting = split_budget(budget)[0]
+        return replace(self, epsilon=selecting.epsilon, delta=selecting.delta, coarse=True)
+
+    def _checked_cells(self, given: Given) -> Budget:
+        """The budget, if all options go with cells."""
+        if not isinstance(given, Budget) or self.two_draws or self.counts == "none" or self.times is not None:
+            raise ParameterError(
+                Sentence(
+                    "public attributes, views and {keyed:none} are for a budget ({epsilon}, {delta}) and noisy counts "
+                    "of users: leave {noise}, {threshold}, {two_draws}, {counts:none} and counts of clicks out"
+                )
+            )
+        if self.keyed == "none" and (self.grouping.private or not self.grouping.by or self.viewed):
+            raise ParameterError(
+                Sentence(
+                    "{keyed:none} counts public attributes: give {by}, and {domain_of} for {names}",
+                    names=", ".join(self.grouping.private) or "each of them",
+                )
+            )
+        return given
 
     @property
     def table(self) -> str:
@@ -249,15 +339,64 @@ class OneTable(KeysMethod):
 
     def parameters(self) -> dict[str, Any]:
         """Given options, and the numbers computed from them."""
+        grouped = {} if self.by is None else {"by": self.by, "domain_of": self.domain_of}
+        cells = grouped if self.cell_plan is None else {**grouped, **self.cell_plan.parameters()}
+        if self.keyed == "none":
+            return {"keys": "none", **cells}
         solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
-        shown = {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
+        shown = {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts, **cells}
         return shown if self.accounting is None else {**shown, "accounting": self.accounting}
+
+    def proven(self) -> Guarantee:
+        """Proven guarantee; of keys and their cells together, by cells.md, claim 3."""
+        if self.keyed == "none":
+            return self.plan.proven
+        return super().proven() if self.cell_plan is None else compose([super().proven(), self.cell_plan.guarantee])
+
+    def draws(self) -> Sequence[Draw]:
+        """Draws of the release, so that several releases can be added up."""
+        selecting = [] if self.keyed == "none" else list(self.plan.draws())
+        return selecting if self.cell_plan is None else [*selecting, self.cell_plan.draw()]
+
+    def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
+        """Routes of the plans; empty for cells, whose cut depends on the number of keys that came out."""
+        return self.plan.routes() if self.cell_plan is None else {}
+
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        """Accuracy of counts by the plan; of cells, their noise."""
+        if self.cell_plan is None:
+            return self.plan.reach()
+        from querycloak.methods.counted_users import of_cells
+
+        return of_cells(self.table, self.cell_plan, viewed=self.viewed, keyed=self.keyed != "none")
+
+    def count(self, log: SearchLog) -> Counted:
+        """Bound every user's contributions and count them by key; keep cells until keys came out."""
+        if self.cell_plan is None:
+            return super().count(log)
+        from querycloak.methods.keys import cell_counts
+
+        if self.keyed == "none":
+            return cell_counts.count_cells(log, self.grouping, self.cell_plan)
+        cell_counts.check_attributes(log, self.grouping)
+        cells = self.grouping.cells(log.source.choices)
+        rows = cell_counts.with_values(self.rows(log), self.grouping.private)
+        users = log.engine.stage(cell_counts.users_cells(log.engine, rows, self.key, cells, viewed=self.viewed))
+        views = log.engine.stage(cell_counts.first_views(rows, self.cell_plan.events)) if self.viewed else None
+        given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
+        selector = self._selector(self._checked_cells(given))
+        of_keys = cell_counts.KeyCells(cells, tuple(self.key), self.grouping.by, viewed=self.viewed)
+        return cell_counts.CellsOfKeys(
+            selector.count(log), self.table, of_keys, log.engine, users, self.cell_plan, views
+        )
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
         """Contributions of each user: a row for each 1 that is counted."""
+        from querycloak.methods.keys.cell_counts import check_attributes, with_values
         from querycloak.methods.keys.contribution_bounding import once_per_key
 
-        rows = self.rows(log)
+        check_attributes(log, self.grouping)
+        rows = with_values(self.rows(log), self.grouping.private)
         contributions = once_per_key(rows, self.key, with_times=self.times is not None)
         if self.priors is None:
             return {self.table: contributions}

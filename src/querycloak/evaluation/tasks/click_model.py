@@ -1,0 +1,225 @@
+"""Task click-model: a position-based click model trained on a release, judged on the raw views of TEST.
+
+A result is clicked if its rank is examined and if it attracts: examination by groups of ranks, attractiveness by pair
+of query and url, both by expectation maximisation. Totals of pairs and of ranks alone would not identify the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
+from querycloak.logs.searchlog import SearchLog
+from querycloak.releases.tables import Table, whole_table
+
+GROUPS = ("1", "2", "3", "4-5", "6-10", "11+")
+RANKS = 10
+_GROUP_OF_RANK = np.array([0, 1, 2, 3, 3, 4, 4, 4, 4, 4])
+_ROUNDS = 50
+_LEAST = 1e-6
+_PRIOR_CLICKS, _PRIOR_VIEWS = 1.0, 2.0
+_WITHOUT_DATA = 0.4
+"""The chance of a click at rank 1 that is supposed without any data; at rank r it is an r-th of it."""
+_CITATION = "Chuklin, Markov, de Rijke, Click Models for Web Search, 2015"
+
+
+def _perplexity(clicks: Floats, chances: Floats, weights: Floats) -> float:
+    """2 to the mean number of bits that a view's click or its absence costs."""
+    chance = np.clip(chances, _LEAST, 1 - _LEAST)
+    bits = clicks * np.log2(chance) + (weights - clicks) * np.log2(1 - chance)
+    return float(2 ** (-bits.sum() / weights.sum()))
+
+
+PERPLEXITY = Measure(
+    "perplexity",
+    "2 to the mean number of bits that clicks at a rank cost if the position-based model predicts them; overall the "
+    "mean over ranks 1 to 10. 1 is certain, 2 is a coin",
+    _CITATION,
+    "lower",
+    compute=_perplexity,
+)
+RANK_ALONE = Measure(
+    "perplexity_rank_alone",
+    "the same if the rank alone predicts clicks, by the release's own views and clicks at each rank",
+    _CITATION,
+    "lower",
+    compute=_perplexity,
+)
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Viewers and clickers of pairs, by group of ranks: one entry for each pair and group that occurs."""
+
+    pair: Numbers
+    group: Numbers
+    viewers: Floats
+    clickers: Floats
+
+
+@dataclass(frozen=True)
+class PositionModel:
+    """Chance that each group of ranks is examined, and that each pair attracts."""
+
+    examined: Floats
+    attractive: Floats
+
+
+def fitted(counts: PairCounts, pairs: int, groups: int = len(GROUPS), rounds: int = _ROUNDS) -> PositionModel:
+    """The position-based model by expectation maximisation; a pair has one click in two views on top."""
+    examined, attractive = np.full(groups, 0.5), np.full(pairs, 0.5)
+    missed = counts.viewers - counts.clickers
+    views = np.bincount(counts.group, counts.viewers, groups)
+    shown = np.bincount(counts.pair, counts.viewers, pairs)
+    for _ in range(rounds):
+        seen, attracts = examined[counts.group], attractive[counts.pair]
+        rest = np.maximum(1 - seen * attracts, _LEAST)
+        seen_of = counts.clickers + missed * seen * (1 - attracts) / rest
+        attracted = counts.clickers + missed * attracts * (1 - seen) / rest
+        examined = np.bincount(counts.group, seen_of, groups) / np.maximum(views, _LEAST)
+        examined = np.clip(np.where(views > 0, examined, 0.0), _LEAST, 1.0)
+        attractive = (np.bincount(counts.pair, attracted, pairs) + _PRIOR_CLICKS) / (shown + _PRIOR_VIEWS)
+    return PositionModel(examined, attractive)
+
+
+class ClickModel:
+    """Perplexity of a position-based model on the views of TEST, by rank and overall."""
+
+    name: ClassVar[str] = "click-model"
+    summary: ClassVar[str] = "clicks on the results shown to other people, by a position-based model"
+    citation: ClassVar[str] = _CITATION
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Perplexity of the model, and of the rank alone."""
+        return PERPLEXITY, RANK_ALONE
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Figures over all views."""
+        return ("all",)
+
+    def unsupported_reason(self, subject: Subject) -> str | None:
+        """It takes viewers and clickers by rank."""
+        if subject.name in (ORIGINAL, NO_DATA) or "viewers" in _columns(subject):
+            return None
+        return "it does not say what was shown and not clicked; clicks with views does"
+
+    def prepare(self, logs: Logs) -> PreparedClickModel:
+        """The views of TEST at ranks 1 to 10, summed by pair and rank."""
+        return PreparedClickModel(logs)
+
+
+def _columns(subject: Subject) -> tuple[str, ...]:
+    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    return tuple(cells["clicks"].schema.names) if "clicks" in cells else ()
+
+
+class PreparedClickModel:
+    """The task for one TEST; `views` is None if TEST does not say what was shown."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        shows = logs.test.shows_views() and logs.train.shows_views()
+        self._views = _by_pair_and_rank(logs.test) if shows else None
+
+    def scores(self, subject: Subject) -> Iterator[Figure]:
+        """Figures by rank and overall, of the model and of the rank alone."""
+        views = self._views
+        if views is None or not views.num_rows:
+            for measure in (PERPLEXITY, RANK_ALONE):
+                yield Figure(measure, None, why="TRAIN or TEST does not say which results were shown")
+            return
+        rank = views["rank"].to_numpy().astype(np.int64) - 1
+        clicks, number = (views[name].to_numpy().astype(np.float64) for name in ("clicks", "n"))
+        by_rank, chances = self._predicted(subject, views, rank)
+        for measure, predicted in ((PERPLEXITY, chances), (RANK_ALONE, by_rank[rank])):
+            values = []
+            for place in range(RANKS):
+                here = rank == place
+                if not number[here].sum():
+                    continue
+                values.append(measure(clicks[here], predicted[here], number[here]))
+                cases = int(number[here].sum())
+                yield Figure(measure, values[-1], f"rank={place + 1}", cases=cases, answered=cases)
+            cases = int(number.sum())
+            yield Figure(measure, float(np.mean(values)), cases=cases, answered=cases)
+
+    def _predicted(self, subject: Subject, views: pa.Table, rank: Numbers) -> tuple[Floats, Floats]:
+        """The chance of a click at each rank, and of each pair at its rank; unknown pairs have that of their rank."""
+        if subject.name == NO_DATA:
+            by_rank = _WITHOUT_DATA / np.arange(1, RANKS + 1)
+            return by_rank, by_rank[rank]
+        if subject.name == ORIGINAL:
+            counts, by_rank = _of_log(self._logs.train)
+        else:
+            counts, by_rank = _of_release(subject)
+        keys = counts.select(["query", "url"]).group_by(["query", "url"]).aggregate([])
+        keys = keys.append_column("pair", pa.array(np.arange(keys.num_rows)))
+        numbered = counts.join(keys, ["query", "url"])
+        table = PairCounts(
+            numbered["pair"].to_numpy().astype(np.int64),
+            pc.index_in(numbered["ranks"], pa.array(GROUPS)).to_numpy().astype(np.int64),
+            *(numbered[name].to_numpy().astype(np.float64) for name in ("viewers", "clickers")),
+        )
+        model = fitted(table, keys.num_rows)
+        placed = views.append_column("place", pa.array(np.arange(views.num_rows))).join(keys, ["query", "url"])
+        known = placed.filter(pc.is_valid(placed["pair"]))
+        place, pair = (known[name].to_numpy().astype(np.int64) for name in ("place", "pair"))
+        chances = by_rank[rank]
+        chances[place] = model.examined[_GROUP_OF_RANK[rank[place]]] * model.attractive[pair]
+        return by_rank, chances
+
+
+def _by_pair_and_rank(log: SearchLog) -> pa.Table:
+    views = _ranked(log)
+    counted = views.group_by(["query", "url", "rank"]).agg(n=views.count(), clicks=views.clicked.cast("int64").sum())
+    return log.engine.fetch(counted)
+
+
+def _ranked(log: SearchLog) -> ir.Table:
+    views = log.views
+    return views.filter(views["rank"].between(1, RANKS))
+
+
+def _of_log(log: SearchLog) -> tuple[pa.Table, Floats]:
+    """Views and clicks of TRAIN by pair and group of ranks, and the chance of a click at each rank."""
+    table = _by_pair_and_rank(log)
+    rank = table["rank"].to_numpy().astype(np.int64) - 1
+    clicks, number = (table[name].to_numpy().astype(np.float64) for name in ("clicks", "n"))
+    groups = pa.array(GROUPS).take(pa.array(_GROUP_OF_RANK[rank]))
+    counts = pa.table(
+        {"query": table["query"], "url": table["url"], "ranks": groups, "viewers": number, "clickers": clicks}
+    )
+    by_rank = np.bincount(rank, clicks, RANKS) / np.maximum(np.bincount(rank, number, RANKS), 1)
+    return counts, np.clip(by_rank, _LEAST, 1 - _LEAST)
+
+
+def _of_release(subject: Subject) -> tuple[pa.Table, Floats]:
+    """Viewers and clickers of a release, attributes summed, and the chance of a click at each rank."""
+    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    clicks = whole_table("clicks", cells["clicks"])
+    filled = clicks.set_column(clicks.column_names.index("clickers"), "clickers", clicks["clickers"].fill_null(0))
+    summed = filled.group_by(["query", "url", "ranks"]).aggregate([("viewers", "sum"), ("clickers", "sum")])
+    viewers, clickers = (summed[f"{name}_sum"].to_numpy().astype(np.float64) for name in ("viewers", "clickers"))
+    counts = pa.table(
+        {
+            **{name: summed[name] for name in ("query", "url", "ranks")},
+            "viewers": viewers,
+            "clickers": np.minimum(clickers, viewers),
+        }
+    )
+    if "positions" not in cells:
+        group = pc.index_in(counts["ranks"], pa.array(GROUPS)).to_numpy()
+        shares = np.bincount(group, clickers, len(GROUPS)) / np.maximum(np.bincount(group, viewers, len(GROUPS)), 1)
+        return counts, np.clip(shares[_GROUP_OF_RANK], _LEAST, 1 - _LEAST)
+    positions = whole_table("positions", cells["positions"]).slice(0, RANKS)
+    views, clicked = (positions[name].fill_null(0).to_numpy().astype(np.float64) for name in ("views", "clicks"))
+    return counts, np.clip((clicked + 1) / (views + 2), _LEAST, 1 - _LEAST)

@@ -1,0 +1,155 @@
+"""Keys by attributes, views by rank and cells without keys, on both engines (methods/keys/cells.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from querycloak import Clicks, Queries
+from querycloak.engines import Engine
+from querycloak.errors import InputError, ParameterError
+from querycloak.logs.choices import Choices
+from querycloak.logs.searchlog import SearchLog, read
+from querycloak.privacy.sampling.randomness import Randomness
+from tests.logs import write
+
+BUDGET: dict[str, Any] = {"epsilon": 40, "delta": 1e-3, "max_keys_per_user": 4}
+SINCE, UNTIL = datetime(2024, 1, 1), datetime(2024, 1, 22)
+USERS = 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of 120 users: all ask `a` in the week of 8 January; every third one on a mobile, every fourth in France."""
+    rows: dict[str, list[Any]] = {
+        name: [] for name in ("user", "time", "query", "rank", "url", "clicked", "country", "device")
+    }
+    for user in range(USERS):
+        country = "fr" if user % 4 == 0 else "DE" if user % 4 < 3 else None
+        for rank, url in ((1, "x.com"), (4, "y.com")):
+            clicked = rank == 1 and user % 2 == 0
+            values = (
+                f"u{user}",
+                datetime(2024, 1, 10),
+                "a",
+                rank,
+                url,
+                clicked,
+                country,
+                "mobile" if user % 3 == 0 else "desktop",
+            )
+            for name, value in zip(rows, values, strict=True):
+                rows[name].append(value)
+    folder = tmp_path_factory.mktemp("cells")
+    pq.write_table(pa.table(rows), folder / "log.parquet")
+    return folder
+
+
+def opened(engine: Engine, folder: Path) -> SearchLog:
+    choices = Choices(since=SINCE, until=UNTIL, attributes=("country", "device"))
+    return read(folder / "log.parquet", engine=engine, choices=choices)
+
+
+def near(table: pa.Table, expected: Mapping[Any, int], number: str, margin: int = 15) -> None:
+    names = [name for name in table.column_names if name not in ("count", "viewers", "clickers", "searches", "users")]
+    released = {tuple(row[name] for name in names): row[number] for row in table.to_pylist()}
+    assert set(expected) <= set(released)
+    alone = [count for key, count in released.items() if key not in expected]
+    assert len(alone) <= 3, "at most one row that nobody holds is expected"
+    assert all(count <= margin for count in alone)
+    for key, count in expected.items():
+        assert abs((released[key] or 0) - count) <= margin, key
+
+
+def test_private_attributes_are_part_of_the_key(engine: Engine, folder: Path) -> None:
+    method = Queries(**BUDGET, by="country")
+    release = method.release(opened(engine, folder), randomness=Randomness(seed=1))
+    assert release["queries"].column_names == ["query", "country", "count"]
+    near(release["queries"], {("a", "fr"): 30, ("a", "DE"): 60, ("a", "other"): 30}, "count")
+    assert method.proven().epsilon == 40
+    assert release.card["tables"]["queries"]["columns"]["country"]
+
+
+def test_public_cells_are_noised_held_or_not(engine: Engine, folder: Path) -> None:
+    method = Queries(**BUDGET, by="week,country", domain_of="country=iso3166")
+    release = method.release(opened(engine, folder), randomness=Randomness(seed=1))
+    assert release["queries"].column_names == ["query", "week", "country", "count"]
+    expected = {("a", "2024-01-08", "FR"): 30, ("a", "2024-01-08", "DE"): 60, ("a", "2024-01-08", "other"): 30}
+    near(release["queries"], expected, "count")
+    assert release.counts == "cells"
+    assert method.proven().numbers <= (40, 1e-3)
+
+
+def test_cells_without_keys_are_all_printed(engine: Engine, folder: Path) -> None:
+    method = Queries(epsilon=40, delta=1e-3, by="week,device", domain_of="device=desktop;mobile", keyed="none")
+    table = method.release(opened(engine, folder), randomness=Randomness(seed=1))["cells"]
+    assert table.column_names == ["week", "device", "searches", "users"]
+    assert table.num_rows == 3 * 3
+    held = {(row["week"], row["device"]): row["users"] for row in table.to_pylist()}
+    assert abs(held["2024-01-08", "mobile"] - 40) <= 15
+    assert abs(held["2024-01-08", "desktop"] - 80) <= 15
+    assert abs(held["2024-01-01", "desktop"] or 0) <= 15
+
+
+def test_views_are_counted_by_viewers_and_rank(engine: Engine, folder: Path) -> None:
+    method = Clicks(**BUDGET, views=True, by="device")
+    release = method.release(opened(engine, folder), randomness=Randomness(seed=2))
+    clicks = release["clicks"]
+    assert clicks.column_names == ["query", "url", "device", "ranks", "viewers", "clickers"]
+    expected = {
+        (url, device): number for url in ("x.com", "y.com") for device, number in (("mobile", 40), ("desktop", 80))
+    }
+    viewers = {
+        ("a", url, device, "1" if url == "x.com" else "4-5"): number for (url, device), number in expected.items()
+    }
+    near(clicks, viewers, "viewers")
+    near(clicks, {key: number // 2 if key[1] == "x.com" else 0 for key, number in viewers.items()}, "clickers")
+    positions = release["positions"].to_pylist()
+    assert [row["rank"] for row in positions] == list(range(1, 21))
+    assert abs(positions[0]["views"] - USERS) <= 60
+    assert abs((positions[0]["clicks"] or 0) - USERS // 2) <= 60
+
+
+def test_both_engines_release_the_same_tables(duckdb_engine: Engine, spark_engine: Engine, folder: Path) -> None:
+    engines = (duckdb_engine, spark_engine)
+    methods = (
+        Queries(**BUDGET, by="device,week", domain_of="device=desktop;mobile"),
+        Clicks(**BUDGET, views=True, by="country,month", domain_of="country=iso3166"),
+    )
+    for method in methods:
+        tables = [dict(method.release(opened(each, folder), randomness=Randomness(seed=3)).tables) for each in engines]
+        assert all(each == tables[0] for each in tables)
+
+
+def test_bad_options_have_one_clear_line(folder: Path, tmp_path: Path) -> None:
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"by": "country", "domain_of": "device=iso3166"}, "no attribute of by"),
+        ({"by": "country", "domain_of": "country=/nowhere"}, "a file in UTF-8, or one of iso3166"),
+        ({"by": "url"}, "by must be other names than"),
+        ({"by": "country", "keys": "none"}, "domain_of for country"),
+        ({"keys": "none"}, "give by, and domain_of"),
+        ({"by": "week", "counts": "none"}, "noisy counts of users"),
+    )
+    for options, message in cases:
+        with pytest.raises(ParameterError, match=message):
+            Queries(**BUDGET, **options)
+    with pytest.raises(ParameterError, match="default variant"):
+        Clicks(epsilon=8, delta=1e-6, variant="paper", by="country")
+    log = read(folder / "log.parquet")
+    with pytest.raises(ParameterError, match="the log was read without: name them with attributes"):
+        Queries(**BUDGET, by="country").release(log)
+    with pytest.raises(ParameterError, match="since and until must be given"):
+        Queries(**BUDGET, by="week").release(log)
+    wide = Queries(**BUDGET, by="country,device,day", domain_of="country=iso3166,device=a;b;c")
+    long = Choices(since=datetime(2020, 1, 1), until=datetime(2024, 1, 22), attributes=("country", "device"))
+    with pytest.raises(ParameterError, match="at most 20,000 public cells"):
+        wide.release(read(folder / "log.parquet", choices=long))
+    plain = write(tmp_path / "plain.csv", "user,time,query,url\nu,2024-01-01 00:00:00,q,x.com\n")
+    with pytest.raises(InputError, match="which results were shown"):
+        Clicks(**BUDGET, views=True).release(read(plain, log_format="csv"))
