@@ -35,6 +35,7 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "min_users", "keys", "preset", "min_word_users", "theta", "concept_users", "selection", "priors", "pool",
+            "known",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
             "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",
         ),
@@ -43,7 +44,7 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "variant",
+            "any_language", "known_share", "variant",
         ),
         ADVANCED,
     ),

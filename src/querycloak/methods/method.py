@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.accounting.gaussian_filter import GaussianCost
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+    from querycloak.privacy.ledger.accounts import Account
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.privacy.ledger.payment import Bill, Payment
     from querycloak.privacy.sampling.randomness import Randomness
@@ -194,6 +195,9 @@ class Method(metaclass=MethodClass):
         """The method that a ledger with this accounting (sum or gaussian) pays for; itself once it is such a method."""
         return self
 
+    def check_account(self, account: Account | None) -> None:
+        """Refuse an account that cannot pay for these options; None: nobody pays."""
+
     @property
     def campaign(self) -> int | None:
         """Number of queries of each user that one charge pays for, over all releases; None: each release pays."""
@@ -308,7 +312,7 @@ class Method(metaclass=MethodClass):
         promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, promise.parameters)
         payment = payment_of(ledger, population, bill)
-        payment.check()
+        self.check_account(payment.check())
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
         counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
         if gate is not None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
 from querycloak.methods.keys.selection_plan import (
     AUTO,
@@ -34,16 +36,19 @@ from querycloak.privacy.calibration.selection import PER_USER, default_selection
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import checked_bound
+from querycloak.privacy.parameters import checked_bound, share
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.methods.keys.known_keys import KnownRelease
+    from querycloak.privacy.accounting.draws import Draw, PublicCounts
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
     from querycloak.privacy.calibration.poisoning import ForcedOutRule
+    from querycloak.privacy.ledger.accounts import Account
     from querycloak.releases.tables import Table
 
 
@@ -155,9 +160,16 @@ class OneTable(KeysMethod):
     two_draws: bool = option(
         False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
+    known: str | None = option(
+        names_file=True,
+        help="Folder of an earlier release about the same population. Its keys are public: they are counted again "
+        "without a threshold, and selection is spent on new keys only.",
+    )
+    known_share: float | None = option(help="With known keys: the part of the squared loss for them; 0.5 if not given.")
 
     def __post_init__(self) -> None:
         self.check_choices()
+        self._check_known()
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         object.__setattr__(self, "plan", self.plan_for(given))
 
@@ -180,8 +192,67 @@ class OneTable(KeysMethod):
     def rows(self, log: SearchLog) -> ir.Table:
         """The rows of the log whose keys count."""
 
+    def _check_known(self) -> None:
+        """Refuse options that do not go with known keys."""
+        if self.known is None:
+            if self.known_share is not None:
+                raise ParameterError(Sentence("{known_share} goes with {known}; leave it out"))
+            return
+        share("known_share", self._known_share, "give the part of the squared loss for known keys, such as 0.5")
+        others = self.epsilon is None, self.selection == "laplace", self.two_draws, self.counts == "none"
+        if any(others) or self.times is not None:
+            raise ParameterError(
+                Sentence(
+                    "{known} is for users, counted within a budget ({epsilon}, {delta}) with Gaussian noise: leave "
+                    "{noise}, {threshold}, {selection:laplace}, {two_draws}, {counts:none} and counts of clicks out"
+                )
+            )
+
+    @property
+    def _known_share(self) -> float:
+        return 0.5 if self.known_share is None else self.known_share
+
+    @property
+    def for_filter(self) -> bool:
+        """Whether all noise is Gaussian, because a ledger adds up squared losses or because keys are known."""
+        return self.accounting == "gaussian" or self.known is not None
+
+    @cached_property
+    def known_release(self) -> KnownRelease | None:
+        """The release whose keys are known; None without one."""
+        if self.known is None:
+            return None
+        from querycloak.methods.keys.known_keys import KnownRelease
+
+        return KnownRelease.of(self.known, self.table, self.key)
+
+    @property
+    def known_draw(self) -> PublicCounts:
+        """The noisy counts of known keys; all candidates of auto have the same."""
+        return self.plan.known or self.plan.candidates[0].method.plan.known
+
+    def check_account(self, account: Account | None) -> None:
+        """Refuse known keys that this account has not paid for."""
+        if self.known_release is not None:
+            self.known_release.check_account(account)
+
+    def reach(self) -> Mapping[str, TableAccuracy]:
+        """How exact counts of new keys will be, and in a note those of known ones."""
+        if self.known_release is None:
+            return super().reach()
+        note = self.known_release.note(self.known_draw)
+        return {table: each.with_notes(note) for table, each in super().reach().items()}
+
     def plan_for(self, given: Given) -> SelectionPlan:
         """The plan that these options give."""
+        plan = self._plan_of_new_keys(given)
+        if self.known_release is None or not isinstance(given, Budget) or plan.candidates:
+            return plan
+        from querycloak.methods.keys.known_keys import with_known
+
+        return with_known(plan, given, self.known_release, self._known_share)
+
+    def _plan_of_new_keys(self, given: Given) -> SelectionPlan:
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
             return chosen_on_log(
@@ -235,6 +306,7 @@ class OneTable(KeysMethod):
                 counted=self.counts == "noisy",
                 times=self.times,
                 for_filter=self.for_filter,
+                squared_share=1.0 if self.known is None else 1 - self._known_share,
             ).plans[self.table]
         law = self.selection or "laplace"
         noise = noise_of(law, given.noise)
@@ -245,17 +317,34 @@ class OneTable(KeysMethod):
     def parameters(self) -> dict[str, Any]:
         """Given options, and the numbers computed from them."""
         solved = self.plan.choice_parameters() if self.plan.candidates else self.plans[self.table].parameters()
+        if self.known_release is not None:
+            solved |= {**self.known_release.parameters(self.known_draw), "known_share": self._known_share}
         shown = {**solved, "priors": self.priors, "counts": None if self.counts == "noisy" else self.counts}
         return shown if self.accounting is None else {**shown, "accounting": self.accounting}
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:
-        """Contributions of each user: a row for each 1 that is counted."""
+        """Possible contributions of each user, a row for each 1 that is counted; rows of known keys are left out."""
+        keys = self.keys_of_users(log)
+        if self.known_release is not None:
+            keys = keys.anti_join(log.engine.upload(self.known_release.keys), list(self.key))
+        return {self.table: keys}
+
+    def keys_of_users(self, log: SearchLog) -> ir.Table:
+        """Keys of each user, known ones too."""
         from querycloak.methods.keys.contribution_bounding import once_per_key
 
-        rows = self.rows(log)
-        contributions = once_per_key(rows, self.key, with_times=self.times is not None)
+        keys = once_per_key(self.rows(log), self.key, with_times=self.times is not None)
         if self.priors is None:
-            return {self.table: contributions}
+            return keys
         from querycloak.methods.keys.public_priors import with_prior
 
-        return {self.table: with_prior(log.engine, contributions, "query")}
+        return with_prior(log.engine, keys, "query")
+
+    def count(self, log: SearchLog) -> Counted:
+        """Count new keys by the plan and, if there are any, known keys beside them."""
+        counted = super().count(log)
+        if self.known_release is None:
+            return counted
+        from querycloak.methods.keys.known_keys import CountedWithKnown
+
+        return CountedWithKnown.of(log.engine, counted, self.keys_of_users(log), self.known_release, self.known_draw)

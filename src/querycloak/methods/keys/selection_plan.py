@@ -22,7 +22,7 @@ from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.accounting.draws import Draw, PublicCounts
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
@@ -94,6 +94,8 @@ class SelectionPlan:
     """The plans among which to choose on the log; empty if the plan is fixed."""
     budget: SplitBudget | None = None
     auto_share: float | None = None
+    known: PublicCounts | None = None
+    """The counts of known keys beside the tables; None if there are none, or if a candidate has them."""
     for_filter: bool = False
     """True if the plans are for a ledger that adds up squared losses."""
 
@@ -113,7 +115,8 @@ class SelectionPlan:
     def draws(self) -> Sequence[Draw]:
         """The draws of each table; if a candidate is chosen, the choice and a release of which the budget is known."""
         if self.budget is None:
-            return [plan.draw() for plan in self.tables.values()]
+            draws = [plan.draw() for plan in self.tables.values()]
+            return draws if self.known is None else [*draws, self.known]
         from querycloak.privacy.accounting.draws import Anything, OneOf
 
         releasing = self.budget.releasing, self.proven.numbers[1]

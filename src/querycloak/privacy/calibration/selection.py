@@ -83,6 +83,7 @@ def plan_tables(
     counted: bool = True,
     times: Times | None = None,
     for_filter: bool = False,
+    squared_share: float = 1.0,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
@@ -90,6 +91,7 @@ def plan_tables(
     priors: whether users prefer keys by public knowledge. counted: whether keys come out with counts.
     times: what one user may add where clicks are counted, once keys are chosen.
     for_filter: whether plans of one draw are for a ledger that adds up squared losses (accounting/filter.md).
+    squared_share: the part of the squared loss for these tables, where all noise is Gaussian.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -106,14 +108,17 @@ def plan_tables(
             raise ParameterError(
                 Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
             )
-        return _weighted_tables(epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times)
+        return _weighted_tables(
+            epsilon, delta, per_user, parts, selection,
+            priors=priors, counted=counted, times=times, squared_share=squared_share,
+        )  # fmt: skip
     plans: dict[str, TablePlan] = {}
     for name, bound in per_user.items():
         own_epsilon, own_delta = (rounded_down(stated(number) * parts[name]) for number in (epsilon, delta))
         if times is not None:
             plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
         elif counted and for_filter and selection in (None, "gaussian") and not two_draws:
-            plans[name] = plan_for_filter(own_epsilon, own_delta, bound)
+            plans[name] = plan_for_filter(own_epsilon, own_delta, bound, squared_share=squared_share)
         elif counted:
             plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
         else:
@@ -169,9 +174,10 @@ def _weighted_tables(
     priors: bool,
     counted: bool,
     times: Times | None,
+    squared_share: float,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
-    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
+    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9)) * squared_share
     plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)
