@@ -229,7 +229,10 @@ class OneTable(KeysMethod):
     @property
     def known_draw(self) -> PublicCounts:
         """The noisy counts of known keys; all candidates of auto have the same."""
-        return self.plan.known or self.plan.candidates[0].method.plan.known
+        plan = self.plan.candidates[0].method.plan if self.plan.candidates else self.plan
+        if plan.known is None:
+            raise ParameterError(Sentence("no keys are known without {known}"))
+        return plan.known
 
     def check_account(self, account: Account | None) -> None:
         """Refuse known keys that this account has not paid for."""
