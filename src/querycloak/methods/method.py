@@ -207,6 +207,11 @@ class Method(metaclass=MethodClass):
         """True if an earlier charge with these parameters, and the same numbers, pays for this method, too."""
         return True
 
+    @property
+    def series(self) -> bool:
+        """Whether a plan for a series pays, of which this is one release."""
+        return False
+
     def check_inputs(self) -> None:
         """Check that the public files and names in the options exist; no log is read."""
 
@@ -405,7 +410,12 @@ class Method(metaclass=MethodClass):
         from querycloak.privacy.ledger.payment import Bill
 
         return Bill(
-            self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign, self.same_campaign
+            self.name,
+            proven,
+            {**parameters, "mechanisms": self._recorded()},
+            self.campaign,
+            self.same_campaign,
+            self.series,
         )
 
     @final

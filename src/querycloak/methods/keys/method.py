@@ -67,7 +67,7 @@ class KeysMethod(Method):
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
     accounting: Accounting | None = option(
         help="gaussian: solve for Gaussian noise whose squared losses a ledger adds up, and let auto choose among "
-        "such plans. If not given: as the ledger that pays accounts."
+        "such plans. series: this is one release of a plan. If not given: as the ledger that pays accounts."
     )
     plan: SelectionPlan = field(init=False, repr=False)
     """Settled at construction."""
@@ -80,6 +80,11 @@ class KeysMethod(Method):
     def for_filter(self) -> bool:
         """True if noise is solved for a ledger that adds up squared losses."""
         return self.accounting == "gaussian"
+
+    @property
+    def series(self) -> bool:
+        """Whether a plan for a series pays: then its noise is given, not solved for."""
+        return self.accounting == "series"
 
     def accounted(self, accounting: str) -> Self:
         """The same method for a ledger that accounts like this; a budget with Laplace noise stays as it is given."""

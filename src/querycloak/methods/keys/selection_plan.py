@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]
 Counts = Literal["noisy", "none"]
-Accounting = Literal["sum", "gaussian"]
+Accounting = Literal["sum", "gaussian", "series"]
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_SHARE = 0.01
