@@ -195,6 +195,8 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
         epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
         made = charge.made[:16].replace("T", " ")
         yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
+        if "period" in charge.parameters:
+            yield f"    rows {printable(str(charge.parameters['period']))}"
         yield from (f"    in {printable(folder)}" for folder in charge.folders)
 
 

@@ -315,7 +315,7 @@ class Method(metaclass=MethodClass):
 
         drawing = _checked(log, randomness, composition)
         promise = self._promise(population_size)
-        bill = self._bill_for(promise.proven, promise.parameters)
+        bill = self._bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
         payment = payment_of(ledger, population, bill)
         self.check_account(payment.check())
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
