@@ -91,6 +91,7 @@ PLAIN: tuple[Declared, ...] = (
     (app, "demo", demo_command.demo),
     (app, "reproduce", reproduce_command.reproduce),
     (ledgers, "set", ledger_command.ledger_set),
+    (ledgers, "plan", ledger_command.ledger_plan),
     (ledgers, "show", ledger_command.ledger_show),
     (ledgers, "verify", ledger_command.ledger_verify),
 )

@@ -21,6 +21,7 @@ from querycloak.errors import InputError, ParameterError
 from querycloak.files.documents import parsed_toml
 from querycloak.methods.option import Option, options_of
 from querycloak.methods.registry import METHODS, method_class
+from querycloak.sentence import Parameter, Sentence
 
 GROUP_OF = {
     **dict.fromkeys(("epsilon", "delta"), BUDGET),
@@ -36,6 +37,7 @@ GROUP_OF = {
         (
             "by", "domain_of", "keyed", "views",
             "min_users", "keys", "preset", "min_word_users", "theta", "concept_users", "selection", "priors", "pool",
+            "known",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
             "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",
         ),
@@ -44,7 +46,7 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "variant",
+            "any_language", "known_share", "variant",
         ),
         ADVANCED,
     ),
@@ -135,7 +137,10 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
 
     def run(**given: Any) -> None:
         accuracy = AccuracyOptions(**{each.name: given.get(each.name) for each in fields(AccuracyOptions)})
-        method = accuracy.method(kind, {name: given[name] for name in names if given[name] is not None})
+        options = {name: given[name] for name in names if given[name] is not None}
+        if given.get("plan_of") is not None:
+            options = _options_of_plan(kind, options, given["plan_of"], given.get("ledger"))
+        method = accuracy.method(kind, options)
         command(method=method, **{name: value for name, value in given.items() if name not in names})
 
     shared = list(inspect.signature(command).parameters.values())[1:]
@@ -150,6 +155,27 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
     text = f"{kind.summary}\n\n{command.__doc__}"
     single.command(name, cls=GroupedCommand, help=text)(_with_signature(run, command, [*own, *shared]))
     return typer.main.get_command(single)
+
+
+def _options_of_plan(kind: type, options: dict[str, Any], population: str, ledger: Path | None) -> dict[str, Any]:
+    """The options of a method with those of a plan for a series, from which no option may deviate."""
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.privacy.ledger.series import SeriesPlan, begun_series
+
+    book = Ledger(ledger)
+    planned = SeriesPlan.of(begun_series(book.trusted(population), book)).options
+    taken = {each.name for each in options_of(kind)}
+    if not set(planned) <= taken:
+        raise ParameterError(Sentence("{plan_of} is for methods with one table of keys: queries and clicks"))
+    fixed = {*planned, "per_user", "epsilon", "delta", "auto_share", "two_draws", "known", "known_share", "counts"}
+    given = sorted(fixed & set(options))
+    if given:
+        raise ParameterError(
+            Sentence(
+                "{given} is fixed by the plan of the series; leave it out with {plan_of}", given=Parameter(given[0])
+            )
+        )
+    return {**options, **planned}
 
 
 def typed_option(declared: Option, name: str) -> Any:

@@ -96,6 +96,7 @@ def acceptance_of(method: Method, ledger: Ledger, population: str | None) -> Acc
     """Ask the ledger, before any data, whether it would pay; nothing is charged."""
     try:
         account = method.payment(ledger, population).check()
+        method.check_account(account)
     except BudgetRefused as refused:
         return Acceptance(population, None, as_typed(refused.sentence))
     if account is None:

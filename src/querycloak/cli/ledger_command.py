@@ -53,6 +53,35 @@ def ledger_set(
     show_accounts(book, [account])
 
 
+def ledger_plan(
+    population: Annotated[str, typer.Argument(metavar="NAME", help="The population that pays.")],
+    releases: Annotated[int, typer.Option(help="How many releases the series has.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the whole series, charged at once.")],
+    delta: Annotated[float, typer.Option(help="Delta of the whole series, charged at once.")],
+    max_keys_per_user: Annotated[int, typer.Option(help="How many keys of one user count in each release.")] = 1,
+    ledger: options.LedgerFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fix the Laplace noise of a series of releases, and charge it whole."""
+    from querycloak.privacy.ledger.ledger import Ledger
+    from querycloak.privacy.ledger.series import plan_series
+
+    plan, charge = plan_series(Ledger(ledger), population, releases, epsilon, delta, max_keys_per_user)
+    noise, threshold = plan.draw.noise, plan.draw.threshold
+    if as_json:
+        numbers = {"noise": noise.size, "threshold": threshold, "max_keys_per_user": plan.draw.per_user}
+        json.dump({"population": population, "charge": charge.id, "releases": releases, **numbers}, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    text = (
+        f"{population}: charged epsilon {epsilon:g}, delta {shown_up(delta)} for {releases:,} releases. Each has "
+        f"{noise.words} (epsilon {plan.draw.per_user / noise.size:.3g} alone), threshold {threshold}, and "
+        f"{plan.draw.per_user} key{'s' * (plan.draw.per_user > 1)} of a user counts: "
+        f"querycloak release queries LOG --plan-of {population} --out DIR"
+    )
+    sys.stdout.write(textwrap.fill(text, _WIDTH, break_on_hyphens=False) + "\n")
+
+
 @with_groups
 def ledger_show(
     *,
@@ -166,6 +195,8 @@ def _charge_lines(charges: Sequence[Charge]) -> Iterator[str]:
         epsilon, delta = (shown_up(float(charge.epsilon)), shown_up(float(charge.delta))) if counts else ("-", "-")
         made = charge.made[:16].replace("T", " ")
         yield line.format(made, charge.method, charge.guarantee.kind, epsilon, delta, charge.status)
+        if "period" in charge.parameters:
+            yield f"    rows {printable(str(charge.parameters['period']))}"
         yield from (f"    in {printable(folder)}" for folder in charge.folders)
 
 

@@ -290,6 +290,21 @@ class Charging(OptionGroup):
         typer.Option(help="The ledger to charge; your own if only --population is given.", rich_help_panel=BUDGET),
     ] = None
 
+    plan_of: Annotated[
+        str | None,
+        typer.Option(
+            help="The population whose plan for a series pays (ledger plan): noise and bound are the plan's.",
+            rich_help_panel=BUDGET,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.plan_of is None:
+            return
+        if self.population not in (None, self.plan_of):
+            raise ParameterError(Sentence("{plan_of} names the population itself: leave {population} out"))
+        object.__setattr__(self, "population", self.plan_of)
+
     def book(self) -> Ledger | None:
         """The ledger to charge; a population without a file means the user's own ledger."""
         if self.ledger is None and self.population is None:

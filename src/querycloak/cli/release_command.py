@@ -188,7 +188,7 @@ def check_first(
     if out is None:
         refuse("out", "the folder to write the release into", None, "it must not exist yet")
     check_target(out)
-    method.payment(ledger, population).check()
+    method.check_account(method.payment(ledger, population).check())
     if paid_gate:
         PaidGate.checked(method.bill(), ledger, population)
     return reserve(out)
@@ -231,6 +231,7 @@ def show_dry_run(
     size = sum(_size(log) for log in logs)
     payment = method.payment(ledger, population)
     account = payment.check()
+    method.check_account(account)
     if paid_gate:
         PaidGate.checked(method.bill(), ledger, population)
     proven = with_gate(method.proven(), paid_gate=paid_gate)

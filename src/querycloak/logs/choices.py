@@ -51,6 +51,12 @@ class Choices:
         if not self.click_actions or not all(self.click_actions):
             refuse("click_actions", "names of actions", self.click_actions, "give at least one, such as click")
 
+    def period(self) -> dict[str, str]:
+        """The owner's period, as a charge records it; empty if none was given."""
+        given = {"since": self.since, "until": self.until}
+        named = {name: moment.isoformat() for name, moment in given.items() if moment is not None}
+        return {"period": ", ".join(f"{name} {moment}" for name, moment in named.items())} if named else {}
+
     def describe(self) -> dict[str, object]:
         """For cards: what was decided, without the users left out."""
         return {

@@ -21,7 +21,9 @@ from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
 from querycloak.methods.paid_gate import is_gated, with_gate
 from querycloak.methods.registry import METHODS
+from querycloak.privacy.ledger.accounts import SERIES, Charge
 from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.series import SeriesPlan
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.releases import loading
 from querycloak.releases.card import NOT_PRIVATE
@@ -245,12 +247,22 @@ def _in_ledger(card: Mapping[str, Any], ledger: Ledger, digest: str) -> str | No
         return "the ledger has no such charge"
     if digest not in charges[0].releases:
         return "the ledger does not know this digest for the charge that the card names"
+    if charges[0].method == SERIES:
+        return _of_plan(card, charges[0]) or "; ".join(ledger.verify()) or None
     charged = charges[0].guarantee
     # The gate has a charge of its own.
     charged = with_gate(charged, paid_gate=is_gated(card["log"]) and charged.covers_release)
     if _numbers(charged.to_json()) != _numbers(card["proven"]):
         return "what was charged is not the guarantee on the card"
     return "; ".join(ledger.verify()) or None
+
+
+def _of_plan(card: Mapping[str, Any], charge: Charge) -> str | None:
+    """The sign that a release draws something else than the plan for its series; None if there is none."""
+    draw = SeriesPlan.of(charge).draw
+    noise = [card["parameters"].get(name) for name in ("noise", "threshold", "per_user", "accounting")]
+    same = noise == [draw.noise.size, draw.threshold, draw.per_user, SERIES]
+    return None if same else "what was charged is a plan for a series with other noise than the card says"
 
 
 def _signed(card: Path, signature: Path, signers: Path | None) -> tuple[str | None, str | None]:

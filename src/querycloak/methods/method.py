@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.accounting.gaussian_filter import GaussianCost
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
+    from querycloak.privacy.ledger.accounts import Account
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.privacy.ledger.payment import Bill, Payment
     from querycloak.privacy.sampling.randomness import Randomness
@@ -200,6 +201,9 @@ class Method(metaclass=MethodClass):
         """The method that a ledger with this accounting (sum or gaussian) pays for; itself once it is such a method."""
         return self
 
+    def check_account(self, account: Account | None) -> None:
+        """Refuse an account that cannot pay for these options; None: nobody pays."""
+
     @property
     def attributes(self) -> tuple[str, ...]:
         """Attributes that a log must be read with."""
@@ -213,6 +217,11 @@ class Method(metaclass=MethodClass):
     def same_campaign(self, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002
         """True if an earlier charge with these parameters, and the same numbers, pays for this method, too."""
         return True
+
+    @property
+    def series(self) -> bool:
+        """Whether a plan for a series pays, of which this is one release."""
+        return False
 
     def check_inputs(self) -> None:
         """Check that the public files and names in the options exist; no log is read."""
@@ -323,9 +332,9 @@ class Method(metaclass=MethodClass):
 
         drawing = _checked(log, randomness, composition)
         promise = self._promise(population_size)
-        bill = self._bill_for(promise.proven, promise.parameters)
+        bill = self._bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
         payment = payment_of(ledger, population, bill, run)
-        payment.check()
+        self.check_account(payment.check())
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
         counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
         if gate is not None:
@@ -424,7 +433,12 @@ class Method(metaclass=MethodClass):
         from querycloak.privacy.ledger.payment import Bill
 
         return Bill(
-            self.name, proven, {**parameters, "mechanisms": self._recorded()}, self.campaign, self.same_campaign
+            self.name,
+            proven,
+            {**parameters, "mechanisms": self._recorded()},
+            self.campaign,
+            self.same_campaign,
+            self.series,
         )
 
     @final

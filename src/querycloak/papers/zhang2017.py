@@ -143,8 +143,8 @@ class RecordsBounded(KeysMethod):
                 )
             )
         check_given_bound(self.max_keys_per_user, vars(self)["auto_share"])
-        if self.accounting is not None:
-            raise ParameterError(Sentence("the paper variant has Laplace noise: leave {accounting} out"))
+        if self.accounting is not None or vars(self).get("known") is not None:
+            raise ParameterError(Sentence("the paper variant has Laplace noise: leave {accounting} and {known} out"))
 
     def accounted(self, accounting: str) -> Self:  # noqa: ARG002
         """The paper's noise, for any ledger."""

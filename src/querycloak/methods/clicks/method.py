@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from querycloak.errors import ParameterError
-from querycloak.methods.keys.method import OneTable
+from querycloak.methods.keys.one_table import OneTable
 from querycloak.methods.method import Variant
 from querycloak.methods.option import option
 from querycloak.privacy.calibration.table_plan import Times

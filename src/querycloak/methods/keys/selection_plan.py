@@ -22,13 +22,13 @@ from querycloak.sentence import Parameter, Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.keys.method import KeysMethod
-    from querycloak.privacy.accounting.draws import Draw
+    from querycloak.privacy.accounting.draws import Draw, PublicCounts
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 Selection = Literal["laplace", "gaussian", "weighted", "multi-round"]
 Priors = Literal["public"]
 Counts = Literal["noisy", "none"]
-Accounting = Literal["sum", "gaussian"]
+Accounting = Literal["sum", "gaussian", "series"]
 AUTO = "auto"
 BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 DEFAULT_SHARE = 0.01
@@ -94,6 +94,8 @@ class SelectionPlan:
     """The plans among which to choose on the log; empty if the plan is fixed."""
     budget: SplitBudget | None = None
     auto_share: float | None = None
+    known: PublicCounts | None = None
+    """The counts of known keys beside the tables; None if there are none, or if a candidate has them."""
     for_filter: bool = False
     """True if the plans are for a ledger that adds up squared losses."""
     later: tuple[Draw, ...] = ()
@@ -115,7 +117,8 @@ class SelectionPlan:
     def draws(self) -> Sequence[Draw]:
         """The draws of each table; if a candidate is chosen, the choice and a release of which the budget is known."""
         if self.budget is None:
-            return [*(plan.draw() for plan in self.tables.values()), *self.later]
+            beside = () if self.known is None else (self.known,)
+            return [*(plan.draw() for plan in self.tables.values()), *beside, *self.later]
         from querycloak.privacy.accounting.draws import Anything, OneOf
 
         releasing = self.budget.releasing, self.proven.numbers[1]

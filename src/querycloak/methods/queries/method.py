@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from querycloak.methods.keys.method import OneTable
+from querycloak.methods.keys.one_table import OneTable
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -25,14 +25,16 @@ def spend_of(epsilon: float, delta: float) -> GaussianRounds:
     return GaussianRounds(largest_loss(epsilon, half * (1 - 1e-9)), half)
 
 
-def plan_for_filter(epsilon: float, delta: float, per_user: int) -> HistogramPlan:
+def plan_for_filter(epsilon: float, delta: float, per_user: int, *, squared_share: float = 1.0) -> HistogramPlan:
     """Return noise and the smallest threshold that take no more of a Gaussian limit than `spend_of` this budget.
 
     A plan of `calibrate` may use the whole of delta twice, for noise and for own keys: several such plans add up to
-    more (filter.md, claim 1).
+    more (filter.md, claim 1). squared_share: the part of the squared loss that it may take.
     """
     per_user, spend = checked_bound(per_user), spend_of(epsilon, delta)
-    sigma = four_digits_up(math.sqrt(per_user / spend.squared_loss * (1 + 2.0**-38) + COUNTS_SMOOTHING))
+    sigma = four_digits_up(
+        math.sqrt(per_user / (spend.squared_loss * squared_share) * (1 + 2.0**-38) + COUNTS_SMOOTHING)
+    )
     if sigma > LARGEST_NOISE:
         raise ParameterError(
             Sentence(

@@ -86,6 +86,7 @@ def plan_tables(
     times: Times | None = None,
     for_filter: bool = False,
     later: Fraction = Fraction(0),
+    squared_share: float = 1.0,
 ) -> TablePlans:
     """Return a plan for each table named in `per_user` (how many keys a user may add to) within one budget.
 
@@ -94,6 +95,7 @@ def plan_tables(
     times: what one user may add where clicks are counted, once keys are chosen.
     for_filter: whether plans of one draw are for a ledger that adds up squared losses (accounting/filter.md).
     later: the part of mu^2 that is left for rounds without own keys, which look at these tables (weights only).
+    squared_share: the part of the squared loss for these tables, where all noise is Gaussian.
     """
     budget = Budget(epsilon, delta)
     epsilon, delta = budget.epsilon, budget.delta
@@ -111,8 +113,9 @@ def plan_tables(
                 Sentence("{chosen} counts with fresh noise anyway: leave {two_draws} out", chosen=chosen)
             )
         return _weighted_tables(
-            epsilon, delta, per_user, parts, selection, priors=priors, counted=counted, times=times, later=later
-        )
+            epsilon, delta, per_user, parts, selection,
+            priors=priors, counted=counted, times=times, later=later, squared_share=squared_share,
+        )  # fmt: skip
     if later:
         raise EngineError("only rounds of Gaussian noise share a mu^2; this is a bug in querycloak")
     plans: dict[str, TablePlan] = {}
@@ -121,7 +124,7 @@ def plan_tables(
         if times is not None:
             plans[name] = plan_times(own_epsilon, own_delta, bound, selection, times)
         elif counted and for_filter and selection in (None, "gaussian") and not two_draws:
-            plans[name] = plan_for_filter(own_epsilon, own_delta, bound)
+            plans[name] = plan_for_filter(own_epsilon, own_delta, bound, squared_share=squared_share)
         elif counted:
             plans[name] = calibrate(own_epsilon, own_delta, bound, law=selection, two_draws=two_draws)
         else:
@@ -178,9 +181,10 @@ def _weighted_tables(
     counted: bool,
     times: Times | None,
     later: Fraction,
+    squared_share: float,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
-    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9))
+    squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9)) * squared_share
     plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
         part = float(parts[name]) * (1 - 1e-12)

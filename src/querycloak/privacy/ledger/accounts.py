@@ -20,8 +20,10 @@ from querycloak.sentence import Action, Sentence
 if TYPE_CHECKING:
     from querycloak.privacy.accounting.composition import Composed
 
-__all__ = ["Account", "Charge", "charge_read", "cost_read", "limit_read"]
+__all__ = ["SERIES", "Account", "Charge", "charge_read", "cost_read", "limit_read"]
 
+SERIES = "series"
+"""Method of a charge that pays for several releases, and the accounting of these."""
 _DIGITS = 4
 _FIRST = user_guarantee(1.0, 1e-6, "an example")
 """What `left_in_words` counts where nothing was charged."""
@@ -45,6 +47,14 @@ class Charge:
     lowered: GaussianCost | None = None
     """What was drawn in the end, if less was drawn than reserved; None if not."""
 
+    taken: int = 0
+    """Releases of a series that were begun; 0 for other charges."""
+
+    @property
+    def releases_left(self) -> int:
+        """Releases of a series that may still be made; 0 for other charges."""
+        return max(0, int(self.parameters["releases"]) - self.taken) if self.method == SERIES else 0
+
     @property
     def gaussian(self) -> GaussianCost:
         """Cost under a Gaussian limit."""
@@ -65,6 +75,8 @@ class Charge:
     @property
     def status(self) -> str:
         """State of the release: made or not."""
+        if self.method == SERIES:
+            return f"{self.taken} of {self.parameters['releases']} releases begun"
         return "released" if self.releases else "no release"
 
 
@@ -129,6 +141,9 @@ class Account:
     def left_in_words(self) -> str | None:
         """Remaining budget in terms of the next release: one like the last, or of (1, 1e-6) before the first."""
         paid = [charge for charge in self.charges if charge.guarantee.kind != "syntactic"]
+        planned = sum(charge.releases_left for charge in self.charges)
+        if planned:
+            return f"{planned:,} releases of a plan"
         if paid:
             guarantee, cost = paid[-1].guarantee, paid[-1].gaussian
         else:
@@ -258,6 +273,7 @@ def charge_read(
     population: str,
     costs: tuple[GaussianCost | None, GaussianCost | None],
     folders: tuple[str, ...],
+    taken: int,
     number: int,
     made: str,
     method: str,
@@ -269,7 +285,7 @@ def charge_read(
     promised = Guarantee.from_json(json.loads(guarantee))
     released = tuple(digests.split(",")) if digests else ()
     kept = MappingProxyType(json.loads(parameters))
-    return Charge(number, population, made, method, promised, kept, released, folders, *costs)
+    return Charge(number, population, made, method, promised, kept, released, folders, *costs, taken)
 
 
 def cost_read(written: str | None) -> GaussianCost | None:

@@ -43,7 +43,7 @@ TABLES = (
        digest TEXT NOT NULL)""",
     *(rule for table in ("journal", "releases") for rule in kept_rows(table)),
 )
-BEGUN, SEALED, SPENT, LOWERED = "begun", "sealed", "spent", "lowered"
+BEGUN, SEALED, SPENT, LOWERED, TAKEN = "begun", "sealed", "spent", "lowered", "taken"
 ROW = "population, made, method, guarantee, parameters"
 """The columns of a charge that its digest covers: all but its number, and since version 5 its cost if it has one."""
 
@@ -169,6 +169,7 @@ def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) 
         return []
     limits: dict[str, list[str]] = {}
     lowered: set[tuple[int, str]] = set()
+    taken: set[tuple[int, int]] = set()
     charges: dict[int, tuple[str, str]] = {}
     digests: dict[int, str] = {}
     releases: set[tuple[int, str]] = set()
@@ -183,6 +184,8 @@ def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) 
         elif entry["what"] == "charge":
             charges[entry["charge"]] = (entry["population"], entry["guarantee"])
             digests |= {entry["charge"]: entry["row"]} if "row" in entry else {}
+        elif entry["what"] == TAKEN:
+            taken.add((entry["charge"], entry["number"]))
         elif entry["what"] == LOWERED:
             lowered.add((entry["charge"], entry["cost"]))
         elif entry["what"] == "release":
@@ -191,7 +194,7 @@ def _differences(connection: sqlite3.Connection, written: list[dict[str, Any]]) 
         *_other_limits(connection, limits),
         *_other_charges(connection, charges, digests),
         *_other_releases(connection, releases),
-        *_other_costs(connection, lowered),
+        *_other_costs(connection, lowered, taken),
     ]
 
 
@@ -217,11 +220,15 @@ def _other_charges(
     ]
 
 
-def _other_costs(connection: sqlite3.Connection, lowered: set[tuple[int, str]]) -> list[str]:
+def _other_costs(
+    connection: sqlite3.Connection, lowered: set[tuple[int, str]], taken: set[tuple[int, int]]
+) -> list[str]:
     if version_of(connection) < 5:
         return []
     standing = set(connection.execute("SELECT charge, cost FROM lowered"))
-    return [] if standing == lowered else ["the costs to which charges were lowered are not those in the journal"]
+    signs = [] if standing == lowered else ["the costs to which charges were lowered are not those in the journal"]
+    begun = set(connection.execute("SELECT charge, number FROM taken"))
+    return signs if begun == taken else [*signs, "the releases of series that were begun are not those in the journal"]
 
 
 def _other_releases(connection: sqlite3.Connection, releases: set[tuple[int, str]]) -> list[str]:

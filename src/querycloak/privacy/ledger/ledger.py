@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from querycloak.errors import InputError, ParameterError, QuerycloakError
+from querycloak.errors import BudgetRefused, InputError, ParameterError, QuerycloakError
 from querycloak.privacy import order
 from querycloak.privacy.accounting.gaussian_filter import GaussianCost, cost_of
 from querycloak.privacy.guarantee import Guarantee
@@ -29,6 +29,7 @@ LONGEST_NAME = 100
 LIMIT = "SELECT epsilon, delta FROM populations WHERE name = ?"
 DIGESTS = "(SELECT group_concat(digest) FROM releases WHERE charge = id)"
 CHARGES = f"SELECT id, made, method, guarantee, parameters, {DIGESTS} FROM charges WHERE population = ? ORDER BY id"
+TAKEN = "SELECT charge, count(*) FROM taken GROUP BY charge"
 COSTS = """SELECT id, charges.cost, lowered.cost FROM charges LEFT JOIN lowered ON lowered.charge = id
     WHERE population = ?"""
 
@@ -171,6 +172,18 @@ class Ledger:
         parameters = MappingProxyType(json.loads(written))
         return Charge(number, population, made, method, guarantee, parameters, reserved=reserved if cost else None)
 
+    def take(self, charge: int, releases: int) -> int:
+        """Begin one release of a series: its number is on the disk when this returns; refused after the last one."""
+        order.check_may_pay()
+        with self._file.writing() as connection:
+            self._require_unchanged(connection)
+            (begun,) = connection.execute("SELECT count(*) FROM taken WHERE charge = ?", (charge,)).fetchone()
+            if begun >= releases:
+                raise BudgetRefused(f"the plan of charge {charge} has no releases left: all {releases} were begun")
+            connection.execute("INSERT INTO taken VALUES (?, ?, ?)", (charge, begun + 1, journal.now()))
+            journal.append(connection, {"what": journal.TAKEN, "charge": charge, "number": begun + 1})
+        return int(begun) + 1
+
     def lower(self, charge: int, cost: GaussianCost) -> None:
         """Lower the reserve of a charge to what was drawn, once; a sum of epsilons has no reserve, and stays."""
         with self._file.writing() as connection:
@@ -294,11 +307,18 @@ class Ledger:
         terms = self._terms(connection, population)
         rows = connection.execute(CHARGES, (population,)).fetchall()
         costs = connection.execute(COSTS, (population,)).fetchall() if version_of(connection) >= 5 else ()
+        taken = dict(connection.execute(TAKEN).fetchall() if version_of(connection) >= 5 else ())
         try:
             folders = journal.folders(connection) if version_of(connection) >= 3 else {}
             known = {number: (cost_read(reserved), cost_read(lowered)) for number, reserved, lowered in costs}
             charges = tuple(
-                charge_read(population, known.get(row[0], (None, None)), tuple(folders.get(row[0], ())), *row)
+                charge_read(
+                    population,
+                    known.get(row[0], (None, None)),
+                    tuple(folders.get(row[0], ())),
+                    taken.get(row[0], 0),
+                    *row,
+                )
                 for row in rows
             )
             return Account(population, limit_read(limit[0]), limit_read(limit[1]), charges, terms)

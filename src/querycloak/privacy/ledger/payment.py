@@ -123,6 +123,8 @@ class Bill:
     parameters: Mapping[str, Any]
     campaign: int | None = None
     same_terms: Callable[[Mapping[str, Any]], bool] | None = None
+    series: bool = False
+    """Whether a plan for a series has paid."""
 
     def __post_init__(self) -> None:
         if self.campaign is not None:
@@ -274,6 +276,35 @@ class CampaignPayment(ChargePayment):
         return Paid(accounting, counted.allowing(campaign.key, names, allowed))
 
 
+class SeriesPayment(Payment):
+    """One release of a series that was charged whole before."""
+
+    def __init__(self, ledger: Ledger, population: str, bill: Bill) -> None:
+        super().__init__()
+        self._ledger, self._population, self._bill = ledger, population, bill
+
+    @property
+    def is_prepaid(self) -> bool:
+        """True: the plan has paid."""
+        return True
+
+    def check(self) -> Account:
+        """The account whose plan has a release left that draws the same."""
+        from querycloak.privacy.ledger.series import begun_series, check_follows
+
+        account = self._ledger.trusted(self._population)
+        check_follows(begun_series(account, self._ledger), self._bill.parameters)
+        return account
+
+    def _pay(self, counted: Counted) -> Paid[Counted]:
+        from querycloak.privacy.ledger.series import begun_series
+
+        charge = begun_series(self.check(), self._ledger)
+        with fault.around("charge"):
+            self._ledger.take(charge.id, int(charge.parameters["releases"]))
+        return Paid(Accounting(self._population, charge.id, self._ledger), counted)
+
+
 def accounting_of(ledger: Ledger, population: str) -> str:
     """Accounting of a population: sum or gaussian."""
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
@@ -291,6 +322,8 @@ def payment_of(ledger: Ledger | None, population: str | None, bill: Bill, run: s
         )
     of_kind("ledger", ledger, Ledger, "a ledger", "querycloak.Ledger(FILE) opens one")
     of_kind("population", population, str, "a name", "say who is behind the log")
+    if bill.series:
+        return SeriesPayment(ledger, population, bill)
     if bill.campaign is None:
         return ChargePayment(ledger, population, bill, run)
     return CampaignPayment(ledger, population, bill, bill.campaign)

@@ -228,6 +228,23 @@ def test_auto_reserves_the_dearest_plan_and_is_lowered_to_the_chosen_one(ledger:
     assert in_process("verify", saved.folder, "--ledger", ledger.path).returncode == 0
 
 
+def test_the_ledger_shows_the_period_of_a_charge_and_asks_before_any_data(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "log.tsv").write_text(small_log())
+    asked = in_process("guarantee", "queries", "--epsilon", "1", "--delta", "1e-6", "--population", "shop", "--ledger", ledger.path, "--json")  # fmt: skip  # noqa: E501
+    assert json.loads(asked.stdout)["ledger"] == {"population": "shop", "accepted": True, "more": 12, "why": None}
+    refused = in_process("guarantee", "queries", "--epsilon", "1", "--delta", "1e-6", "--selection", "laplace", "--population", "shop", "--ledger", ledger.path)  # fmt: skip  # noqa: E501
+    assert "would be refused: the ledger refuses" in " ".join(refused.stdout.split())
+    made = in_process(
+        "release", "queries", tmp_path / "log.tsv", "--epsilon", "1", "--delta", "1e-6", "--since", "2000-01-01",
+        "--population", "shop", "--ledger", ledger.path, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    shown = in_process("ledger", "show", "--ledger", ledger.path).stdout
+    assert "left: about 11 more of (1, 1e-6)" in shown
+    assert "rows since 2000-01-01T00:00:00" in shown
+    assert str(tmp_path / "out") in shown.replace("\n", "")
+
+
 KILLED = """
 import sys
 import querycloak as qc
