@@ -330,7 +330,7 @@ class Method(metaclass=MethodClass):
         from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.ledger.payment import payment_of
 
-        drawing = _checked(log, randomness, composition)
+        drawing = _checked(log, randomness, composition, paid_gate=paid_gate, chosen_on_log=chosen_on_log)
         promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
         payment = payment_of(ledger, population, bill, run)
@@ -459,13 +459,17 @@ def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[st
     return {**promised, **drawn}
 
 
-def _checked(log: SearchLog, randomness: Randomness | None, composition: Composed | None) -> Randomness:
+def _checked(
+    log: SearchLog, randomness: Randomness | None, composition: Composed | None, **switches: bool
+) -> Randomness:
     """Random numbers of a release, new ones if none are given; arguments of other kinds are refused."""
     from querycloak.logs.searchlog import check_log
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.sampling.randomness import Randomness
 
     check_log(log)
+    for name, switch in switches.items():
+        of_kind(name, switch, bool, "True or False", "leave it out for False")
     drawing = Randomness() if randomness is None else randomness
     if composition is not None:
         of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
