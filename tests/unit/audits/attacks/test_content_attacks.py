@@ -262,7 +262,7 @@ def test_card_page_and_audit_state_one_number_of_accounts(knowledge: AuditData, 
     on_card = [int(number) for number in re.findall(r"([\d]+) (?:bring out (?:any text that|one)|any text)", sentence)]
     audited = Target.of(release, "release")
     rows = found(ForcedOut(), audited, knowledge)
-    first = next(iter(rows))
+    first = next(iter(rows)) or ""
     words = accounts_in_words([setting for setting in rows if setting])
     if method.name == "affinity":
         assert on_card == [2, 5]

@@ -161,7 +161,7 @@ def test_options_that_do_not_go_with_known_keys(earlier: Path) -> None:
         queries(known_share=0.5)
     for other in ({"selection": "laplace"}, {"two_draws": True}, {"counts": "none"}):
         with pytest.raises(ParameterError, match="with Gaussian noise: leave"):
-            queries(earlier, **other)  # type: ignore[arg-type]
+            queries(earlier, **other)
     with pytest.raises(ParameterError, match="known_share"):
         queries(earlier, known_share=1.0)
 

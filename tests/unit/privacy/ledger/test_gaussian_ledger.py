@@ -95,7 +95,7 @@ def test_accounting_is_fixed_with_the_first_charge(ledger: Ledger) -> None:
     spend(ledger, monthly())
     for change in ({"accounting": "sum"}, {"additive_share": 0.25}, {"accounting": "gaussian", "additive_share": 0.1}):
         with pytest.raises(ParameterError, match="has charges, so its accounting stays as it was"):
-            ledger.set_limit("shop", *YEAR, **change)  # type: ignore[arg-type]
+            ledger.set_limit("shop", *YEAR, **change)
     ledger.set_limit("shop", 4, 2.4e-5, why="a longer year")
     assert ledger.show()[0].terms.additive_share == 0.5
     assert ledger.verify() == []
