@@ -29,13 +29,13 @@ GROUP_OF = {
         (
             "max_keys_per_user", "sessions_per_user", "queries_per_session", "queries_per_user", "clicks_per_key",
             "clicks_per_user", "linked_per_user", "cells_per_user", "gap_minutes", "count_of", "repeats",
-            "max_queries", "budget_per",
+            "max_queries", "budget_per", "longest",
         ),
         BOUNDS,
     ),
     **dict.fromkeys(
         (
-            "by", "domain_of", "keyed", "views",
+            "by", "domain_of", "keyed", "views", "sequences", "queries",
             "min_users", "keys", "preset", "min_word_users", "theta", "concept_users", "selection", "priors", "pool",
             "known",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
