@@ -37,8 +37,19 @@ WRITING = {
     ("ledger set", "--ledger"): ("ledger", "set", "p", *BUDGET, "--ledger", "OUT"),
     ("ledger show", "--ledger"): ("ledger", "show", "--ledger", "OUT"),
     ("ledger verify", "--ledger"): ("ledger", "verify", "--ledger", "OUT"),
+    ("ledger plan", "--ledger"): ("ledger", "plan", "p", "--releases", "2", *BUDGET, "--ledger", "OUT"),
+    ("guarantee", "--ledger"): ("guarantee", "clicks", *BUDGET, "--population", "p", "--ledger", "OUT"),
+    ("signoff", "--out"): ("signoff", "LOG", "--plan", "PLAN", "--out", "OUT"),
+    ("signoff", "--ledger"): ("signoff", "LOG", "--plan", "PLAN", "--out", "NEW", "--ledger", "OUT"),
     ("verify", "--ledger"): ("verify", "RELEASE", "--ledger", "OUT"),
 }  # fmt: skip
+PLAN = """population = "p"
+population_size = 2
+unit = "account"
+method = "clicks"
+about = {owner = "us", contact = "us", purpose = "a test"}
+options = {epsilon = 4, delta = 1e-3}
+"""
 ENDINGS = {"evaluate": ".json", "audit release": ".json", "synth": ".tsv"}
 
 
@@ -84,6 +95,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released")
+    write(folder / "plan.toml", PLAN)
     with qc.read(write(folder / "log.tsv", aol(ROWS)), log_format="aol") as opened:
         return qc.KAnonymity(min_users=2).release(opened).save(folder / "out").folder
 
@@ -99,6 +111,7 @@ def test_nothing_that_is_there_is_overwritten(
     TAKEN[taken](log, out)
     held, names = out.read_bytes(), sorted(os.listdir(tmp_path))
     places = {"LOG": str(log), "OUT": str(out), "RELEASE": str(release), "NEW": str(tmp_path / "new")}
+    places["PLAN"] = str(release.parent / "plan.toml")
     done = in_process(*(places.get(word, word) for word in WRITING[option]), tmp=tmp_path / "tmp")
     assert done.returncode in (2, 4), done.stderr
     assert (out.read_bytes(), log.read_bytes()) == (held, before)
@@ -112,7 +125,7 @@ def test_a_link_that_leads_nowhere_is_not_written_through(
     (tmp_path / "tmp").mkdir()
     out = tmp_path / f"out{ENDINGS.get(option[0], '')}"
     out.symlink_to(tmp_path / "elsewhere")
-    places = {"LOG": str(log), "OUT": str(out), "RELEASE": str(release)}
+    places = {"LOG": str(log), "OUT": str(out), "RELEASE": str(release), "PLAN": str(release.parent / "plan.toml")}
     done = in_process(*(places.get(word, word) for word in WRITING[option]), tmp=tmp_path / "tmp")
     assert done.returncode == 2, done.stderr
     assert not (tmp_path / "elsewhere").exists()

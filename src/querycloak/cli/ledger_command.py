@@ -13,6 +13,7 @@ import typer
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
+from querycloak.files.documents import parsed_json
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import printable
 
@@ -176,7 +177,7 @@ def _balance(account: Account) -> str:
 def _limit_line(change: Entry) -> str:
     what = change.what
     why = f": {what['why']}" if what["why"] else ""
-    terms = json.loads(what.get("terms", "{}"))
+    terms = parsed_json(what.get("terms", "{}"))
     how = f", gaussian, additive share {terms['additive_share']:g}" if terms else ""
     limit = f"limit epsilon {what['epsilon']}, delta {what['delta']}{how}"
     return f"{limit} since {change.made[:10]}, set by {what['by']}{why}"

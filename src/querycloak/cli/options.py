@@ -294,7 +294,7 @@ class Charging(OptionGroup):
         str | None,
         typer.Option(
             help="The population whose plan for a series pays (ledger plan): noise and bound are the plan's.",
-            rich_help_panel=BUDGET,
+            rich_help_panel=ADVANCED,
         ),
     ] = None
 

@@ -27,7 +27,7 @@ from querycloak.logs.reading.source import LogSource
 from querycloak.logs.reading.spooled import StagedTable, is_table
 from querycloak.logs.records import listed_events, listed_searches, records_of, rows_of
 from querycloak.logs.rejected import DEFAULT_MAX_BAD, RowAccounting, checked_share, write_rejected
-from querycloak.privacy.parameters import number_above_zero, of_kind
+from querycloak.privacy.parameters import number_above_zero, of_kind, texts_of
 from querycloak.sentence import Sentence
 
 MINUTE = 60_000_000
@@ -72,8 +72,11 @@ def read(
     attributes: columns to keep beside ours, such as country; they are a part of `choices`.
     all_columns: if no attributes are named, all columns of a table that can be attributes are kept.
     """
-    if attributes:
-        choices = replace(Choices() if choices is None else choices, attributes=tuple(attributes))
+    named = texts_of("attributes", attributes, "name columns of the log, or leave it out")
+    of_kind("all_columns", all_columns, bool, "True or False", "True keeps all columns of a table")
+    if named:
+        of_kind("choices", choices, (Choices, type(None)), "a Choices", "leave it out for the usual ones")
+        choices = replace(Choices() if choices is None else choices, attributes=named)
     staged = StagedTable(logs) if is_table(logs) else None
     given: Any = logs if staged is None else staged.path
     prepared = prepare(

@@ -25,7 +25,7 @@ from querycloak.methods.unprotected import (
 from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import of_kind, one_of
+from querycloak.privacy.parameters import of_kind, one_of, texts_of
 from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 
@@ -330,7 +330,9 @@ class Method(metaclass=MethodClass):
         from querycloak.methods.paid_gate import PaidGate
         from querycloak.privacy.ledger.payment import payment_of
 
-        drawing = _checked(log, randomness, composition, paid_gate=paid_gate, chosen_on_log=chosen_on_log)
+        drawing = _checked(
+            log, randomness, composition, run, unprotected, paid_gate=paid_gate, chosen_on_log=chosen_on_log
+        )
         promise = self._promise(population_size)
         bill = self._bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
         payment = payment_of(ledger, population, bill, run)
@@ -460,7 +462,12 @@ def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[st
 
 
 def _checked(
-    log: SearchLog, randomness: Randomness | None, composition: Composed | None, **switches: bool
+    log: SearchLog,
+    randomness: Randomness | None,
+    composition: Composed | None,
+    run: str | None,
+    unprotected: Sequence[str],
+    **switches: bool,
 ) -> Randomness:
     """Random numbers of a release, new ones if none are given; arguments of other kinds are refused."""
     from querycloak.logs.searchlog import check_log
@@ -470,6 +477,8 @@ def _checked(
     check_log(log)
     for name, switch in switches.items():
         of_kind(name, switch, bool, "True or False", "leave it out for False")
+    of_kind("run", run, (str, type(None)), "a random name", "leave it out, unless a killed run is to go on")
+    texts_of("unprotected", unprotected, "leave it out, or say what circumstances tell")
     drawing = Randomness() if randomness is None else randomness
     if composition is not None:
         of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")

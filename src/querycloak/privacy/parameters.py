@@ -50,6 +50,13 @@ def of_kind(name: str, value: object, kind: type | tuple[type, ...], rule: str, 
         raise _of_another_kind(name, value, rule, way_out)
 
 
+def texts_of(name: str, value: object, way_out: str | Sentence) -> tuple[str, ...]:
+    """Return a list of texts; a single text is none."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise _of_another_kind(name, value, "a list of texts", way_out)
+
+
 def path_of(name: str, value: object, way_out: str | Sentence = "a path is a text or a pathlib.Path") -> Path:
     """Return value as a path if it is one."""
     if isinstance(value, str | os.PathLike):

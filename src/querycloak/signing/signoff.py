@@ -23,6 +23,7 @@ from querycloak.errors import CheckFailed, InputError
 from querycloak.evaluation.evaluation import evaluate
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.target import Target
+from querycloak.files.documents import parsed_json
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
 from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import OnStep, SearchLog, prepare
@@ -88,7 +89,7 @@ def check_signoff(plan: SignoffPlan, out: Path, ledger: Ledger) -> None:
     KIND.check(out)
     state = KIND.state(out) or {}
     if state.get("plan") != plan.digest or not state.get("releasing"):
-        plan.method.payment(ledger, plan.population).check()
+        plan.method.paid_by(ledger, plan.population).payment(ledger, plan.population).check()
 
 
 def signoff(
@@ -230,13 +231,13 @@ class _Run:
     def _make_split(self) -> dict[str, Any]:
         shutil.rmtree(self.split, ignore_errors=True)
         write_split(self._log, self.split, Split(by="user", test=self._plan.test))
-        return dict(json.loads((self.split / SPLIT).read_bytes()))
+        return dict(parsed_json((self.split / SPLIT).read_bytes()))
 
     def _make_twin(self) -> dict[str, Any]:
         shutil.rmtree(self._twin, ignore_errors=True)
         made = self._plan.method.release(self._train, population_size=self._plan.population_size, **self._circumstances)
         saved = save(made, self._twin, "parquet", OutputFilter())
-        card = json.loads((saved.folder / "card.json").read_bytes())
+        card = parsed_json((saved.folder / "card.json").read_bytes())
         return {"rows": sum(table["rows"] for table in card["tables"].values())}
 
     def _evaluate(self) -> dict[str, Any]:

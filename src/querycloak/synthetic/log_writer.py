@@ -25,7 +25,7 @@ from querycloak.errors import ResourceError
 from querycloak.files.locked_folder import UNFINISHED, make_locked, remove_locked, remove_stale
 from querycloak.files.private_file import put_new, sync_folder
 from querycloak.logs.reading.files import TRUTH_ENDING
-from querycloak.privacy.parameters import natural, path_of, refuse
+from querycloak.privacy.parameters import natural, of_kind, path_of, refuse, texts_of
 from querycloak.synthetic.block import PEOPLE, PeopleBlock, make_block
 from querycloak.synthetic.made_up_records import WantedRecords
 from querycloak.synthetic.world import world
@@ -214,7 +214,9 @@ def synthesize(
     views: with all results that were shown. attributes: of country, device, language and category.
     """
     target = path_of("out", out, "name the file to write; its ending says the format")
-    encoding, records = Encoding.of(target), WantedRecords(views, tuple(attributes))
+    of_kind("views", views, bool, "True or False", "True writes all results that were shown")
+    named = texts_of("attributes", attributes, "name some of country, device, language and category")
+    encoding, records = Encoding.of(target), WantedRecords(views, named)
     if records and encoding.format == "aol":
         refuse("out", "a .parquet or .jsonl file with views or attributes", str(target), "AOL's columns have no room")
     _check_numbers(users, seed, workers)

@@ -1,6 +1,5 @@
 """An account of the ledger: a limit, what was charged to it, and so what is left."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import BudgetRefused, ParameterError
+from querycloak.files.documents import parsed_json
 from querycloak.privacy.accounting.gaussian_filter import GaussianCost, GaussianLimit, cost_of
 from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.guarantee import Guarantee, coverage, user_guarantee
@@ -282,15 +282,15 @@ def charge_read(
     digests: str | None,
 ) -> Charge:
     """A charge as its row in the ledger holds it; costs: reserved, and lowered."""
-    promised = Guarantee.from_json(json.loads(guarantee))
+    promised = Guarantee.from_json(parsed_json(guarantee))
     released = tuple(digests.split(",")) if digests else ()
-    kept = MappingProxyType(json.loads(parameters))
+    kept = MappingProxyType(parsed_json(parameters))
     return Charge(number, population, made, method, promised, kept, released, folders, *costs, taken)
 
 
 def cost_read(written: str | None) -> GaussianCost | None:
     """A cost as the ledger holds it; None if it holds none."""
-    return GaussianCost.from_json(json.loads(written)) if written else None
+    return GaussianCost.from_json(parsed_json(written)) if written else None
 
 
 def limit_read(written: str) -> float:

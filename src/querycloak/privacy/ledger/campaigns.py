@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from querycloak.errors import InputError
+from querycloak.files.documents import parsed_json
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Charge
@@ -109,7 +110,7 @@ class Spending:
         rows = [
             row
             for row in connection.execute(FIND, (population, queries)).fetchall()
-            if _numbers(json.loads(row[2])) == _numbers(guarantee.to_json())
+            if _numbers(parsed_json(row[2])) == _numbers(guarantee.to_json())
         ]
         if not rows:
             return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from querycloak.errors import ParameterError
+from querycloak.files.documents import parsed_json
 from querycloak.privacy.parameters import one_of, refuse, share
 from querycloak.sentence import Sentence
 
@@ -60,7 +61,7 @@ class Terms:
     @classmethod
     def read(cls, text: str) -> Terms:
         """Inverse of `written`; a ValueError for terms that this version does not know."""
-        fields = json.loads(text)
+        fields = parsed_json(text)
         if fields == {}:
             return cls()
         if not isinstance(fields, dict) or set(fields) != {"accounting", "additive_share"}:
