@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit docs audit bench bench-peers cluster reliability lock clean
+.PHONY: demo test lint types unit slow docs audit bench bench-peers cluster reliability lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -20,6 +20,10 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2
+
+# Everything that is marked slow and that `unit` leaves out: larger logs, long audits, the whole cluster.
+slow: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -m slow
 
 # The documentation as a site: build/site/index.html, which needs no network, search included. The generator has an
 # environment of its own; the reference is read from the installed package.
