@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,10 @@ def test_one_user_cannot_stop_a_release_that_has_a_guarantee(
         "them with log.write_rejected(FILE)"
     )
     assert BAD_ROWS not in released.proven.unprotected
-    assert (released.proven, released.log["max_bad"]) == (method.proven(), None)
+    # The accounts that force a text out are stated for the setting that was chosen, so the list may differ.
+    assert replace(released.proven, unprotected=()) == replace(method.proven(), unprotected=())
+    assert len(released.proven.unprotected) == len(method.proven().unprotected)
+    assert released.log["max_bad"] is None
 
 
 @pytest.mark.parametrize("method", GUARANTEED, ids=by_name)
