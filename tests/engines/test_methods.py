@@ -81,6 +81,10 @@ def test_a_method_keeps_the_contract_and_releases_what_it_may(method: Method, du
             if kind == "phrases":
                 assert all(any(row["phrase"] in query for query in queries) for row in rows)
                 continue
+            if kind == "reformulations":
+                words = {word for query in queries for word in query.split()}
+                assert {row["word"] for row in rows} <= words | {None, ""}
+                continue
             assert {query for row in rows for query in row.get("queries", [row.get("query")])} <= queries
             assert {row["next_query"] for row in rows if "next_query" in row} <= queries
             assert {(row["query"], row["url"]) for row in rows if row.get("url") is not None} <= pairs
