@@ -89,7 +89,9 @@ def test_promises_are_kept(knowledge: AuditData, method: Clicks | Sessions) -> N
     release = Target.of(method.release(knowledge.train), "release")
     rows = found(knowledge, release)
     assert not [each.alarm for each in rows.values() if each.alarm]
-    assert 0.4 < (rows["area under the curve"].main or 0) < 0.9  # one draw of noise for each of forty keys
+    # On average no test exceeds 1 - 1 / (1 + e^epsilon): .731 and .953. One draw of noise for each of forty keys varies.
+    allowed = 1 - 1 / (1 + np.exp(method.proven().epsilon))
+    assert 0.4 < (rows["area under the curve"].main or 0) < max(0.9, allowed + 0.02)
 
 
 def test_the_attack_comes_close_to_what_is_allowed(knowledge: AuditData) -> None:
