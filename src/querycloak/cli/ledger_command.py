@@ -63,7 +63,7 @@ def ledger_plan(
     ledger: options.LedgerFile = None,
     as_json: options.Json = False,
 ) -> None:
-    """Fix the Laplace noise of a series of releases, and charge it whole."""
+    """Fix the Laplace noise of a series, and charge it whole."""
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.privacy.ledger.series import plan_series
 

@@ -113,7 +113,7 @@ def _check_kinds(given: Mapping[str, Any]) -> None:
     if not isinstance(given["population"], str):
         raise InputError("the plan's population must be a text: the ledger's name for the people in the log")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InputError("the plan's population_size must be a whole number, 1 or more")
+        raise InputError("the plan's size of the population must be a whole number, 1 or more")
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise InputError("the plan's test must be a share between 0 and 1, such as 0.1")
     if unit not in UNITS:

@@ -318,7 +318,7 @@ def test_summaries_of_commands_are_not_cut() -> None:
         ("querycloak release clicks --selection ", ["laplace", "gaussian", "weighted", "multi-round"]),
         ("querycloak guarantee sessions --max-keys-per-user ", ["auto"]),
         ("querycloak inspect --log-format u", ["ubi"]),
-        ("querycloak evaluate --task l", ["loss"]),
+        ("querycloak evaluate --task l", ["language", "loss"]),
         ("querycloak audit release --attack s", ["singling-out", "secrets"]),
         ("querycloak reproduce h", ["hong2012"]),
     ],

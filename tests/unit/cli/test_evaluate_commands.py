@@ -146,7 +146,7 @@ def test_a_log_without_clicks_is_evaluated(split: Path, tmp_path: Path) -> None:
     rows = json.loads(done.stdout)["results"]
     assert all((row["value"] is None) == (row["why"] is not None) for row in rows)
     measured = {row["task"] for row in rows if row["value"] is not None}
-    assert measured == {"suggestion", "completion", "counts", "profiles", "loss"}
+    assert measured == {"suggestion", "completion", "counts", "profiles", "language", "loss"}
 
 
 def test_evaluate_as_json_and_into_a_file(split: Path, release: Path, tmp_path: Path) -> None:

@@ -120,8 +120,12 @@ def begun_series(account: Account, ledger: Ledger) -> Charge:
     name = account.population
     words = ("querycloak", "ledger", "plan", name, "--releases", "N", "--epsilon", "E", "--delta", "D")
     make = Action(f"plan_series(ledger, {name!r}, N, E, D)", (*words, "--ledger", str(ledger.path)))
-    problem = "the plan of population {name!r} has no releases left" if planned else "population {name!r} has no plan"
-    raise BudgetRefused(Sentence(f"{problem}; make one, which is charged whole: {{make}}", name=name, make=make))
+    state = "has no releases left in its plan" if planned else "has no plan"
+    raise BudgetRefused(
+        Sentence(
+            "population {name!r} {state}; make one, which is charged whole: {make}", name=name, state=state, make=make
+        )
+    )
 
 
 def check_follows(charge: Charge, parameters: Mapping[str, Any]) -> None:
