@@ -144,10 +144,10 @@ def _is_settled(card: dict[str, Any], described: dict[str, Any]) -> bool:
     return any(value in (None, "auto") and card["parameters"].get(name) != value for name, value in given.items())
 
 
-def _is_the_promise(written: dict[str, Any], promised: dict[str, Any], *, settled: bool) -> bool:
+def _is_the_promise(written: Any, promised: Any, *, settled: bool) -> bool:
     """True if a card holds the promise; what is unprotected may be stated for the setting that the draw chose."""
-    if not settled:
-        return written == promised
+    if not settled or not isinstance(written, dict) or not isinstance(promised, dict):
+        return bool(written == promised)
     same = {**written, "unprotected": None} == {**promised, "unprotected": None}
     return same and len(written["unprotected"]) >= len(promised["unprotected"])
 

@@ -278,8 +278,9 @@ def test_the_ledger_marks_what_bounds_nothing(tmp_path: Path) -> None:
     first, *lines = in_process("ledger", "show", "--ledger", place).stdout.splitlines()
     assert first == f"ledger {place}"
     assert lines[0] == "people: epsilon 0 spent, 1 left; delta 0 spent, 1e-06 left"
-    assert lines[1] == "  the sum covers 0 of 2 releases; the others bound nothing, or one step only"
-    assert lines[2].startswith("  limit epsilon 1.0, delta 1e-06 since ")
+    assert lines[1] == "  left: about 1 of (1, 1e-6)"
+    assert lines[2] == "  the sum covers 0 of 2 releases; the others bound nothing, or one step only"
+    assert lines[3].startswith("  limit epsilon 1.0, delta 1e-06 since ")
     charges = [line.split()[2:] for line in lines if "syntactic" in line]
     assert charges == [
         ["k-anonymity", "syntactic", "-", "-", "no", "release"],

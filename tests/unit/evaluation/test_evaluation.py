@@ -177,7 +177,7 @@ def test_a_release_of_nothing_answers_nothing(sides: tuple[Path, Path]) -> None:
 
 def test_an_unknown_task_is_refused_with_those_there_are(sides: tuple[Path, Path]) -> None:
     with pytest.raises(
-        ParameterError, match=r"^task must be one of suggestion, completion, retrieval-walk, .*'fortune'"
+        ParameterError, match=r"^task must be one of suggestion, completion, language, retrieval-walk, .*'fortune'"
     ):
         qc.evaluate(*sides, [], ["fortune"])
 

@@ -28,17 +28,38 @@ SEED = 1991
 MOST_CASES = 20_000
 """Cases that are judged: of more, this many are drawn with a public seed."""
 _CITATION = "Shannon, Prediction and entropy of printed English, Bell System Technical Journal 1951"
+
+
+def _mean(values: Floats) -> float:
+    """Mean over cases: of bits, or of 1 for each query that can be spelled."""
+    return float(np.mean(values))
+
+
+def _bits_per_character(bits: Floats, characters: Floats) -> float:
+    """Bits of all queries over their characters, the end of each included."""
+    return float(np.sum(bits) / np.sum(characters))
+
+
 BITS_PER_QUERY = Measure(
-    "bits_per_query", "bits that the model needs for a query: minus log2 of its probability", _CITATION, "lower"
+    "bits_per_query",
+    "bits that the model needs for a query: minus log2 of its probability",
+    _CITATION,
+    "lower",
+    compute=_mean,
 )
 BITS_PER_CHARACTER = Measure(
-    "bits_per_character", "bits for all queries together, over their characters", _CITATION, "lower"
+    "bits_per_character",
+    "bits for all queries together, over their characters",
+    _CITATION,
+    "lower",
+    compute=_bits_per_character,
 )
 EXPRESSIBLE = Measure(
     "expressible",
     "share of (user, query) pairs that a release can spell: it holds the query, or every word of it",
     "Kim, Gopi, Kulkarni & Yekhanin, Differentially private n-gram extraction, NeurIPS 2021",
     "higher",
+    compute=_mean,
 )
 
 
