@@ -33,14 +33,14 @@ def of_released(method: Sessions, given: Given) -> bool:
 
 def checked_tables(method: Sessions, given: Given) -> tuple[str, ...]:
     """The tables that were asked for, in the order in which a release has them."""
+    named = [] if method.tables is None else [name.strip() for name in method.tables.split(",")]
+    if named and (TABLE not in named or len(set(named)) < len(named) or not set(named) <= set(method.keys)):
+        refuse("tables", f"sessions, and some of {', '.join(method.keys)}", method.tables, "such as queries,sessions")
     if method.pairs:
         _check_of_released(method, given)
     if method.tables is None:
         more = (REFORMULATIONS,) if method.pairs and method.counts == "noisy" else ()
         return (TABLE,) if method.no_clicks else (clicks.TABLE, TABLE, *more)
-    named = [name.strip() for name in method.tables.split(",")]
-    if TABLE not in named or len(set(named)) < len(named) or not set(named) <= set(method.keys):
-        refuse("tables", f"sessions, and some of {', '.join(method.keys)}", method.tables, "such as queries,sessions")
     if method.no_clicks:
         raise ParameterError(Sentence("{tables} must be left out with {no_clicks}: both say which tables come out"))
     if REFORMULATIONS in named and (not method.pairs or method.counts == "none"):
