@@ -98,7 +98,7 @@ def spark_engine() -> Iterator[Engine]:
         # Commands that tests start get Spark's settings as users do.
         patch.setenv("JAVA_TOOL_OPTIONS", LIGHT_JAVA)
         patch.setenv("SPARK_CONF_DIR", str(FIXTURES / "spark"))
-        engine = connect("spark", threads=2, memory="3g")
+        engine = connect("spark", threads=2, memory="4g")
     yield engine
     engine.close()
 
