@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from querycloak.pages.measured import measured
 from querycloak.pages.officer_answers import UNITS
 from querycloak.pages.signing_report import Signing, private_page, public_page
 from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.sampling.randomness import random_name
 from querycloak.releases.folder import card_digest, outside_releases, reconcile, reserve
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.saving import save
@@ -137,7 +137,7 @@ def _folder(out: Path, plan: SignoffPlan, log: SearchLog) -> Iterator[dict[str, 
             state = {
                 "log": source,
                 "plan": plan.digest,
-                "run": secrets.token_hex(16),
+                "run": random_name(),
                 "changed": False,
                 "private": True,
             }

@@ -261,6 +261,11 @@ def _popcount(block: bytes) -> int:
     return int(np.bitwise_count(np.frombuffer(padded, dtype=np.uint64)).sum(dtype=np.int64))
 
 
+def random_name() -> str:
+    """A name that nobody else takes, for a run that may go on in another process."""
+    return os.urandom(16).hex()
+
+
 def fresh_seed() -> int:
     """A seed that nobody knows, for code that must draw the same numbers twice; it must stay secret."""
     return int.from_bytes(os.urandom(6), "little")
