@@ -103,7 +103,10 @@ def test_the_budget_is_shared_among_three_tables() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"tables": "queries"}, "tables must be sessions, and some of queries, clicks, sessions, reformulations, got 'queries'"),
+        (
+            {"tables": "queries"},
+            "tables must be sessions, and some of queries, clicks, sessions, reformulations, got 'queries'",
+        ),
         ({"tables": "sessions,urls"}, "tables must be sessions, and some of"),
         ({"tables": "sessions,sessions"}, "tables must be sessions, and some of"),
         ({"tables": "sessions", "no_clicks": True}, "tables must be left out with no_clicks"),
