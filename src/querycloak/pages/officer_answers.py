@@ -121,7 +121,7 @@ def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequen
 
 
 @dataclass(frozen=True)
-class Risk:
+class AssessedRisk:
     """A line of the annex to a data protection impact assessment."""
 
     risk: str
@@ -129,7 +129,7 @@ class Risk:
     residual: str
 
 
-def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[Risk]:
+def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[AssessedRisk]:
     """Risks, measures and what remains, filled from the card and from the evidence; the residual risk is private."""
     proven = release.proven
     by_name = {each.name: each.result for each in criteria}
@@ -140,14 +140,14 @@ def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[Risk]:
         limit = "a rule about the output, which limits no conclusion"
     paid = "charged to a ledger" if release.accounting.charge is not None else "not accounted"
     return [
-        Risk("A person is singled out in the release", limit, by_name["Singling out"]),
-        Risk("Records of a person are linked", limit, by_name["Linking"]),
-        Risk("Something sensitive about a person is concluded", limit, by_name["Inferring"]),
-        Risk("A text of a person comes out as it is",
+        AssessedRisk("A person is singled out in the release", limit, by_name["Singling out"]),
+        AssessedRisk("Records of a person are linked", limit, by_name["Linking"]),
+        AssessedRisk("Something sensitive about a person is concluded", limit, by_name["Inferring"]),
+        AssessedRisk("A text of a person comes out as it is",
              "noise and threshold decide what comes out, and a filter looks for patterns"
              if proven.covers_release else "the method's rule, and a filter that looks for patterns",
              f"listed under what is not protected: {len(proven.unprotected)} items"),
-        Risk("Several releases add up", paid, "releases that other people made are not known here"),
-        Risk("The raw log or the evidence gets out", "private files are open to the owner's account alone",
+        AssessedRisk("Several releases add up", paid, "releases that other people made are not known here"),
+        AssessedRisk("The raw log or the evidence gets out", "private files are open to the owner's account alone",
              "copies of the log, and who may read them, are the controller's to decide"),
     ]  # fmt: skip

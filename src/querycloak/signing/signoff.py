@@ -53,7 +53,7 @@ _FILES = (
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SignoffEvidence:
     """What was measured on the twin, for whoever decides (private)."""
 
     draft: Path
@@ -98,7 +98,7 @@ def signoff(
     out: Path,
     *,
     ledger: Ledger,
-    decide: Callable[[Evidence], bool],
+    decide: Callable[[SignoffEvidence], bool],
     truth: Path | None = None,
     on_step: OnStep | None = None,
 ) -> SignedOff:
@@ -177,7 +177,7 @@ class _Run:
         self._evaluation, self._audit = private / "evaluation.json", private / "audit.json"
         self._steps = KeptSteps(private / "steps", {"plan": plan.digest})
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> SignoffEvidence:
         """Split the log, release a twin from TRAIN, evaluate and attack it, and write a draft of the page."""
         self._step("split", "splitting the log", self._make_split)
         made = self._step("twin", "making a release of a part of the log", self._make_twin)
@@ -185,7 +185,7 @@ class _Run:
         audit = self._step("audit", "attacking it", self._attack)
         write_page(private_page(self._signing(self._twin)), self.draft, private=True)
         self._note(seen=True)
-        return Evidence(self.draft, made["rows"], tuple(audit["alarms"]))
+        return SignoffEvidence(self.draft, made["rows"], tuple(audit["alarms"]))
 
     def is_released(self) -> bool:
         """Whether the release is there, made by this run or by one before it."""

@@ -29,6 +29,7 @@ from querycloak.synthetic import log_writer as writing
 from querycloak.synthetic.aol_figures import FIGURES, measure
 from querycloak.synthetic.block import KINDS
 from querycloak.synthetic.heavy_tails import WeightedChoice, falling
+from querycloak.synthetic.made_up_records import WantedRecords
 from querycloak.synthetic.queries import slipped
 from querycloak.synthetic.world import TOPICS, world
 from querycloak.text.wordnet import wordnet
@@ -262,7 +263,7 @@ def test_the_standard_log_stays_as_it_is(tmp_path: Path) -> None:
     from querycloak.synthetic.log_writer import PRESETS
 
     standard = PRESETS["standard"]
-    assert tuple(standard) == (100_000, 2006, None)
+    assert tuple(standard) == (100_000, 2006, None, WantedRecords())
     first = block.make_block(world(), standard.seed, 0, 200).rows
     digest = hashlib.sha256("\n".join(map(str, first.to_pylist())).encode()).hexdigest()
     assert (first.num_rows, digest[:16]) == PINNED
@@ -274,7 +275,7 @@ PINNED = (9_586, "d410a3134f9df8d8")
 def test_people_of_a_shop_come_once(tmp_path: Path) -> None:
     from querycloak.synthetic.log_writer import PRESETS
 
-    assert tuple(PRESETS["shop"]) == (40_000, 2006, 1)
+    assert tuple(PRESETS["shop"]) == (40_000, 2006, 1, WantedRecords())
     written = qc.synthesize(tmp_path / "shop.jsonl", 300, seed=2006, visits=1)
     sessions = pq.read_table(f"{written.log}.truth/sessions.parquet")["user"].to_pylist()
     assert sorted(sessions) == list(range(1, 301))
