@@ -85,7 +85,10 @@ def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
 def _of_levels(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
     """Published phrases, level by level: a user's contributions to a level are bounded by themselves (phrases.md)."""
     longest = int(release.parameters.get("longest", _LONGEST_PHRASE))
-    table = without_marks(pa.Table.from_batches(release.batches("phrases", ["phrase", "begins", "ends", "count"])))
+    batches = list(release.batches("phrases", ["phrase", "begins", "ends", "count"]))
+    if not batches:  # nothing came out
+        return
+    table = without_marks(pa.Table.from_batches(batches))
     tokens = pc.add(pc.count_substring(table["phrase"], " "), 1).to_numpy()
     marks = sum(pc.count_substring(table["phrase"], mark).to_numpy() for mark in (BEGIN, END))
     levels = np.array([level_of(n, m, longest) for n, m in zip(tokens - marks, marks, strict=True)], np.int64)

@@ -184,10 +184,8 @@ class Profiles:
         return ("all",)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """Every release but one of phrases alone has queries."""
-        if set(subject.kinds) == {"phrases"}:
-            return "it has words and phrases, and no queries whose topics could be counted"
-        return None
+        """Every release but one of phrases or cells alone has queries."""
+        return unsupported(subject)
 
     def prepare(self, logs: Logs) -> PreparedProfiles:
         """The topics of TRAIN's queries."""
@@ -234,6 +232,10 @@ class PreparedProfiles:
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
         """The loss of pooled profiles and, where owners are known, of users' own."""
+        if (reason := unsupported(subject)) is not None:
+            for measure in (*POOLED_MEASURES, *USER_MEASURES):
+                yield from (Figure(measure, None, f"topics={name}", why=reason) for name in TOPICS)
+            return
         yield from self._pooled(subject)
         if subject.name in self._owners:
             yield from self._of_users(subject.table("log"), self._owners[subject.name])
@@ -312,9 +314,19 @@ class PreparedProfiles:
         return users, codes, weights
 
 
+_SOURCES = ("log", "queries", "clicks", "transitions", "sessions")
+
+
+def unsupported(subject: Subject) -> str | None:
+    """Reason that a subject has no queries; None if it has some."""
+    if any(kind in subject.kinds for kind in _SOURCES):
+        return None
+    return "it has no queries whose topics could be counted"
+
+
 def source_of(subject: Subject) -> str:
     """The table that tells most about what was asked; of the original its searches."""
-    return next(kind for kind in ("log", "queries", "clicks", "transitions", "sessions") if kind in subject.kinds)
+    return next(kind for kind in _SOURCES if kind in subject.kinds)
 
 
 _WEIGHTS = ("log", "queries", "clicks")
