@@ -18,6 +18,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tokens.planted_log(tmp_path_factory.mktemp("log") / "log.tsv")
 
 
+@pytest.mark.slow
 def test_killed_commands_leave_whole_things_or_nothing(log: Path, tmp_path: Path) -> None:
     found = kills.kill_at_random(log, tmp_path, 7)
     assert (found.runs, found.problems) == (7, [])

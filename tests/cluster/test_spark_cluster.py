@@ -109,7 +109,10 @@ def program(cluster: Cluster, log_file: Path, tmp_path_factory: pytest.TempPathF
         yield made
 
 
-@pytest.fixture(scope="module", params=PLACES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(place, marks=[pytest.mark.slow] if place == "connect" else []) for place in PLACES],
+)
 def on_spark(request: pytest.FixtureRequest, cluster: Cluster, log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:  # noqa: E501  # fmt: skip
     if request.param == "standalone":  # which goes on
         standalone: Program = request.getfixturevalue("program")

@@ -50,6 +50,7 @@ class Reader:
         return done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_makes_a_package_and_it_works_as_any_other(tmp_path: Path) -> None:
     """One test, so that the page is followed once."""
     reader = Reader(tmp_path)

@@ -18,6 +18,7 @@ ROWS: list[Row] = [
     for number, query in enumerate(("knife", "saucepan", "spade", "garden shovel"))
 ]
 OWN_TEST = {"own-method.md", "evaluation.md", "own-attack.md"}  # which have tests of their own
+LONG = ("comparison.md", "records.md", "semantic.md", "sign-a-release.md")
 
 
 @pytest.fixture
@@ -46,7 +47,14 @@ def run(example: Example, folder: Path) -> None:
         assert example.language in ("csv", "json", "toml", "text"), f"what is {example.language!r}?"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in OWN_TEST], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name)
+        for page in PAGES
+        if page.name not in OWN_TEST
+    ],
+)
 def test_every_example_runs(page: Path, folder: Path) -> None:
     for example in examples(page):
         if example.is_run:

@@ -13,6 +13,7 @@ from tests.pages import ROOT
 
 TOUR = ROOT / "docs" / "tour.ipynb"
 PATIENCE = 1800
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,7 @@ def test_rows_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine,
     assert found == evaluated(duckdb_engine, tmp_path, releases, tasks)
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_on_spark(duckdb_engine: Engine, spark_engine: Engine, tmp_path: Path) -> None:
     """Tasks that compare with TRAIN: releases made once, every table of counts in them."""
     train = open_rows(duckdb_engine, tmp_path / "train.parquet", some_rows(1, 40))

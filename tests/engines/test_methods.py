@@ -39,6 +39,10 @@ ON_SPARK = (
     "phrases", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
     "k log", "k dma", "affinity with times", "generalize", "semantic topics",
 )  # fmt: skip
+LONG_ON_SPARK = (
+    "clicks weighted", "clicks priors", "clicks laplace", "clicks auto", "clicks without counts",
+    "clicks counted laplace", "phrases", "pool threshold", "pool paper", "optimal paper", "k dma",
+)  # fmt: skip
 KILLED = "stays_charged_if_it_is_killed"
 each_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
@@ -106,6 +110,7 @@ def may_come_out(method: Method) -> tuple[set[str], set[tuple[str, str]]]:
     return asked, clicked
 
 
+@pytest.mark.slow
 def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
     """One value of each method and variant, for all values are released by the same code."""
     methods = {f"{method.name} {method.variant}": method for method in METHODS.values()}
@@ -142,7 +147,9 @@ def test_card_and_datasheet_say_what_stands_in_a_logs_rows(
     assert card["accounting"] == "not accounted"
 
 
-@pytest.mark.parametrize("name", ON_SPARK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG_ON_SPARK else []) for name in ON_SPARK]
+)
 def test_spark_draws_what_duckdb_draws_from_one_seed(name: str, duckdb_engine: Engine, spark_engine: Engine) -> None:
     """What holds on DuckDB then holds on Spark: one of each way in which engines are asked, for Spark is slow."""
     with contract.Trial(METHODS[name], engine=duckdb_engine, also_on=spark_engine) as trial:

@@ -67,7 +67,7 @@ def test_commands_that_read_tell_nothing(folder: Path, tmp_path: Path) -> None:
     assert scan(done, tmp) == []
 
 
-@pytest.mark.parametrize("engine_name", ENGINES)
+@pytest.mark.parametrize("engine_name", ["duckdb", pytest.param("spark", marks=pytest.mark.slow)])
 def test_a_command_tells_nothing(folder: Path, tmp_path: Path, engine_name: str, spark_or_duckdb: None) -> None:
     """With bad rows in its log, through to a release: one command on Spark, for each starts a Java of its own."""
     tmp = tmp_path / "tmp"

@@ -54,7 +54,10 @@ METHODS: dict[str, Method] = {
     "semantic": Semantic(epsilon=2, domain="question", max_queries=2),
     "semantic counts": Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=2),
 }
-each_method = pytest.mark.parametrize("name", METHODS)
+LONG = ("phrases rounds", "phrases auto", "phrases without counts", "optimal", "pool paper")
+each_method = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in METHODS]
+)
 
 
 def rows() -> list[Row]:

@@ -38,7 +38,7 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("how", ACTS)
+@pytest.mark.parametrize("how", ["killed", pytest.param("interrupted", marks=pytest.mark.slow)])
 def test_spark_that_is_ended_by_somebody_says_so_in_one_line(how: str) -> None:
     require_java()
     act, code, said = ACTS[how]

@@ -163,6 +163,7 @@ def test_seeded_noise() -> None:
     assert [each.refuted for each in fresh_processes(laplace(broken.SeededNoise))] == [True]
 
 
+@pytest.mark.slow
 def test_seeded_draws_of_keys_without_counts() -> None:
     """There, which keys come out must differ between two processes."""
     seeded = broken.SeededNoise(epsilon=2, delta=0.01, selection="laplace", counts="none")
@@ -245,6 +246,7 @@ def test_a_crash_that_depends_on_one_user() -> None:
     assert found.happened == (200, 0)
 
 
+@pytest.mark.slow
 def test_draws_that_fail_by_chance_are_single_runs() -> None:
     """A tenth of the runs fails with both logs: that tells nothing, and no lot of runs is lost to it."""
     method = laplace(broken.FailingDraws)

@@ -89,6 +89,7 @@ def test_a_method_names_neighbours_of_its_own(watch_list: Kind, illnesses: str) 
     assert (pair.without.count("asthma"), pair.having.count("asthma")) == (3, 4)
 
 
+@pytest.mark.slow
 def test_two_honest_processes_agree_less_often_than_is_stated(watch_list: Kind, illnesses: str) -> None:
     """Small clipped counts coincide often: so many draws are compared that they do not."""
     method: Method = watch_list(epsilon=2, queries=illnesses)

@@ -31,6 +31,7 @@ def published(counts: dict[str, int], options: dict[str, object] = OPTIONS) -> q
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_noise_alone_is_rarely_reported() -> None:
     """2,000 keys with the same true count in both releases, near the threshold and far above: at most 5 % alarms."""
     random = np.random.Generator(np.random.PCG64(7))

@@ -134,14 +134,13 @@ def test_bounds_of_clicks_without_clicks() -> None:
         qc.Clicks(epsilon=1, delta=1e-6, clicks_per_key=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selection", "neighbours"),
     [
         ("laplace", ["own", "repeats"]),
         ("multi-round", ["repeats"]),
-        pytest.param(
-            "multi-round", ["own"], marks=pytest.mark.slow
-        ),  # as without clicks, which test_broken_mechanisms audits
+        ("multi-round", ["own"]),
     ],
 )
 def test_the_audit_of_its_method(selection: Any, neighbours: list[str]) -> None:

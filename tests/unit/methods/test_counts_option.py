@@ -118,6 +118,7 @@ def test_what_does_not_go_without_counts(options: dict[str, Any], message: str) 
             method(**options, counts="none")
 
 
+@pytest.mark.slow
 def test_tasks_and_audits_read_keys_alone(duckdb_engine: Engine, tmp_path: Path) -> None:
     train = write_rows(tmp_path / "train.parquet", some_rows(4, 60))
     test = write_rows(tmp_path / "test.parquet", some_rows(5, 30, first=100))

@@ -90,6 +90,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert (rule.returncode, "--refuse-empty refuses a log of which nothing is kept" in rule.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_audit_tries_a_log_without_users() -> None:
     audit = audit_method(METHOD, runs=200, seed=1, neighbours=["nobody"])
     assert [each.neighbours for each in audit.sampled] == ["nobody: no user, and one"]

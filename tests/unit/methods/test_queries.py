@@ -146,6 +146,7 @@ def test_tasks_that_it_serves(duckdb_engine: Engine, tmp_path: Path) -> None:
     assert told["error_of_bounding"] is not None
 
 
+@pytest.mark.slow
 def test_the_audit_of_its_method() -> None:
     found = audit_method(qc.Queries(noise=1, threshold=5, max_keys_per_user=1), runs=500, neighbours=["own", "shared"])
     assert found.holds

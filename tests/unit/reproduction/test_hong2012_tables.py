@@ -120,6 +120,7 @@ def test_nothing_that_table_4_prints_can_be(tables: OptimalTables) -> None:
     assert all(row["at_most"] >= other["found"] for row, other in zip(rows[7:], rows[:-7], strict=True))
 
 
+@pytest.mark.slow
 def test_tables_5_to_7_and_figures_are_whole(tables: OptimalTables) -> None:
     made = tables.all(Randomness(seed=1))
     json.dumps(made)

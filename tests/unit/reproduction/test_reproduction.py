@@ -30,6 +30,7 @@ from querycloak.reproduction.workbench import Workbench, fingerprint, reproducti
 from querycloak.synthetic.log_writer import synthesize
 from tests.commands import in_process
 
+LONG = ("hong2012", "sanchez2018", "zhang2016")
 USERS = 400
 # Every table and figure that the papers number; what the page calls otherwise stands behind the colon.
 NUMBERED = {
@@ -108,9 +109,7 @@ def test_table_4_of_zhang_and_yang_is_their_formula() -> None:
     assert "is proven (16, 6.05e-08)" in made.statement
 
 
-@pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=[pytest.mark.slow] if key == "sanchez2018" else []) for key in PAPERS]
-)
+@pytest.mark.parametrize("key", [pytest.param(key, marks=[pytest.mark.slow] if key in LONG else []) for key in PAPERS])
 def test_every_table_and_figure_is_there(
     key: str, log: SearchLog, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

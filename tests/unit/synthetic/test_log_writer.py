@@ -186,6 +186,7 @@ def test_a_choice_follows_its_weights() -> None:
     assert choice.of(np.array([1, 1]), np.array([0.0, 1 - 2**-53])).tolist() == [3, 7]
 
 
+@pytest.mark.slow
 def test_calibration_at_50_000_users(tmp_path: Path) -> None:
     """AOL's figures, each with its source in figures.py; those of AOL's size are held by the bench."""
     written = qc.synthesize(tmp_path / "log.parquet", 50_000)

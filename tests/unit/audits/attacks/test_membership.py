@@ -179,6 +179,7 @@ def test_several_releases_are_judged_together(knowledge: AuditData) -> None:
     assert not [each.alarm for each in together.values() if each.alarm]
 
 
+@pytest.mark.slow
 def test_a_promise_that_no_single_release_refutes(duckdb_engine: Engine, tmp_path: Path) -> None:
     """One key, and noise that happens to be 0: once it shows nothing, sixty times in a row it does."""
     one = {f"u{i}": ["weather"] for i in range(300)}
@@ -191,6 +192,7 @@ def test_a_promise_that_no_single_release_refutes(duckdb_engine: Engine, tmp_pat
     assert alarms[0].startswith("membership: more members are found by counts and 59 like it at FPR ")
 
 
+@pytest.mark.slow
 def test_pooling_raises_no_false_alarm(duckdb_engine: Engine, tmp_path: Path) -> None:
     """One key under Laplace noise that keeps its promise, sixty times: each draw tells everybody or nobody."""
     one = {f"u{i}": ["weather"] for i in range(300)}

@@ -57,7 +57,7 @@ def test_one_user_in_three_is_enough_and_each_has_one_vote(tmp_path: Path, duckd
         METHOD.release(opened(tmp_path, duckdb_engine, rows[1:]))
 
 
-@pytest.mark.parametrize("domain", ["sport", "disease", "topics"])
+@pytest.mark.parametrize("domain", ["sport", "disease", pytest.param("topics", marks=pytest.mark.slow)])
 def test_a_narrow_domain_asks_for_english_not_for_its_own_words(
     tmp_path: Path, duckdb_engine: Engine, domain: str
 ) -> None:
