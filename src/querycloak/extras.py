@@ -1,12 +1,16 @@
-"""Packages that only an extra brings: a missing one is named with its extra, before any work."""
+"""Packages that must be loaded: one that an extra lacks, or memory that does not suffice, is named before any work."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from querycloak.errors import ResourceError
 
 COMPARE = "compare"
+MEMORY_USED_UP = "memory or address space (ulimit -v) is used up: use fewer threads, or try where more is free"
 PACKAGES = {COMPARE: ("altair", "ortools", "vl_convert")}
 
 
@@ -17,3 +21,25 @@ def require(extra: str, what: str) -> None:
         raise ResourceError(
             f"{what} needs {' and '.join(missing)}, not installed here: pip install 'querycloak[{extra}]'"
         )
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Load modules: a failure for lack of memory says so, any other names the package that cannot be loaded."""
+    problem = ""
+    try:
+        yield
+        return
+    except (ImportError, OSError, MemoryError) as error:
+        problem = MEMORY_USED_UP if lacks_memory(error) else f"{what} needs a package that cannot be loaded: install it"
+        problem += f" again ({error.name})" if isinstance(error, ImportError) and not lacks_memory(error) else ""
+    raise ResourceError(f"{problem}; nothing was charged or written")
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether memory or address space is used up; a library that does not fit into it fails to be mapped."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    text = str(error).lower() if isinstance(error, ImportError | OSError) else ""
+    unmapped = "cannot allocate memory" in text or "failed to map segment" in text
+    return unmapped or isinstance(error, MemoryError)

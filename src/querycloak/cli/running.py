@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from querycloak.compiled_code import advice
 from querycloak.errors import QuerycloakError
+from querycloak.extras import MEMORY_USED_UP, lacks_memory
 from querycloak.files.locked_folder import clean_up
 from querycloak.interruption import ENDING, interrupt, received
 
@@ -133,8 +134,8 @@ def _ended_by(error: BaseException) -> int:
 
 def _lacking(error: BaseException) -> str | None:
     """The message for a resource that the machine lacks; None for other errors."""
-    if isinstance(error, MemoryError):
-        return "memory is used up: name fewer --threads, or try again where more is free"
+    if lacks_memory(error):
+        return MEMORY_USED_UP
     return _LACKING.get(error.errno or 0) if isinstance(error, OSError) else None
 
 

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import duckdb
@@ -53,6 +54,10 @@ class DuckDBEngine:
 
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""
+        # What results are fetched with: loaded before anything is paid.
+        for module in ("ibis.backends.duckdb.converter", "ibis.expr.types.groupby", "pyarrow_hotfix"):
+            with suppress(ImportError):  # other versions of Ibis need others
+                import_module(module)
         name = next(self._names)
         stream = self._streams[name] = _Stream(source, self.threads, on_bytes)
         self._run(lambda: self._backend.con.register(name, stream), "opening the log")

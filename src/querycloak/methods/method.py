@@ -10,10 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
 
 from querycloak.errors import OrderError, ParameterError
+from querycloak.extras import loading
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
 from querycloak.methods.unprotected import (
     DRAWN_AGAIN,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
 
 Variant = Literal["default", "paper"]
 _BUG = "this is a bug in the method"
+_LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving")
+"""Modules that every release uses only after it has paid."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class Promise(NamedTuple):
     proven: Guarantee
     parameters: Mapping[str, Any]
     warnings: tuple[str, ...]
+    reach: Mapping[str, TableAccuracy]
 
 
 class AuditLogs(NamedTuple):
@@ -121,6 +126,8 @@ class Method(metaclass=MethodClass):
     """Summary in one line."""
     explains_queries: ClassVar[bool] = False
     """True if it can show what protects a query (`explain`)."""
+    drawn_with: ClassVar[Sequence[str]] = ()
+    """Modules that only the draw uses; they are loaded before a release is paid."""
     variant: str = option("default", help="There is only one: default.")
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -338,6 +345,7 @@ class Method(metaclass=MethodClass):
         payment = payment_of(ledger, population, bill, run)
         self.check_account(payment.check())
         gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
+        self._load_for_draw(drawing)
         counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
         if gate is not None:
             gate.require(users, drawing)
@@ -369,9 +377,16 @@ class Method(metaclass=MethodClass):
     @final
     def _promise(self, population_size: int | None) -> Promise:
         """The promise of a release: asked for once, before the log is read; it is billed, and stands on the card."""
-        return Promise(
-            self.claimed(), self.proven(), self.parameters(), tuple(map(str, self.warnings(population_size)))
-        )
+        warnings = tuple(map(str, self.warnings(population_size)))
+        return Promise(self.claimed(), self.proven(), self.parameters(), warnings, self.reach())
+
+    @final
+    def _load_for_draw(self, randomness: Randomness) -> None:
+        """Load the modules of draws and of folders: what cannot be loaded fails before anything is paid."""
+        with loading("a release"):
+            for name in (*_LOADED_FIRST, *self.drawn_with):
+                import_module(name)
+            randomness.make_ready()
 
     @final
     def _counted(self, log: SearchLog, gate: PaidGate | None, *, guaranteed: bool) -> tuple[Counted, int]:
@@ -395,7 +410,7 @@ class Method(metaclass=MethodClass):
         from querycloak.methods.paid_gate import DESCRIPTION, with_gate
         from querycloak.releases.release import Release, describe_log
 
-        reach = {**self.reach(), **drawn.reach}
+        reach = {**promise.reach, **drawn.reach}
         proven = promise.proven
         if drawn.unprotected is not None:
             proven = replace(proven, unprotected=drawn.unprotected)

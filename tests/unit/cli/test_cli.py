@@ -340,7 +340,7 @@ def test_version() -> None:
     [
         (OSError(errno.ENOSPC, "chlamydia"), "a disk is full: free some room"),
         (OSError(errno.EMFILE, "chlamydia"), "too many files are open: raise the limit"),
-        (MemoryError("chlamydia"), "memory is used up"),
+        (MemoryError("chlamydia"), "memory or address space (ulimit -v) is used up"),
     ],
 )
 def test_what_a_machine_lacks_is_no_bug_wherever_it_is_noticed(

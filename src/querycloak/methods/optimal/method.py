@@ -50,6 +50,7 @@ class Optimal(Method):
 
     name = "optimal"
     summary = "Made-up users in the log's own schema."
+    drawn_with = ("querycloak.methods.optimal.made_up_users",)
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(

@@ -65,6 +65,7 @@ class Sessions(KeysMethod):
 
     name = "sessions"
     summary = "Noisy counts of query sequences, and of clicks."
+    drawn_with = ("querycloak.methods.sessions.count",)
     keys: ClassVar = {
         queries.TABLE: queries.KEY, clicks.TABLE: clicks.KEY, TABLE: ("queries",), REFORMULATIONS: ("kind", "word"),
     }  # fmt: skip

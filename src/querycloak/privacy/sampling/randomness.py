@@ -55,6 +55,11 @@ class Randomness:
             way_out = "leave the seed out for a private release"
             self._bytes = _seeded_bytes(whole("seed", seed, way_out, least=0))
 
+    def make_ready(self) -> None:
+        """Load what private draws need; nothing is drawn."""
+        if self.private:
+            _opendp_sampler(Laplace(1))
+
     def noise(self, noise: Noise, size: int) -> IntArray:
         """Return independent draws of the noise."""
         order.check_may_draw()
