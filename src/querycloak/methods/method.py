@@ -377,8 +377,9 @@ class Method(metaclass=MethodClass):
     @final
     def _promise(self, population_size: int | None) -> Promise:
         """The promise of a release: asked for once, before the log is read; it is billed, and stands on the card."""
+        claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
         warnings = tuple(map(str, self.warnings(population_size)))
-        return Promise(self.claimed(), self.proven(), self.parameters(), warnings, self.reach())
+        return Promise(claimed, proven, parameters, warnings, self.reach())
 
     @final
     def _load_for_draw(self, randomness: Randomness) -> None:

@@ -31,7 +31,9 @@ def completing(self, *arguments, **named):
 Ledger.charge, Ledger.complete = charging, completing
 ledger = Ledger(out + ".ledger")
 ledger.set_limit("people", 100, 0.01)
-options = {key: float(value) if "." in value else int(value) if value.isdigit() else value for key, value in (pair.split("=") for pair in given)}
+options = dict(pair.split("=") for pair in given)
+for key, value in options.items():
+    options[key] = float(value) if "." in value else int(value) if value.isdigit() else value
 opened = read(log)
 METHODS[name](**options).release(opened, ledger=ledger, population="people").save(out)
 opened.engine.close()
