@@ -4,6 +4,7 @@ QuerycloakError
 ├── InputError            the log or a file given cannot be used                exit 2
 │   ├── UnknownFormat       no format, or more than one, fits the log
 │   ├── MissingColumn       a column mapping names what is not there
+│   ├── ChargeGone          the ledger no longer holds the charge of a release
 │   └── TooManyBadLines     more lines were rejected as bad than the owner allows
 ├── ParameterError        a parameter breaks its rule                           exit 2
 ├── ResourceError         the machine lacks something: disk, memory, a package  exit 2
@@ -23,6 +24,7 @@ from querycloak.sentence import Sentence
 
 __all__ = [
     "BudgetRefused",
+    "ChargeGone",
     "CheckFailed",
     "EngineError",
     "InputError",
@@ -60,6 +62,10 @@ class InputError(QuerycloakError):
 
 class UnknownFormat(InputError):
     """No format fits the log, or more than one does."""
+
+
+class ChargeGone(InputError):
+    """The ledger no longer holds the charge of a release: another file took its place."""
 
 
 class MissingColumn(InputError):

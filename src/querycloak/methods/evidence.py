@@ -22,7 +22,7 @@ from querycloak.methods.option import options_of
 from querycloak.methods.paid_gate import is_gated, with_gate
 from querycloak.methods.registry import METHODS
 from querycloak.privacy.ledger.accounts import SERIES, Charge
-from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.ledger.series import SeriesPlan
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.releases import loading
@@ -245,6 +245,8 @@ def _in_ledger(card: Mapping[str, Any], ledger: Ledger, digest: str) -> str | No
     charges = [charge for charge in account.charges if charge.id == accounting["charge"]]
     if not charges:
         return "the ledger has no such charge"
+    if accounting.get(RUN) not in (None, charges[0].parameters.get(RUN)):
+        return "the charge of this number in the ledger is that of another run"
     if digest not in charges[0].releases:
         return "the ledger does not know this digest for the charge that the card names"
     if charges[0].method == SERIES:

@@ -24,7 +24,7 @@ from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Account
-from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.privacy.sampling.exact import rounded_up, shown_up
 from querycloak.releases.folder import CARD
@@ -358,6 +358,7 @@ def _account(release: Path, ledger: str | os.PathLike[str] | None) -> Account | 
     if not ledger:
         return None
     (account,) = Ledger(ledger).show(str(accounting["population"]))
-    if accounting["charge"] not in [charge.id for charge in account.charges]:
+    runs = {charge.id: charge.parameters.get(RUN) for charge in account.charges}
+    if accounting["charge"] not in runs or accounting.get(RUN) not in (None, runs[accounting["charge"]]):
         raise InputError("the ledger has no charge as the card of this release names it; give the ledger that paid")
     return account

@@ -80,7 +80,7 @@ def _object(required: Mapping[str, Check], optional: Mapping[str, Check] | None 
 def _accounting(value: Any) -> str | None:
     if value == "not accounted":
         return None
-    return _object({"population": _TEXT, "charge": _whole(2**63 - 1)})(value)
+    return _object({"population": _TEXT, "charge": _whole(2**63 - 1)}, {"run": _TEXT})(value)
 
 
 def _checksums(value: Any) -> str | None:

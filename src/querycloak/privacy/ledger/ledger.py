@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from querycloak.errors import BudgetRefused, InputError, ParameterError, QuerycloakError
+from querycloak.errors import BudgetRefused, ChargeGone, InputError, ParameterError, QuerycloakError
 from querycloak.privacy import order
 from querycloak.privacy.accounting.gaussian_filter import GaussianCost, cost_of
 from querycloak.privacy.guarantee import Guarantee
@@ -26,6 +26,8 @@ from querycloak.sentence import Action, Sentence
 __all__ = ["Account", "Charge", "Ledger", "default_path"]
 
 LONGEST_NAME = 100
+RUN = "run"
+"""Parameter of a charge: the random name that only this charge has, on the card of its release, too."""
 LIMIT = "SELECT epsilon, delta FROM populations WHERE name = ?"
 DIGESTS = "(SELECT group_concat(digest) FROM releases WHERE charge = id)"
 CHARGES = f"SELECT id, made, method, guarantee, parameters, {DIGESTS} FROM charges WHERE population = ? ORDER BY id"
@@ -213,6 +215,26 @@ class Ledger:
                 entry = {"what": "release", "charge": number, "digest": release_digest}
                 journal.append(connection, {**entry, **_announced_folder(connection, number, release_digest)})
             connection.execute("DELETE FROM announced WHERE charge = ? AND digest = ?", (number, release_digest))
+
+    def confirm(self, charge: int, run: str | None, taken: int = 0) -> None:
+        """Raise ChargeGone unless the ledger still holds this charge: another file may have taken its place meanwhile.
+
+        taken: the number of a release in a series, which must be there, too; 0 without a series.
+        """
+        row, begun, problem = None, True, "it was replaced, by an older copy or by another ledger"
+        try:
+            with self._file.reading() as connection:
+                row = connection.execute("SELECT parameters FROM charges WHERE id = ?", (charge,)).fetchone()
+                if taken and row is not None:
+                    number = "SELECT 1 FROM taken WHERE charge = ? AND number = ?"
+                    begun = connection.execute(number, (charge, taken)).fetchone() is not None
+        except InputError as error:
+            problem = str(error)
+        if row is None or json.loads(row[0]).get(RUN) != run or not begun:
+            raise ChargeGone(
+                f"the ledger {str(self.path)!r} does not hold charge {charge} of this run any more: {problem}; "
+                "what was drawn is not published; put the ledger back that was charged, and release again"
+            )
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
         """Note where a release is about to be, so that its charge can be completed if its process dies."""

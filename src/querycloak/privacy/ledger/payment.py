@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, final
 
-from querycloak.errors import OrderError, ParameterError, QuerycloakError
+from querycloak.errors import ChargeGone, OrderError, ParameterError, QuerycloakError
 from querycloak.files import fault
 from querycloak.privacy import order
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Charge
-from querycloak.privacy.ledger.ledger import Account, Ledger
+from querycloak.privacy.ledger.ledger import RUN, Account, Ledger
 from querycloak.privacy.parameters import natural, of_kind
+from querycloak.privacy.sampling.randomness import random_name
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Accounting:
 
     population: str | None = None
     charge: int | None = None
+    run: str | None = None
+    """Random name that only this charge has; None for charges of earlier versions, which have none."""
+    taken: int = field(default=0, repr=False, compare=False)
+    """Number of this release in a series; 0 if its charge pays for no series. Not on the card."""
     # Where to note that the release was made; a release loaded again has none.
     ledger: Ledger | None = field(default=None, repr=False, compare=False)
 
@@ -44,15 +49,16 @@ class Accounting:
         """As it stands on the card."""
         if self.charge is None:
             return "not accounted"
-        return {"population": self.population, "charge": self.charge}
+        named = {} if self.run is None else {"run": self.run}
+        return {"population": self.population, "charge": self.charge, **named}
 
     @classmethod
     def from_json(cls, value: object) -> Accounting:
         """Inverse of `to_json`."""
         if value == "not accounted":
             return cls()
-        if isinstance(value, Mapping) and set(value) == {"population", "charge"}:
-            return cls(str(value["population"]), int(value["charge"]))
+        if isinstance(value, Mapping) and {"population", "charge"} <= set(value) <= {"population", "charge", "run"}:
+            return cls(str(value["population"]), int(value["charge"]), value.get("run"))
         raise ParameterError("accounting must be 'not accounted', or a population and a charge")
 
     @contextmanager
@@ -61,7 +67,7 @@ class Accounting:
         try:
             yield
         except QuerycloakError as error:
-            if self.charge is not None and not isinstance(error, OrderError):
+            if self.charge is not None and not isinstance(error, OrderError | ChargeGone):
                 error.sentence = Sentence(
                     "{problem}; charge {charge} to {population!r} stays; another release is charged again",
                     problem=error.sentence,
@@ -77,12 +83,17 @@ class Accounting:
                 self.ledger.lower(self.charge, cost)
 
     def announce(self, digest: str, folder: Path) -> None:
-        """Note in the ledger where the release is about to be, in case the process dies before `complete`."""
+        """Note in the ledger where the release is about to be, in case the process dies before `complete`.
+
+        A ledger that does not hold the charge any more is a ChargeGone: what nobody paid for is not published.
+        """
         if self.ledger is None or self.charge is None:
             return
-        # A ledger that fails here must not cost a release that is paid for; `complete` will say that it fails.
-        with fault.around("announce"), suppress(QuerycloakError):
-            self.ledger.announce(self.charge, digest, folder)
+        with fault.around("announce"):
+            self.ledger.confirm(self.charge, self.run, self.taken)
+            # A ledger that cannot be written must not cost a release that is paid for; `complete` says that it fails.
+            with suppress(QuerycloakError):
+                self.ledger.announce(self.charge, digest, folder)
 
     def complete(self, digest: str) -> None:
         """Note in the ledger that the release is there."""
@@ -91,8 +102,11 @@ class Accounting:
         problem: QuerycloakError
         try:
             with fault.around("complete"):
+                self.ledger.confirm(self.charge, self.run, self.taken)
                 self.ledger.complete(self.charge, digest)
             return
+        except ChargeGone as error:
+            problem = ChargeGone(Sentence("the release is written, but {problem}", problem=error.sentence))
         except QuerycloakError as error:
             problem = type(error)(
                 Sentence(
@@ -200,12 +214,13 @@ class ChargePayment(Payment):
     """One charge for one release.
 
     run: a random name for the run that pays, kept by whoever starts it again after it was killed. The charge of that
-    run then pays for its second try, as long as no release came of it (ledger.md, "Drawn again").
+    run then pays for its second try, as long as no release came of it (ledger.md, "Drawn again"). None: a new name.
     """
 
     def __init__(self, ledger: Ledger, population: str, bill: Bill, run: str | None = None) -> None:
         super().__init__()
         self._ledger, self._population, self._bill, self._run = ledger, population, bill, run
+        self._name = random_name() if run is None else run
 
     def check(self) -> Account:
         """The account, which has enough left, or has paid for this run before."""
@@ -221,14 +236,14 @@ class ChargePayment(Payment):
     def _pay(self, counted: Counted) -> Paid[Counted]:
         before = self._paid_before()
         number = self._charge() if before is None else before
-        return Paid(Accounting(self._population, number, self._ledger), counted, again=before is not None)
+        accounting = Accounting(self._population, number, self._name, ledger=self._ledger)
+        return Paid(accounting, counted, again=before is not None)
 
     def _charge(self) -> int:
         bill = self._bill
-        named = {} if self._run is None else {"run": self._run}
         with fault.around("charge"):
             made = self._ledger.charge(
-                self._population, bill.guarantee, method=bill.method, parameters={**bill.parameters, **named}
+                self._population, bill.guarantee, method=bill.method, parameters={**bill.parameters, RUN: self._name}
             )
         return made.id
 
@@ -240,7 +255,7 @@ class ChargePayment(Payment):
         if self._run is None:
             return None
         charges = self._ledger.trusted(self._population).charges
-        paid = [charge for charge in charges if charge.parameters.get("run") == self._run]
+        paid = [charge for charge in charges if charge.parameters.get(RUN) == self._run]
         if any(charge.releases or charge.guarantee != self._bill.guarantee for charge in paid):
             raise OrderError("the charge of this run has paid for another release: start a new run")
         return next((charge.id for charge in paid if charge.lowered is None), None)
@@ -272,7 +287,9 @@ class CampaignPayment(ChargePayment):
         )
         names, numbers = counted.asked(campaign.key)
         allowed = self._spending.spend(campaign, names, numbers)
-        accounting = Accounting(self._population, campaign.charge, self._ledger)
+        charges = {charge.id: charge for charge in self._ledger.show(self._population)[0].charges}
+        run = charges[campaign.charge].parameters.get(RUN) if campaign.charge in charges else self._name
+        accounting = Accounting(self._population, campaign.charge, run, ledger=self._ledger)
         return Paid(accounting, counted.allowing(campaign.key, names, allowed))
 
 
@@ -301,8 +318,9 @@ class SeriesPayment(Payment):
 
         charge = begun_series(self.check(), self._ledger)
         with fault.around("charge"):
-            self._ledger.take(charge.id, int(charge.parameters["releases"]))
-        return Paid(Accounting(self._population, charge.id, self._ledger), counted)
+            taken = self._ledger.take(charge.id, int(charge.parameters["releases"]))
+        run = charge.parameters.get(RUN)
+        return Paid(Accounting(self._population, charge.id, run, taken, self._ledger), counted)
 
 
 def accounting_of(ledger: Ledger, population: str) -> str:

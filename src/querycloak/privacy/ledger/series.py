@@ -17,10 +17,11 @@ from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bisection import bisected, smallest_integer
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.ledger.accounts import SERIES, Account, Charge
-from querycloak.privacy.ledger.ledger import Ledger
+from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.parameters import checked_bound, natural
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.randomness import random_name
 from querycloak.sentence import Action, Sentence
 
 __all__ = ["SeriesPlan", "begun_series", "plan_series", "solved_series"]
@@ -108,7 +109,8 @@ def plan_series(
             f"population {population!r} has a plan with {left[0].releases_left} releases left; use them first: a "
             "second plan would be charged beside it"
         )
-    return plan, ledger.charge(population, guarantee, method=SERIES, parameters=plan.parameters())
+    parameters = {**plan.parameters(), RUN: random_name()}
+    return plan, ledger.charge(population, guarantee, method=SERIES, parameters=parameters)
 
 
 def begun_series(account: Account, ledger: Ledger) -> Charge:
