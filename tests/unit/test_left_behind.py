@@ -92,6 +92,21 @@ def test_killed_while_rows_are_rejected_the_next_command_of_any_kind_cleans_up(t
     assert left(tmp) == []
 
 
+@pytest.mark.parametrize("named", ["out/aside.jsonl", "--out=out/other", "out"])
+def test_leftovers_are_known_by_where_they_are_if_notes_of_them_are_lost(
+    tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out" / f"{UNFINISHED}dead" / "release").mkdir(parents=True)
+    (tmp_path / "out" / f"{UNFINISHED}dead" / "release" / "train.tsv").write_text(SECRET)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"{UNFINISHED}here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUERYCLOAK_TMP", str(tmp_path / "elsewhere"))  # not the one with the notes
+    clean_up(["inspect", named])
+    assert left(tmp_path) == []
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "out"]  # the current folder is looked through, too
+
+
 KILLED_AMID_STATES = """
 import sys
 from pathlib import Path

@@ -90,7 +90,7 @@ def _open_standard_streams() -> None:
 
 def _after_clean_up(command: Callable[[], object]) -> object:
     """Remove leftovers of killed commands, and run."""
-    clean_up()
+    clean_up(sys.argv[1:])
     return command()
 
 

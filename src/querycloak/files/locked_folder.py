@@ -1,7 +1,8 @@
 """Folders that are locked as long as their process lives; what killed processes left behind is removed.
 
 A killed process leaves its folder where it was writing, which may be anywhere. So the parents of such folders are
-noted in one place, and the next command of any kind (`clean_up`) looks there.
+noted in one place, and the next command of any kind (`clean_up`) looks there. It also looks beside everything that it
+is told to read or write: there leftovers are known by their names alone, also if the notes are lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,8 +27,10 @@ PRIVATE = ".querycloak-private-"
 UNFINISHED = ".querycloak-unfinished-"
 """Folders for what grows, beside the place where it will be."""
 _NOTES = ".querycloak-places-"
-_TRIES, _PAUSE = 50, 0.02
+_TRIES, _PAUSE = 50, 0.01
 """Seconds of waiting for a lock: a remover of stale folders holds one for a moment, its owner longer."""
+_LONGEST = 4096
+"""Bytes of a path."""
 
 
 def temporary_folder() -> Path:
@@ -59,7 +62,7 @@ def lock_folder(path: Path, *, wait: bool, follow: bool = True) -> int | None:
 
 def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     # Between its making and its locking another process may take it for stale and remove it: then once more.
-    while True:
+    for _ in range(_TRIES):
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         with suppress(FileNotFoundError):
             lock = lock_folder(path, wait=True)
@@ -67,49 +70,55 @@ def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
                 return path, lock
             if lock is not None:
                 os.close(lock)
+    raise OSError(errno.EAGAIN, "folders made there disappear")
 
 
 def take_locked(parent: Path, name: str) -> tuple[Path, int] | None:
-    """The 0700 folder of this name, new and locked; nothing if a living process has it."""
-    with _noted(parent, UNFINISHED):
-        return _take_locked(parent / name)
+    """A new locked folder whose name begins with this one; None if a living process of this user has such a folder.
 
-
-def _take_locked(path: Path) -> tuple[Path, int] | None:
-    tries = 0
-    while tries < _TRIES:
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        try:
-            lock = lock_folder(path, wait=False, follow=False)
-        except FileNotFoundError:
-            continue
-        if lock is None:
-            tries += 1
-            time.sleep(_PAUSE)
-            continue
-        if _is_at(path, lock):  # else its owner has ended and removed it meanwhile
-            for each in path.iterdir():  # left by a killed process
-                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink()
-            return path, lock
-        os.close(lock)
+    The rest of the name is random, and folders of other users are not looked at: nobody can take a name before us.
+    """
+    for _ in range(_TRIES):
+        if not _is_taken(parent, name, None):
+            with _noted(parent, UNFINISHED):
+                path, lock = _make_locked(parent, f"{name}-")
+            if not _is_taken(parent, name, path):
+                return path, lock
+            remove_locked(path, lock)  # two at the same time: both withdraw, and the first to come back has it
+        time.sleep(_PAUSE * (1 + time.monotonic_ns() % 1000 / 500))
     return None
 
 
-def _is_at(path: Path, opened: int) -> bool:
+def _is_taken(parent: Path, name: str, but: Path | None) -> bool:
+    """Whether a process that lives has a folder whose name begins so."""
+    return any(folder != but and _is_alive(folder) for folder in _of_this_user(parent, name))
+
+
+def _is_alive(folder: Path) -> bool:
     try:
-        there, opened_file = path.lstat(), os.fstat(opened)
-    except OSError:
+        lock = lock_folder(folder, wait=False, follow=False)
+    except OSError:  # gone, or a link
         return False
-    return (there.st_dev, there.st_ino, there.st_uid) == (opened_file.st_dev, opened_file.st_ino, os.getuid())
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def _of_this_user(parent: Path, prefix: str) -> list[Path]:
+    """Folders of this user whose names begin so; none where nothing can be listed."""
+    folders = []
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.name.startswith(prefix) and entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    folders.append(parent / entry.name)
+    return folders
 
 
 def remove_stale(parent: Path, prefix: str) -> None:
     """Remove what killed processes of this user left behind."""
-    for folder in parent.glob(f"{prefix}*"):
+    for folder in _of_this_user(parent, prefix):
         try:
-            if folder.lstat().st_uid != os.getuid():
-                continue
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             continue
@@ -122,9 +131,15 @@ def remove_stale(parent: Path, prefix: str) -> None:
             os.close(lock)
 
 
-def clean_up() -> None:
-    """Remove what killed processes of this user left behind, wherever they wrote."""
+def clean_up(beside: Iterable[str] = ()) -> None:
+    """Remove what killed processes of this user left behind, wherever they wrote.
+
+    beside: words of the command line. Folders that they name, folders that hold what they name, and the current one are
+    looked through, because notes of places are lost with the temporary folder.
+    """
     remove_stale(temporary_folder(), PRIVATE)
+    for place in _named_places(beside):
+        remove_stale(place, UNFINISHED)
     for note in _notes():
         with suppress(OSError, ValueError):
             prefix, place = os.fsdecode(note.read_bytes()).split("\n", 1)
@@ -132,6 +147,13 @@ def clean_up() -> None:
                 continue
             remove_stale(Path(place), prefix)
             _forget(Path(place), prefix)
+
+
+def _named_places(words: Iterable[str]) -> set[Path]:
+    paths = [Path(word.partition("=")[2] if word.startswith("-") else word) for word in words if len(word) < _LONGEST]
+    with suppress(OSError, ValueError):
+        return {place for path in (Path(), *paths) for place in (path, path.parent) if place.is_dir()}
+    return set()
 
 
 def remove_locked(folder: Path, lock: int) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from querycloak.errors import EngineError, InputError, ParameterError, ResourceError
+from querycloak.errors import EngineError, ParameterError, ResourceError
+from querycloak.files import locked_folder
 from querycloak.files.locked_folder import UNFINISHED, remove_stale
 from querycloak.files.private_file import sync_folder
 from querycloak.privacy.ledger.ledger import Ledger
@@ -229,6 +233,29 @@ def test_a_sibling_taken_for_stale_is_made_again(tmp_path: Path, monkeypatch: py
     assert times
 
 
+def test_names_of_unfinished_folders_cannot_be_taken_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user makes the folder whose name follows from that of the output; before, that was waited for."""
+    (planted := tmp_path / f"{UNFINISHED}{hashlib.sha256(b'out').hexdigest()[:16]}").mkdir()
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
+    with Unfinished(tmp_path / "out") as unfinished:
+        assert unfinished.inner.is_dir()
+        assert len(unfinished.inner.parent.name) > len(planted.name)
+    assert planted.exists()
+
+
+def test_folders_that_disappear_again_and_again_end_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(path: Path, **_: object) -> int:
+        path.rmdir()
+        raise FileNotFoundError
+
+    monkeypatch.setattr(locked_folder, "lock_folder", removed)
+    with pytest.raises(ResourceError, match="no release can be written"):
+        Unfinished(tmp_path / "out")
+
+
 def test_many_writers_in_one_parent(tmp_path: Path) -> None:
     failures: list[BaseException] = []
 
@@ -299,12 +326,14 @@ class TestAccounting:
             Accounting.from_json({"population": "shop"})
 
     def test_a_completion_that_fails_says_what_is_there(self, tmp_path: Path) -> None:
-        ledger = Ledger(tmp_path / "ledger")
+        """Another process holds the ledger: it can be read, and the charge is there."""
+        ledger = Ledger(tmp_path / "ledger", wait_seconds=0.05)
         ledger.set_limit("shop", 8, 1e-6)
         accounting = payment_of(ledger, "shop", Bill("clicks", PROVEN, {"threshold": 9})).pay(None).accounting
-        ledger.path.write_text("scribbles" * 20)
-        with pytest.raises(InputError) as refused:
-            a_release(accounting=accounting).save(tmp_path / "out")
+        with closing(sqlite3.connect(ledger.path)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(ResourceError) as refused:
+                a_release(accounting=accounting).save(tmp_path / "out")
         assert str(refused.value).startswith(
             "the release is written and charged, but the ledger shows no release for charge 1: "
         )
