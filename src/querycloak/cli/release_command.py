@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -59,6 +59,12 @@ class ReleaseOutput(options.OptionGroup):
             rich_help_panel=OUTPUT,
         ),
     ] = "cards,social-security,emails,telephones"
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file for the card: licence, owner, contact, doi, keywords, citation.", rich_help_panel=OUTPUT
+        ),
+    ] = None
     dropped: Annotated[
         Path | None,
         typer.Option(help="Private file for rows that the filter dropped, as JSON lines.", rich_help_panel=OUTPUT),
@@ -95,6 +101,12 @@ class ReleaseOutput(options.OptionGroup):
         named = () if self.filter_names == "off" else tuple(name.strip() for name in self.filter_names.split(","))
         file = self.never_release
         return OutputFilter(patterns=named) if file is None else OutputFilter.from_file(file, named)
+
+    def stated(self) -> Mapping[str, Any]:
+        """The owner's public statements, checked; empty without a file."""
+        from querycloak.releases.about_file import About
+
+        return About.of(self.about).public
 
     def check_dropped(self) -> None:
         """Refuse a place for dropped rows that is taken or lies in a release folder, before anything is read."""
@@ -152,6 +164,7 @@ def release(
             explained = method.explain(opened, explain_query)
         show_explanation(explained, as_json=as_json)
         return
+    about = output.stated()
     book = charging.book()
     method = method.paid_by(book, charging.population)
     cautions = [] if quiet else [as_typed(each) for each in method.warnings(population_size)]
@@ -169,7 +182,7 @@ def release(
     ):
         opened.empty_gate = empty_gate(refuse=output.refuse_empty, quiet=quiet or as_json, paid_gate=gate)
         made = make_and_save(
-            method, opened, folder, output.table_format, never,
+            method, opened, folder, output.table_format, never, about,
             ledger=book, population=charging.population, composition=together, population_size=population_size,
             paid_gate=gate, chosen_on_log=output.chosen_on_log,
         )  # fmt: skip
@@ -274,6 +287,7 @@ def make_and_save(
     out: Unfinished,
     table_format: str,
     output_filter: OutputFilter,
+    about: Mapping[str, Any],
     **given: Any,
 ) -> dict[str, Any]:
     """Release and save; returns what may be shown, and (private) rows that the output filter dropped.
@@ -283,7 +297,7 @@ def make_and_save(
     from querycloak.releases.saving import save
 
     release = method.release(log, **given)
-    saved = save(release, out, table_format, output_filter)
+    saved = save(replace(release, about=about), out, table_format, output_filter)
     card = json.loads((saved.folder / "card.json").read_text())
     return {
         "folder": str(saved.folder),

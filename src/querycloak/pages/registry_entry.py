@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description
-from querycloak.pages.about_file import About
+from querycloak.releases.about_file import About
 from querycloak.releases.release import Release
 from querycloak.sentence import Sentence
 
@@ -117,27 +116,3 @@ def _composition(release: Release) -> str:
     return (
         "Basic composition with other releases about the same population, in a ledger that is charged before the draw."
     )
-
-
-def yaml_text(document: Mapping[str, Any]) -> str:
-    """A document of mappings, lists of texts and plain values as YAML; texts are quoted as JSON, which YAML reads."""
-    return "\n".join(_lines(document, 0)) + "\n"
-
-
-def _lines(document: Mapping[str, Any], depth: int) -> Iterator[str]:
-    indent = "  " * depth
-    for name, value in document.items():
-        if isinstance(value, Mapping):
-            yield f"{indent}{name}:"
-            yield from _lines(value, depth + 1)
-        elif isinstance(value, list):
-            yield f"{indent}{name}:"
-            yield from (f"{indent}  - {_scalar(each)}" for each in value)
-        else:
-            yield f"{indent}{name}: {_scalar(value)}"
-
-
-def _scalar(value: Any) -> str:
-    """A plain value; 1e-07 becomes 1.0e-07, which YAML takes for a number and the other for a text."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text.replace("e", ".0e", 1) if isinstance(value, float) and "e" in text and "." not in text else text

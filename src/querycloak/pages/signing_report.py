@@ -13,13 +13,13 @@ from typing import Any
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description, describe
 from querycloak.evaluation.task import NO_DATA, ORIGINAL
+from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
-from querycloak.pages.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
 from querycloak.pages.measured import Given, Measurements, measured
 from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
-from querycloak.pages.registry_entry import registry_entry, yaml_text
+from querycloak.pages.registry_entry import registry_entry
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
@@ -27,6 +27,7 @@ from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.privacy.sampling.exact import rounded_up, shown_up
+from querycloak.releases.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card
 from querycloak.releases.release import Release
@@ -79,7 +80,7 @@ def _page(signing: Signing, *, private: bool) -> str:
         release=release,
         headline=headline(release),
         warnings=signing.card.get("warnings", []),
-        about=[(TITLES[name], getattr(about, name)) for name in PUBLIC],
+        about=[(TITLES[name], getattr(about, name)) for name in PUBLIC if _shown(name, about)],
         signing=[(TITLES[name], getattr(about, name)) for name in PRIVATE],
         digest=signing.digest,
         published=signing.card.get("published", ""),
@@ -105,6 +106,11 @@ def _page(signing: Signing, *, private: bool) -> str:
         cite_note=_CITE,
         cite=signing.described.cite,
     )
+
+
+def _shown(name: str, about: About) -> bool:
+    """True for fields that a signer expects, empty or not, and for others that are given; a citation has its place."""
+    return name != "citation" and (name not in ("doi", "keywords") or bool(getattr(about, name)))
 
 
 def headline(release: Release) -> str:
@@ -303,14 +309,15 @@ def report(
     """Write the pages to sign of a release folder: public.html is published with it, private.html stays with the owner.
 
     evaluation, audits: as they were made, or the files they were saved in; they must be about this release, or about
-    `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them.
+    `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them; those of
+    the card if not given.
     """
     of_kind("registry", registry, bool, "True or False", "True writes the entry for the registry, too")
     place = path_of("release", release, "give the folder of a release")
     load_card(place)
     folder = _folder(path_of("out", out, "give a folder for the pages"))
     stand_in = None if measured_on is None else path_of("measured_on", measured_on, "give the folder of a release")
-    fields = About.of(about)
+    fields = About.of(load_card(place).get("about") if about is None else about)
     signing = Signing.of(place, fields, measured(place, evaluation, audits, stand_in), _account(place, ledger))
     entry = None
     if registry:

@@ -114,6 +114,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "counts": release.counts,
         "rows": release.rows,
         "log": dict(release.log),
+        "about": dict(release.about),
         "last_look": look.to_json() if look is not None else {"applied": False},
         "tables": {table.kind: _table(table, release) for table in contents.tables},
         "checksums": {"algorithm": "sha256", **checksums},

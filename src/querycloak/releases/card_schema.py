@@ -91,6 +91,17 @@ def _checksums(value: Any) -> str | None:
     return None if fits else " must be SHA-256 digests"
 
 
+def _about(value: Any) -> str | None:
+    """Texts by name, and keywords as a list of texts."""
+    if not isinstance(value, Mapping):
+        return " must be an object"
+    for name, text in value.items():
+        problem = (_TEXTS if name == "keywords" else _TEXT)(text)
+        if problem is not None:
+            return f".{name}{problem}"
+    return None
+
+
 _TEXT, _TRUTH, _MAPPING = _is(str, "a text"), _is(bool, "true or false"), _is(Mapping, "an object")
 _TEXTS = _each(_TEXT)
 _GUARANTEE = _object(
@@ -127,5 +138,5 @@ _CARD = _object(
         "checksums": _checksums,
         "versions": _object({}, {"querycloak": _TEXT}),
     },
-    {"published": _TEXT, "warnings": _TEXTS, "gaussian_dp": _values(_number)},
+    {"published": _TEXT, "warnings": _TEXTS, "gaussian_dp": _values(_number), "about": _about},
 )

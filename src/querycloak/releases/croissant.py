@@ -1,13 +1,17 @@
-"""croissant.json: the release for tools that read the Croissant 1.0 vocabulary of data sets."""
+"""croissant.json: the release for tools that read the vocabulary of Croissant 1.1, responsible AI included."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from querycloak.privacy.explanation import explain
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.datasheet import cited_as
+from querycloak.releases.limitations import limitations
 
 CROISSANT = "croissant.json"
 # The context that the specification asks every file to carry.
@@ -25,8 +29,9 @@ _CONTEXT: dict[str, Any] = {
 } | {
     name: f"cr:{name}"
     for name in (
-        "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
-        "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references",
+        "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject",
+        "fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset",
+        "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references",
         "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform",
     )
 }  # fmt: skip
@@ -38,15 +43,59 @@ def croissant_of(contents: Contents) -> dict[str, Any]:
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": contents.title,
         "description": f"{description}. Guarantee: card.json; how to read it: README.md.",
         "datePublished": contents.published.isoformat(),
         "version": "1.0.0",
         "isLiveDataset": False,
         "citeAs": cited_as(contents),
+        **_owner(contents.release.about),
+        **_responsible(contents),
         "distribution": [_file(table) for table in contents.tables],
         "recordSet": [_records(table) for table in contents.tables],
+    }
+
+
+def _owner(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The owner's statements in the words of schema.org."""
+    doi, owner, licence = (about.get(name) for name in ("doi", "owner", "licence"))
+    contact = {"description": f"Contact: {about['contact']}"} if about.get("contact") else {}
+    return {
+        **({"license": licence} if licence else {}),
+        **({"keywords": about["keywords"]} if about.get("keywords") else {}),
+        **({"url": f"https://doi.org/{doi}"} if doi else {}),
+        **({"creator": {"@type": "sc:Organization", "name": owner, **contact}} if owner else {}),
+    }
+
+
+_OF_EVERY_RELEASE = {
+    "rai:dataCollection": "Searches and clicks of people who used a search engine, as its log recorded them.",
+    "rai:dataCollectionType": "User-generated content",
+    "rai:dataCollectionMissingData": "A row that is missing is not a zero: it did not pass the method's selection.",
+    "rai:dataCollectionRawData": "The log itself is not published.",
+    "rai:dataBiases": "What many people ask is here, what few people ask is not; active people count up to a bound.",
+    "rai:dataSocialImpact": "Shows what people in general look for. Facts about groups come out, sensitive or not.",
+}
+
+
+def _responsible(contents: Contents) -> dict[str, Any]:
+    """What the responsible-AI vocabulary asks of every data set."""
+    release = contents.release
+    uses = dict.fromkeys(table.described.good_for for table in contents.tables if table.rows)
+    unprotected = "; ".join(release.proven.unprotected) or "nothing beyond what the numbers allow"
+    review = release.about.get("review_date")
+    plan = (
+        f"To be reviewed on {review}." if review else "Fixed once published; a newer release has a folder of its own."
+    )
+    return {
+        **_OF_EVERY_RELEASE,
+        "rai:dataPreprocessingProtocol": f"The log as it was read: {json.dumps(dict(release.log), ensure_ascii=False)}",
+        "rai:dataManipulationProtocol": f"Method {release.method}: {release.rows.changed}. card.json has parameters.",
+        "rai:dataUseCases": list(uses) or ["none: no row came out"],
+        "rai:dataLimitations": limitations(contents),
+        "rai:personalSensitiveInformation": f"{explain(release.proven)} Not protected: {unprotected}.",
+        "rai:dataReleaseMaintenancePlan": plan,
     }
 
 

@@ -10,7 +10,10 @@ from typing import Any
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
+from querycloak.releases.about_file import TITLES
 from querycloak.releases.card import Contents, TableFile
+from querycloak.releases.front_matter import front_matter
+from querycloak.releases.limitations import limitations
 from querycloak.releases.release import Release
 
 
@@ -126,16 +129,21 @@ def _which_could_be_here(release: Release) -> str:
 
 
 def citation(release: Release, published: object, file: tuple[str, str] | None, first_table: str | None) -> str:
-    """A BibTeX entry, to which its publisher may add names.
+    """The owner's citation; without one a BibTeX entry, to which its publisher may add names.
 
     `file` is a file that vouches for the release, and its SHA-256; None in memory. `first_table` is the SHA-256 of the
     first table, of which the key is made: README.md, `describe` and croissant.json have the same key.
     """
+    if release.about.get("citation"):
+        return str(release.about["citation"])
     when = _date(published)
+    doi, owner = (str(release.about.get(name, "")) for name in ("doi", "owner"))
     made_with = f"querycloak {release.versions.get('querycloak', '')}".strip()
     fields = {
         "title": f"{{{_escaped(release.title.capitalize())}}}",
+        **({"author": f"{{{_escaped(owner)}}}"} if owner else {}),
         "howpublished": f"Data set, made with {_escaped(made_with)}",
+        **({"doi": _escaped(doi)} if doi else {}),
         **({"year": str(when.year), "date": when.isoformat()} if when else {}),
         **({"note": f"SHA-256 of {_escaped(file[0])}:\n    {file[1]}"} if file else {}),
     }
@@ -164,8 +172,11 @@ DATASHEET = "README.md"
 def datasheet_of(contents: Contents) -> str:
     """The whole text."""
     sections = [
+        front_matter(contents),
         _beginning(contents),
+        *filter(None, [_about(contents.release)]),
         _tables(contents),
+        _not_for(contents),
         *filter(None, [how_to_read(contents)]),
         _guarantee(contents.release),
         _unprotected(contents.release),
@@ -187,6 +198,20 @@ def _beginning(contents: Contents) -> str:
             "tables to tools for data sets.",
         ]
     )
+
+
+def _about(release: Release) -> str | None:
+    """The owner's statements; None if there are none."""
+    stated = {name: value for name, value in release.about.items() if name not in ("citation",)}
+    if not stated:
+        return None
+    texts = {name: ", ".join(value) if isinstance(value, list) else str(value) for name, value in stated.items()}
+    lines = [f"- {TITLES[name]}: {_code(text)}" for name, text in texts.items() if name in TITLES]
+    return "\n".join(["## What its owner says", "", *lines])
+
+
+def _not_for(contents: Contents) -> str:
+    return "\n".join(["## What it is not good for", "", *map(_item, limitations(contents))])
 
 
 def _under(proven: Guarantee) -> str:
@@ -347,9 +372,13 @@ def cited_as(contents: Contents) -> str:
 
 
 def _citing(contents: Contents) -> str:
-    cited = cited_as(contents)
-    return (
-        "## How to cite\n\n"
-        "Add who published this folder, and where. `querycloak describe` shows the same entry with the digest of "
-        f"card.json, which has a checksum of every file.\n\n```bibtex\n{cited}\n```"
-    )
+    cited, about = cited_as(contents), contents.release.about
+    note = _TO_CITE if not about.get("owner") else _DESCRIBED
+    note = "As its owner asks:" if about.get("citation") else note
+    return f"## How to cite\n\n{note}\n\n```bibtex\n{cited}\n```"
+
+
+_DESCRIBED = (
+    "`querycloak describe` shows the same entry with the digest of card.json, which has a checksum of every file."
+)
+_TO_CITE = f"Add who published this folder, and where. {_DESCRIBED}"

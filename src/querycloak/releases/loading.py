@@ -166,6 +166,7 @@ def _release(place: Path, card: Mapping[str, Any], tables: Mapping[str, StoredTa
             seeded=card["seeded"],
             accounting=Accounting.from_json(card["accounting"]),
             log=card["log"],
+            about=card.get("about", {}),
             composition=card["composition"],
             gaussian_dp=card.get("gaussian_dp", {}),
             population_size=card["population_size"],

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,8 @@ class Release(ShownInNotebooks):
     seeded: bool = False
     accounting: Accounting = NOT_ACCOUNTED
     log: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Public statements of the owner (licence, owner, contact, doi, keywords, citation ...); empty if none."""
     composition: Mapping[str, Any] = field(default_factory=dict)
     gaussian_dp: Mapping[str, float] = field(default_factory=dict)
     """mu^2 and additive delta (accounting/filter.md); empty without differential privacy, and on earlier cards."""
@@ -115,7 +117,7 @@ class Release(ShownInNotebooks):
             raise ParameterError(f"reach must be about the tables of the release: {', '.join(self.tables)}")
         for name in ("tables", "reach"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        for name in ("parameters", "log", "composition", "gaussian_dp", "versions"):
+        for name in ("parameters", "log", "about", "composition", "gaussian_dp", "versions"):
             object.__setattr__(self, name, plain_mapping(name, getattr(self, name)))
 
     @property
@@ -155,16 +157,20 @@ class Release(ShownInNotebooks):
         *,
         output_filter: OutputFilter | None = _STANDARD,
         last_look: OutputFilter | None = _STANDARD,
+        about: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> Saved:
         """Write the release folder, whole or not at all; then the ledger, if any, notes that it was made.
 
-        None filters nothing. `last_look` is the former name of `output_filter`.
+        None filters nothing. `last_look` is the former name of `output_filter`. about: statements of the owner, or a
+        TOML file with them; None keeps those that the release has.
         """
+        from querycloak.releases.about_file import About
         from querycloak.releases.saving import save
 
         if last_look is not _STANDARD and output_filter is not _STANDARD:
             raise ParameterError("give output_filter or its former name last_look, not both")
-        saved = save(self, folder, format, output_filter if last_look is _STANDARD else last_look)
+        stated = self if about is None else replace(self, about=About.of(about).public)
+        saved = save(stated, folder, format, output_filter if last_look is _STANDARD else last_look)
         if saved.dropped:
             rows = ", ".join(f"{name} {number:,}" for name, number in saved.dropped.items())
             warnings.warn(f"private: the output filter dropped rows ({rows}); `dropped_rows` has them", stacklevel=2)

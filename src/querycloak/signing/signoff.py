@@ -12,7 +12,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ class _Run:
                 run=self._state["run"],
                 **self._circumstances,
             )
-            save(made, folder, "parquet", OutputFilter())
+            save(replace(made, about=plan.about.public), folder, "parquet", OutputFilter())
         self._done += _WEIGHTS["release"]
 
     def pages(self) -> str:

@@ -30,8 +30,8 @@ from querycloak.files.documents import parsed_toml
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS, method_class
-from querycloak.pages.about_file import About
 from querycloak.pages.officer_answers import UNITS
+from querycloak.releases.about_file import About
 
 _NEEDED = {
     "population": "the ledger's name for the people in the log",

@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 import querycloak as qc
+from querycloak.files.documents import yaml_text
 from querycloak.methods.registry import METHODS
-from querycloak.pages.about_file import About
 from querycloak.pages.hazards import GUARDED, OPEN, YOURS, hazards_of
-from querycloak.pages.registry_entry import yaml_text
 from querycloak.pages.signing_report import headline
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.about_file import About
 from tests.commands import in_process
 from tests.evaluated import Asked, write_rows
 

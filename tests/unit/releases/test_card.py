@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from querycloak.errors import ParameterError
+from querycloak.errors import InputError, ParameterError
+from querycloak.evaluation.description import describe
 from querycloak.logs.choices import Choices
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.privacy.ledger.payment import Accounting
@@ -22,6 +24,15 @@ from querycloak.releases.loading import load, load_card
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release, describe_log
 from tests.unit.releases.making import CLAIMED, LOG, PROVEN, SAMPLING, SYNTACTIC, TABLES, a_release
+
+ABOUT = {
+    "owner": "Example Library",
+    "contact": "help@library.example",
+    "licence": "CC-BY-4.0",
+    "doi": "https://doi.org/10.5281/zenodo.1",
+    "keywords": ["search", "library"],
+    "legal_basis": "our lawyers",
+}
 
 
 def card(folder: Path) -> dict[str, Any]:
@@ -99,7 +110,9 @@ def test_a_seeded_release_says_so_loudly(tmp_path: Path) -> None:
     assert said["seeded"] is True
     assert said["warnings"][0].startswith("NOT PRIVATE")
     assert said["deployment"] is None
-    assert "> **NOT PRIVATE" in readme(tmp_path / "out")[:200]
+    front, text = readme(tmp_path / "out").split("---\n", 2)[1:]
+    assert front.startswith('pretty_name: "NOT PRIVATE')
+    assert "> **NOT PRIVATE" in text[:200]
     assert "None of this holds here" in readme(tmp_path / "out")
     assert "NOT PRIVATE" in json.loads((tmp_path / "out" / "croissant.json").read_text())["description"]
 
@@ -287,13 +300,15 @@ def test_croissant_is_valid_and_its_records_load(
         raise OSError("no network in tests")
 
     monkeypatch.setattr(socket.socket, "connect", offline)
-    a_release(tables=TABLES).save(tmp_path / "out", format_name)
+    a_release(tables=TABLES).save(tmp_path / "out", format_name, about=ABOUT)
     with caplog.at_level(logging.WARNING):
         dataset = mlcroissant.Dataset(tmp_path / "out" / "croissant.json")
-    issues = dataset.metadata.ctx.issues
-    assert not issues.errors
-    # The licence is for the owner to choose; nothing else is missing.
-    assert all("license" in warning for warning in issues.warnings)
+    metadata = dataset.metadata
+    assert not metadata.ctx.issues.errors
+    assert not metadata.ctx.issues.warnings
+    assert metadata.ctx.is_v1_1()
+    assert (metadata.license, metadata.keywords) == (["CC-BY-4.0"], ["search", "library"])
+    assert any("Click models" in each for each in metadata.data_limitations)
     for kind, table in TABLES.items():
         records = list(dataset.records(kind))
         assert len(records) == table.num_rows
@@ -306,12 +321,80 @@ def test_croissant_is_valid_and_its_records_load(
         assert [text.decode() for text in sessions[0]["sessions/queries"]] == ["weather", "maps"]
 
 
+def test_what_the_owner_says_is_on_card_datasheet_and_croissant(tmp_path: Path) -> None:
+    a_release(tables=TABLES).save(tmp_path / "out", about=ABOUT)
+    public = {name: value for name, value in ABOUT.items() if name != "legal_basis"} | {"doi": "10.5281/zenodo.1"}
+    assert card(tmp_path / "out")["about"] == public
+    assert load(tmp_path / "out").about == public
+    texts = [(tmp_path / "out" / name).read_text() for name in ("card.json", "README.md", "croissant.json")]
+    for text in texts:
+        assert "our lawyers" not in text
+        assert "help@library.example" in text
+    bibtex = re.findall(r"@misc\{[^,]+,", texts[1] + texts[2] + describe(tmp_path / "out").cite)
+    assert len(bibtex) == 3
+    assert len(set(bibtex)) == 1
+    assert "author = {{Example Library}}" in texts[1]
+    a_release().save(tmp_path / "cited", about={"citation": "Library, Searches of 2026, Example Press"})
+    assert "As its owner asks:" in readme(tmp_path / "cited")
+    assert describe(tmp_path / "cited").cite == "Library, Searches of 2026, Example Press"
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"doi": "zenodo"}, "'doi' of about must be a DOI, such as"),
+        ({"keywords": ["a,b"]}, "'keywords' of about must be texts without commas"),
+        ({"owner": ["a"]}, "'owner' of about must be a text"),
+        ({"contact": "a\nb"}, "'contact' of about must be a text of one line"),
+        ({"citation": "```"}, "'citation' of about must be a BibTeX entry"),
+        ({"license": "MIT"}, "has a field 'license' that nobody asks for; it may have owner, contact, licence, doi"),
+    ],
+)
+def test_statements_that_cannot_be_published(tmp_path: Path, about: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        a_release().save(tmp_path / "out", about=about)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_datasheet_begins_with_what_data_set_hubs_read(tmp_path: Path) -> None:
+    """Keys as the documentation of the package `datasets` names them; a slow test loads folders with it."""
+    a_release(tables=TABLES).save(tmp_path / "out", "tsv", about=ABOUT)
+    a_release(tables={"queries": TABLES["queries"].slice(0, 0)}).save(tmp_path / "empty", about={"licence": "My own"})
+    dashes, front, text = readme(tmp_path / "out").split("---\n", 2)
+    matter = yaml.safe_load(front)
+    assert dashes == ""
+    assert text.lstrip().startswith("# A search log release")
+    assert (matter["license"], matter["size_categories"]) == ("cc-by-4.0", ["n<1K"])
+    assert [each["config_name"] for each in matter["configs"]] == list(TABLES)
+    assert [each.get("default", False) for each in matter["configs"]] == [True, False, False, False, False]
+    assert matter["configs"][1] == {
+        "config_name": "clicks", "data_files": [{"split": "train", "path": "clicks.tsv"}], "sep": "\t",
+        "keep_default_na": False, "na_values": [""],
+    }  # fmt: skip
+    other = yaml.safe_load(readme(tmp_path / "empty").split("---\n", 2)[1])
+    assert (other["license"], other["license_name"]) == ("other", "My own")
+
+
+def test_what_a_release_cannot_do_is_in_its_datasheet(tmp_path: Path) -> None:
+    a_release().save(tmp_path / "queries")
+    a_release(tables=TABLES).save(tmp_path / "all")
+    queries, everything = (
+        readme(tmp_path / name).split("## What it is not good for")[1] for name in ("queries", "all")
+    )
+    for words in ("Click models", "Learning to rank", "Judgements of results", "Trends", "no row belongs to a user"):
+        assert words in queries
+    assert "Judgements of results" not in everything
+    assert "Trends" not in everything
+
+
 def test_croissant_notices_a_changed_file(tmp_path: Path) -> None:
     a_release().save(tmp_path / "out")
     said = json.loads((tmp_path / "out" / "croissant.json").read_text())
     (file,) = said["distribution"]
     assert file["sha256"] == card(tmp_path / "out")["checksums"]["queries.parquet"]
-    assert said["conformsTo"] == "http://mlcommons.org/croissant/1.0"
+    assert said["conformsTo"] == ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
+    assert "Click models" in said["rai:dataLimitations"][1]
+    assert "epsilon" in said["rai:personalSensitiveInformation"] or "%" in said["rai:personalSensitiveInformation"]
 
 
 def test_a_release_checks_itself() -> None:

@@ -1,0 +1,55 @@
+"""Releases and exports as the packages that they are for read them, in an environment of their own (slow)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.releases.making import CLICKS, SESSIONS, TABLES, a_release
+
+PACKAGES = ("datasets>=5.2,<6", "ir_datasets>=0.6.3,<0.7", "ir_measures>=0.4,<1")
+_TABLES_OF = """
+import json, sys, datasets
+loaded = {}
+for folder in sys.argv[1:]:
+    for name in datasets.get_dataset_config_names(folder):
+        loaded[f"{folder}/{name}"] = datasets.load_dataset(folder, name, split="train").to_list()
+print(json.dumps(loaded, default=str))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment that has the other packages, and nothing of ours."""
+    place = tmp_path_factory.mktemp("packages")
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True, capture_output=True)
+    return place / "bin" / "python"
+
+
+def run(python: Path, program: str, folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache"), "PYTHONPATH": ""}
+    done = subprocess.run(
+        [python, "-c", program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", ["parquet", "tsv", "csv"])
+def test_a_release_folder_is_a_data_set_of_hugging_face(python: Path, tmp_path: Path, format_name: str) -> None:
+    odd = pa.table({"query": ["null", "NA", "maps"], "count": pa.array([9, 5, 3], pa.int64())})
+    a_release(tables={**TABLES, "queries": odd}).save(tmp_path / "release", format_name)
+    loaded = json.loads(run(python, _TABLES_OF, tmp_path, "release"))
+    assert list(loaded) == [f"release/{kind}" for kind in TABLES]
+    assert loaded["release/queries"] == odd.to_pylist()
+    assert loaded["release/clicks"] == CLICKS.to_pylist()
+    if format_name == "parquet":
+        assert loaded["release/sessions"] == SESSIONS.to_pylist()
