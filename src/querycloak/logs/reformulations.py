@@ -1,4 +1,4 @@
-"""How users change a query into the next one of a session: kinds of reformulation and their words, for any engine."""
+"""Reformulations: kinds of change from a query to the next one of its session, with their words; for any engine."""
 
 from __future__ import annotations
 

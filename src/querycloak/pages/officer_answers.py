@@ -1,4 +1,4 @@
-"""What an officer asks before signing, and what can be answered from the card, the plan and the evidence.
+"""Questions of an officer before signing, and answers from the card, the plan and the evidence.
 
 The words stand in `templates/officer.html`; here are the facts that fill them.
 """

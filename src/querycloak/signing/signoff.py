@@ -54,7 +54,7 @@ _FILES = (
 
 @dataclass(frozen=True)
 class SignoffEvidence:
-    """What was measured on the twin, for whoever decides (private)."""
+    """Figures measured on the twin, for whoever decides (private)."""
 
     draft: Path
     rows: int
@@ -63,7 +63,7 @@ class SignoffEvidence:
 
 @dataclass(frozen=True)
 class SignedOff:
-    """Where a sign-off stands: the release and its pages, or only the evidence if nothing was released yet."""
+    """State of a sign-off: the release and its pages, or only the evidence if nothing was released yet."""
 
     folder: Path
     released: bool

@@ -154,7 +154,7 @@ def _ubi(rows: pa.Table) -> bytes:
 
 
 def _ubi_records(rows: pa.Table, begins: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[str | pa.Array]:
-    """What a search's document says of its attributes and of the results shown."""
+    """Fields of a search's document for its attributes and for the results shown."""
     pieces: list[str | pa.Array] = ['","query_attributes":{']
     for name in rows.column_names[_BASE:]:
         if name != "clicked":

@@ -30,7 +30,7 @@ _SOUGHT = 0.85  # of a site that was looked for
 
 @dataclass(frozen=True)
 class WantedRecords:
-    """What a made-up log has beside searches and clicks."""
+    """Views and attributes of a made-up log, beside its searches and clicks."""
 
     views: bool = False
     attributes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def devices_of(person: Ints, session: Ints, seed: int) -> Ints:
 
 
 def clicks_on(rank: Ints, device: Ints, subject: Hashes, site: Hashes, sought: Flags, seed: Floats) -> Flags:
-    """Which of the results shown are clicked; `seed` has a number in [0, 1) for each."""
+    """Draws which of the results shown are clicked; `seed` has a number in [0, 1) for each."""
     examined = EXAMINED[(rank - 1) % PAGE] ** np.where(device == 1, _MOBILE_EXPONENT, 1.0)
     drawn = share_of(mixed(subject, site, 35)) ** 2
     attracts = _LEAST_ATTRACTIVE + (_MOST_ATTRACTIVE - _LEAST_ATTRACTIVE) * drawn

@@ -145,7 +145,7 @@ class PreparedLanguage:
 
     @cached_property
     def _contexts(self) -> frozenset[Gram]:
-        """What goes before words of the cases: the original's other n-grams are not needed."""
+        """Contexts of the words of the cases: the original's other n-grams are not needed."""
         return frozenset(contexts_of(map(words_of, self._distinct), LONGEST))
 
 

@@ -55,11 +55,11 @@ class PublicCells:
 
     @property
     def size(self) -> int:
-        """How many cells there are; 1 without attributes."""
+        """Number of cells; 1 without attributes."""
         return prod(len(axis.values) for axis in self.axes)
 
     def strides(self) -> list[int]:
-        """How far apart neighbouring values of each attribute are."""
+        """Distance of neighbouring values of each attribute."""
         sizes = [len(axis.values) for axis in self.axes]
         return [prod(sizes[place + 1 :]) for place in range(len(sizes))]
 

@@ -46,14 +46,14 @@ class CellPlan:
         return user_guarantee(self.budget.epsilon, self.budget.delta, because)
 
     def draw(self) -> GaussianRounds:
-        """What is drawn, as a charge records it: no key of one user alone comes out here."""
+        """The draws, as a charge records them: no key of one user alone comes out here."""
         loss = squared_loss(self.noise, self.per_user)
         if self.event_noise is not None:
             loss += squared_loss(self.event_noise, self.events * self.events)
         return GaussianRounds(loss, 0.0)
 
     def parameters(self) -> dict[str, Any]:
-        """What the card says of it."""
+        """Its parameters on the card."""
         numbers = {
             "cells_epsilon": self.budget.epsilon,
             "cells_noise": self.noise.sigma,

@@ -26,7 +26,7 @@ Publish = Callable[[str, pa.Table], Table]
 
 
 class LaterTables(Protocol):
-    """What is drawn after tables of keys came out, and looks at them."""
+    """Draws that follow the tables of keys and look at them."""
 
     def draw(self, released: Mapping[str, Table], randomness: Randomness) -> Drawn:
         """Draw further tables."""

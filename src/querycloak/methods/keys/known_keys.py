@@ -50,7 +50,7 @@ class KnownRelease:
         return _read(str(place), digest_of(place), table, tuple(key))
 
     def parameters(self, draw: PublicCounts) -> dict[str, Any]:
-        """What the card says of known keys."""
+        """Parameters of known keys on the card."""
         return {
             "known": self.digest,
             "known_keys": self.keys.num_rows,
@@ -60,7 +60,7 @@ class KnownRelease:
         }
 
     def note(self, draw: PublicCounts) -> str:
-        """How exact counts of known keys are, for the card."""
+        """Exactness of counts of known keys, for the card."""
         return (
             f"{self.keys.num_rows:,} keys of an earlier release are counted again with {draw.noise.words}, of each "
             f"user the first {draw.per_user}, and come out if this number exceeds {cut_of(draw)}; of those that nobody "

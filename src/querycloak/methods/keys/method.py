@@ -83,7 +83,7 @@ class KeysMethod(Method):
         """Contributions of each user to each table, before a plan's bound: `user`, the key's columns and `earliest`."""
 
     def later_tables(self, log: SearchLog) -> LaterTables | None:  # noqa: ARG002
-        """What is drawn after these tables came out, and looks at them; None if nothing is."""
+        """Draws that follow these tables and look at them; None if nothing is."""
         return None
 
     def published(self, table: str, released: pa.Table) -> Table:  # noqa: ARG002

@@ -342,7 +342,7 @@ class Sessions(KeysMethod):
         return tables
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """How exact counts will be by the plan; if the bound is chosen on the log, over all plans."""
+        """Exactness of counts by the plan; if the bound is chosen on the log, over all plans."""
         if not self.pairs:
             return super().reach()
         if self.public is not None:

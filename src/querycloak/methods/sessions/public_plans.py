@@ -92,7 +92,7 @@ class PublicPlans:
 
     @property
     def because(self) -> str:
-        """Why they keep to their part of the budget, in a clause."""
+        """The reason that they keep to their part of the budget, in a clause."""
         shown = " and ".join(
             f"{plan.per_user} {'pairs' if table == PAIRS else 'reformulations'} of each user with {plan.noise.words}"
             for table, plan in self.tables.items()
@@ -100,7 +100,7 @@ class PublicPlans:
         return f"every pair of released queries, and every kind and word of them, is counted, held or not: {shown}"
 
     def parameters(self) -> dict[str, Any]:
-        """What the card says of it."""
+        """Its parameters on the card."""
         names = {PAIRS: "pairs", REFORMULATIONS: "reformulations"}
         solved: dict[str, Any] = {}
         for table, plan in self.tables.items():
@@ -110,7 +110,7 @@ class PublicPlans:
         return solved
 
     def reach(self, *, counted: bool) -> dict[str, TableAccuracy]:
-        """What counts are worth, before it is known how many queries come out; counted: pairs have counts."""
+        """Exactness of counts, before it is known how many queries come out; counted: pairs have counts."""
         reached = {}
         for table, plan in self.tables.items():
             spread = []
@@ -127,14 +127,14 @@ class PublicPlans:
         return reached
 
     def nothing_drawn(self, reason: str, *, counted: bool) -> TableAccuracy:
-        """What is said of pairs that got nothing."""
+        """The sentence on pairs that got no budget."""
         note = f"Nothing was drawn, and the budget went to reformulations if they were asked for: {reason}."
         before = self.reach(counted=counted)[PAIRS]
         return replace(before, spurious=0.0, notes=(note,))
 
 
 def reach_of_pairs(plan: PublicPlan, cut: int, keys: int, *, counted: bool) -> TableAccuracy:
-    """What counts of pairs are worth at this cut."""
+    """Exactness of counts of pairs at this cut."""
     reached = _reach(
         plan, cut, keys, counted_users(PAIRS, plan.per_user, plan.noise.words), [_NOBODY, cut_off(PAIRS, plan.per_user)]
     )
@@ -145,7 +145,7 @@ def reach_of_pairs(plan: PublicPlan, cut: int, keys: int, *, counted: bool) -> T
 
 
 def reach_of_reformulations(plan: PublicPlan, cut: int | None, keys: int) -> TableAccuracy:
-    """What counts of reformulations are worth at this cut; None: there was no word."""
+    """Exactness of counts of reformulations at this cut; None: there was no word."""
     words = (
         f"users who changed a query in this way within a session; each user counts for the first {plan.per_user} rows "
         f"only, kinds as a whole before words; plus {plan.noise.words}"

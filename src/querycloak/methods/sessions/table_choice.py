@@ -1,4 +1,4 @@
-"""Which tables `sessions` releases, and how their budget is divided; options that do not go together are refused."""
+"""The tables that `sessions` releases and the division of their budget; options that do not go together are refused."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class PublicPlan:
 
 
 def expected_of_nobody(noise: Noise, cut: int, keys: int) -> float:
-    """How many of this many keys of count zero are expected above the cut, rounded up."""
+    """Expected number of keys above the cut, of this many of count zero, rounded up."""
     return keys * noise.tail(cut + 1).up() * (1 + 2.0**-50)
 
 
