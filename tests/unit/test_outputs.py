@@ -36,6 +36,7 @@ WRITING = {
     ("demo", "--out"): ("demo", "--users", "1", "--out", "OUT"),
     ("ledger set", "--ledger"): ("ledger", "set", "p", *BUDGET, "--ledger", "OUT"),
     ("ledger show", "--ledger"): ("ledger", "show", "--ledger", "OUT"),
+    ("ledger show", "--picture"): ("ledger", "show", "--picture", "OUT"),
     ("ledger verify", "--ledger"): ("ledger", "verify", "--ledger", "OUT"),
     ("ledger plan", "--ledger"): ("ledger", "plan", "p", "--releases", "2", *BUDGET, "--ledger", "OUT"),
     ("guarantee", "--ledger"): ("guarantee", "clicks", *BUDGET, "--population", "p", "--ledger", "OUT"),
@@ -84,7 +85,7 @@ def test_these_are_all_options_that_name_something_to_write() -> None:
     assert found == set(WRITING)
 
 
-OUTPUTS = {"--out", "--rejected", "--dropped", "--ledger"}
+OUTPUTS = {"--out", "--rejected", "--dropped", "--ledger", "--picture"}
 
 
 @pytest.fixture

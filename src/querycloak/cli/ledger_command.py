@@ -14,6 +14,7 @@ from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
 from querycloak.errors import CheckFailed
 from querycloak.files.documents import parsed_json
+from querycloak.privacy.parameters import path_of
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.sentence import printable
 
@@ -91,6 +92,9 @@ def ledger_show(
     ] = None,
     ledger: options.LedgerFile = None,
     composing: options.Composing,
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a private page with a picture of each budget, too.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show budgets, and every charge with its release."""
@@ -99,8 +103,12 @@ def ledger_show(
 
     book = Ledger(ledger)
     reconcile(book)
-    tightly = composing.tightly
-    show_accounts(book, book.show(population), tightly=tightly, at_delta=composing.at_delta, as_json=as_json)
+    accounts = book.show(population)
+    if picture is not None:
+        from querycloak.pages.privacy_pictures import write_ledger_page
+
+        write_ledger_page(book, accounts, path_of("picture", picture, "name a file for the page"))
+    show_accounts(book, accounts, tightly=composing.tightly, at_delta=composing.at_delta, as_json=as_json)
 
 
 def ledger_verify(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from querycloak.privacy.accounting.gaussian_filter import GaussianCost
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import TableKind
@@ -109,6 +110,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "accounting": release.accounting.to_json(),
         "composition": dict(release.composition),
         "gaussian_dp": dict(release.gaussian_dp),
+        "trade_off": GaussianCost.from_json(release.gaussian_dp).trade_off() if release.gaussian_dp else [],
         "population_size": release.population_size,
         "options": None if release.options is None else dict(release.options),
         "counts": release.counts,

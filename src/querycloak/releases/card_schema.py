@@ -138,5 +138,11 @@ _CARD = _object(
         "checksums": _checksums,
         "versions": _object({}, {"querycloak": _TEXT}),
     },
-    {"published": _TEXT, "warnings": _TEXTS, "gaussian_dp": _values(_number), "about": _about},
+    {
+        "published": _TEXT,
+        "warnings": _TEXTS,
+        "gaussian_dp": _values(_number),
+        "trade_off": _each(_each(_number)),
+        "about": _about,
+    },
 )

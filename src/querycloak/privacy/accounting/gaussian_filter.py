@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
 from querycloak.privacy.accounting.draws import (
@@ -40,6 +41,8 @@ COUNTS_SMOOTHING = 1.5
 """Variance that integer noise of few counts gives up to be a function of continuous noise (claim 1)."""
 SLACK_OF_A_COUNT = 2e-12
 """More than 5 r with r = 2y/(1-y), y = exp(-2 pi^2 1.5): what one changed count adds to exceptions (claim 1)."""
+FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5)
+"""Shares of false alarms at which cards state the trade-off curve."""
 _MOST_OWN = 100.0
 """Beyond this own keys add more than any delta; larger numbers exceed floats."""
 _UP = 1 + 2.0**-40
@@ -75,6 +78,18 @@ class GaussianCost:
         return GaussianCost(
             max(self.squared, other.squared), max(self.own, other.own), max(self.exceptions, other.exceptions)
         )
+
+    def detected_at_most(self, false_alarms: float) -> float:
+        """Return the largest share of people that a test for their presence detects (claim 3), rounded up."""
+        normal = NormalDist()
+        shifted = normal.cdf(normal.inv_cdf(false_alarms) + math.sqrt(self.squared))
+        return min(1.0, shifted + self.additive + 1e-12)
+
+    def trade_off(self) -> list[list[float]]:
+        """Return the curve of claim 3 at a few shares of false alarms, as cards hold it; empty beyond any limit."""
+        if not math.isfinite(self.squared + self.own):
+            return []
+        return [[alpha, math.ceil(self.detected_at_most(alpha) * 1e6) / 1e6] for alpha in FALSE_ALARMS]
 
     def to_json(self) -> dict[str, float]:
         """Return the cost as cards and ledgers hold it."""

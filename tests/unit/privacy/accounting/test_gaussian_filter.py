@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from scipy.stats import norm
 
 from querycloak.privacy.accounting.draws import Anything, GaussianRounds, Histogram, OneOf, PublicCounts, recorded_draws
 from querycloak.privacy.accounting.gaussian_filter import (
+    FALSE_ALARMS,
     GaussianCost,
     GaussianLimit,
     cost_of,
@@ -190,3 +192,20 @@ def test_a_reserve_covers_either_plan() -> None:
     dear, cheap = GaussianCost(0.2, 1e-7, 0.0), GaussianCost(0.1, 1e-6, 1e-9)
     reserve = dear.largest(cheap)
     assert (reserve.squared, reserve.own, reserve.exceptions) == (0.2, 1e-6, 1e-9)
+
+
+@pytest.mark.parametrize("squared", [0.01, 0.65, 4.0])
+@pytest.mark.parametrize("false_alarms", FALSE_ALARMS)
+def test_the_trade_off_curve_is_the_conjugate_of_the_deltas(squared: float, false_alarms: float) -> None:
+    """Claim 3 against its definition: the least of exp(e) alpha + delta(e) over a grid of e, which lies above."""
+    cost = GaussianCost(squared, 1e-6, 1e-9)
+    mu, e = math.sqrt(squared), np.arange(-9, 9, 0.01)
+    deltas = norm.cdf(-e / mu + mu / 2) - np.exp(e) * norm.cdf(-e / mu - mu / 2)
+    least = float(np.min(np.exp(e) * false_alarms + deltas))
+    curve = cost.detected_at_most(false_alarms) - cost.additive
+    assert curve - 1e-11 <= least <= curve + 1e-4
+
+
+def test_a_release_that_costs_nothing_helps_nobody_to_detect() -> None:
+    assert 0.01 <= GaussianCost().detected_at_most(0.01) < 0.01 + 1e-9
+    assert GaussianCost(math.inf).trade_off() == []

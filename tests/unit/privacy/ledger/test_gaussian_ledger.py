@@ -205,6 +205,12 @@ def test_never_more_than_the_limit_is_admitted(costs: list[tuple[float, float]])
                 assert own <= limit.additive
 
 
+def pages_of(folder: Path, out: Path, ledger: Ledger) -> tuple[str, str]:
+    """The public page, and the balance on the private one."""
+    written = qc.report(folder, out, ledger=ledger.path)
+    return written.public.read_text(), written.private.read_text().partition('id="budget"')[2]
+
+
 def test_auto_reserves_the_dearest_plan_and_is_lowered_to_the_chosen_one(ledger: Ledger, tmp_path: Path) -> None:
     method = qc.Queries(epsilon=1, delta=1e-6)
     asked = method.paid_by(ledger, "shop")
@@ -224,6 +230,14 @@ def test_auto_reserves_the_dearest_plan_and_is_lowered_to_the_chosen_one(ledger:
     card = json.loads((saved.folder / "card.json").read_text())
     assert card["gaussian_dp"]["squared_loss"] == charge.lowered.squared
     assert card["parameters"]["accounting"] == "gaussian"
+    assert card["trade_off"] == charge.lowered.trade_off()
+    public, balance = pages_of(saved.folder, tmp_path / "pages", ledger)
+    assert "The most that anybody can detect" in public
+    assert "squared loss" in balance
+    shown = in_process("ledger", "show", "--ledger", ledger.path, "--picture", tmp_path / "budgets.html")
+    assert shown.returncode == 0
+    assert "of squared loss" in (tmp_path / "budgets.html").read_text()
+    assert (tmp_path / "budgets.html").stat().st_mode & 0o777 == 0o600
     assert qc.load(saved.folder).gaussian_dp == release.gaussian_dp
     assert in_process("verify", saved.folder, "--ledger", ledger.path).returncode == 0
 
