@@ -73,6 +73,11 @@ METHODS: dict[str, Value] = {
         {"min_users": 3, "concept_users": 5, "max_neighbours": 4, "keep_time": True},
     ),
     "generalize": ("Generalize", {"min_users": 3}),
+    "eu records": (
+        "EuRecords",
+        {"preset": "dma-2026", "min_term_users": 3, "min_group_users": 5, "mini_session": 2},
+    ),
+    "eu records of users": ("EuRecords", {"preset": "ddg-2026", "min_term_users": 2}),
     "semantic": ("Semantic", {"epsilon": 4, "domain": "sport", "max_queries": 60}),
     "semantic topics": (
         "Semantic",

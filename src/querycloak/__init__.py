@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.logs.searchlog import SearchLog, read
     from querycloak.methods.affinity.method import Affinity
     from querycloak.methods.clicks.method import Clicks
+    from querycloak.methods.eu_records.method import EuRecords
     from querycloak.methods.evidence import Verified, load, verify
     from querycloak.methods.generalize.method import Generalize
     from querycloak.methods.k_anonymity.method import KAnonymity
@@ -43,6 +44,7 @@ _HOMES = {
     "Affinity": "querycloak.methods.affinity.method",
     "Choices": "querycloak.logs.choices",
     "Clicks": "querycloak.methods.clicks.method",
+    "EuRecords": "querycloak.methods.eu_records.method",
     "Generalize": "querycloak.methods.generalize.method",
     "Guarantee": "querycloak.privacy.guarantee",
     "KAnonymity": "querycloak.methods.k_anonymity.method",
@@ -80,6 +82,7 @@ __all__ = [
     "Affinity",
     "Choices",
     "Clicks",
+    "EuRecords",
     "Generalize",
     "Guarantee",
     "KAnonymity",

@@ -37,7 +37,7 @@ ON_SPARK = (
     "queries", "clicks", "clicks weighted", "clicks priors", "clicks laplace", "clicks paper", "clicks auto",
     "clicks without counts", "clicks counted", "clicks counted laplace", "sessions with queries", "sessions paper",
     "phrases", "pool urls", "pool threshold", "pool paper", "optimal", "optimal paper",
-    "k log", "k dma", "affinity with times", "generalize", "semantic topics",
+    "k log", "k dma", "eu records", "affinity with times", "generalize", "semantic topics",
 )  # fmt: skip
 LONG_ON_SPARK = (
     "clicks weighted", "clicks priors", "clicks laplace", "clicks auto", "clicks without counts",
@@ -129,6 +129,7 @@ def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
         ("semantic", "what was drawn in place of what was asked", "never a single row"),
         ("semantic counts", "the label of a concept, as often as noise decided", "or noise alone"),
         ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
+        ("eu records", "what was asked, in one session", "short sessions under ids of their own"),
         ("optimal", "what a made-up user asked", "no user is a real person"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),
     ],

@@ -182,14 +182,14 @@ class AuditData:
             self._holders = release, NameIndex.of(release.batches("log", ["user", "query"]), self.texts)
         return self._holders[1]
 
-    def name_numbers(self, release: Target, users: pa.Array, names: pa.Array) -> Numbers | None:
-        """For each user the number among `names` of the name that is theirs, -1 for none; nothing if nobody knows."""
+    def owner_numbers(self, release: Target, users: pa.Array, names: pa.Array) -> Numbers | None:
+        """Index into `users` of each name's owner; -1 if it is somebody else; None if owners are unknown."""
         if release.owners is None:
             return None
-        row = pc.index_in(users, release.owners["user"].combine_chunks())
-        name = release.owners["name"].combine_chunks().take(row)
+        row = pc.index_in(names, release.owners["name"].combine_chunks())
+        owner = release.owners["user"].combine_chunks().take(row)
         return np.asarray(
-            pc.fill_null(pc.index_in(name, names, skip_nulls=True), -1).to_numpy(zero_copy_only=False), np.int64
+            pc.fill_null(pc.index_in(owner, users, skip_nulls=True), -1).to_numpy(zero_copy_only=False), np.int64
         )
 
 

@@ -7,9 +7,12 @@ import pyarrow.compute as pc
 
 from querycloak.evaluation.target import in_pieces
 from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.eu_records.count import session_records
+from querycloak.methods.eu_records.method import EuRecords
 from querycloak.methods.pseudonyms import renamed
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import batches_of
 
 
@@ -21,6 +24,8 @@ def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table |
     """
     if "log" not in release.tables or not release.rows.is_personal:
         return None
+    if release.rows is RowKind.RECORDS:
+        return _owners_of_sessions(release, log, seed)
     users = log.rows.select("user").distinct()
     named = renamed(users.mutate(owner=users.user), Randomness(seed))
     owners = log.engine.fetch(named.select(name=named.user, user=named.owner))
@@ -33,3 +38,11 @@ def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table |
     ).unique()
     known = pc.all(pc.is_in(names, owners["name"].combine_chunks())).as_py()
     return owners if known else None
+
+
+def _owners_of_sessions(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
+    """The same where a name is a session's; None of a release of another method."""
+    if release.method != EuRecords.name or release.options is None:
+        return None
+    method = EuRecords(**release.options)
+    return session_records(log, method.attributes or log.attributes, method.numbers).owners(log, Randomness(seed))

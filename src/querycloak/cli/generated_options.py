@@ -29,7 +29,7 @@ GROUP_OF = {
         (
             "max_keys_per_user", "sessions_per_user", "queries_per_session", "queries_per_user", "clicks_per_key",
             "clicks_per_user", "linked_per_user", "cells_per_user", "gap_minutes", "count_of", "repeats",
-            "max_queries", "budget_per", "longest",
+            "max_queries", "budget_per", "longest", "mini_session", "max_words", "max_digits",
         ),
         BOUNDS,
     ),
@@ -40,6 +40,7 @@ GROUP_OF = {
             "known",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
             "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",
+            "min_term_users", "min_group_users", "linked", "latency_days",
         ),
         SELECTION,
     ),

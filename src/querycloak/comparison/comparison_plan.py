@@ -12,6 +12,7 @@ from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.errors import InputError, ParameterError, QuerycloakError
 from querycloak.evaluation.task import NO_DATA
 from querycloak.files.documents import parsed_toml
+from querycloak.methods.eu_records.european_rules import RULES
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS
@@ -55,6 +56,9 @@ DMA = PlannedRelease("k-anonymity-dma", "k-anonymity", {"preset": "dma"})
 """The thresholds under the EU's DMA until 2026; they stand beside every method."""
 
 
+EU_RECORDS = "eu-records"
+
+
 def checked_budgets(epsilons: Sequence[float], delta: float) -> tuple[tuple[float, ...], float]:
     """The budgets, if there is one at least and each is one."""
     way_out = "give one or several, such as 1,8"
@@ -76,6 +80,9 @@ def usual_releases(epsilons: Sequence[float] = EPSILONS, delta: float = DELTA) -
             yield PlannedRelease(f"{name}-k{MIN_USERS}", name, {"min_users": MIN_USERS})
             if name == DMA.method:
                 yield DMA
+        elif name == EU_RECORDS:
+            for preset in RULES:
+                yield PlannedRelease(f"{name}-{preset}", name, {"preset": preset})
         else:
             yield PlannedRelease(f"{name}-release" if name in RESERVED else name, name)
 

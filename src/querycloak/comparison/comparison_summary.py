@@ -309,6 +309,8 @@ def label_of(facts: Mapping[str, Any]) -> str:
     published = " as published" if options.get("variant") == "paper" else ""
     if facts["name"] == DMA.name:
         return "k-anonymity, DMA"
+    if facts["name"] == f"{facts['method']}-{options.get('preset')}":
+        return f"{facts['method']}, {options['preset']}"
     if facts["name"] not in _usual_names(facts):
         return str(facts["name"])
     if "epsilon" in options:

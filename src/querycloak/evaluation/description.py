@@ -70,8 +70,10 @@ def _described(
 ) -> Description:
     unsaid = TableAccuracy(COUNTS[release.counts], notes=(_NOT_SAID,))
     tables = {
-        kind: TableDescription(described(kind, release.rows).meaning, rows[kind], release.reach.get(kind, unsaid))
-        for kind in release.tables
+        kind: TableDescription(
+            described(kind, release.rows, table.schema.names).meaning, rows[kind], release.reach.get(kind, unsaid)
+        )
+        for kind, table in release.tables.items()
     }
     card, first_table = digests or (None, None)
     cited = citation(release, published, None if card is None else (CARD, card), first_table)

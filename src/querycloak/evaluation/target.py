@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,7 +49,8 @@ class Target:
     folder: Path | None = None
     owners: pa.Table | None = field(default=None, repr=False)
     cells: Mapping[str, Table] = field(default_factory=dict, repr=False)
-    """Tables as they were released, by attributes and ranks; `tables` has the sums of queries and clicks."""
+    """Tables as they were released, by attributes and ranks; `tables` has the sums of queries and clicks, and
+    records of sessions as rows of a log."""
 
     @classmethod
     def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Target:
@@ -125,6 +127,8 @@ class Target:
 def without_cells(kind: str, table: Table) -> Table:
     """A table of queries or clicks summed over attributes and ranks; the count of viewed pairs is their clickers."""
     names = table.schema.names
+    if kind == "log" and "session" in names:
+        return rows_of_records(whole_table(kind, table))
     key = [name for name in ("query", "url") if name in names]
     if kind not in ("queries", "clicks") or set(names) <= {*key, "count"}:
         return table
@@ -137,6 +141,30 @@ def without_cells(kind: str, table: Table) -> Table:
     summed = summed.select([*key, "count_sum"]).rename_columns([*key, "count"])
     summed = summed.filter(pc.greater(summed["count"], 0))
     return summed.sort_by([("count", "descending"), *((name, "ascending") for name in key)])
+
+
+def rows_of_records(records: pa.Table) -> pa.Table:
+    """Records of sessions as rows of a log: a session is a user, results that were not clicked are left out.
+
+    Times are the day and, in seconds, the place of a search in its session.
+    """
+    session, query = (
+        records[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("session", "query")
+    )
+    begins = np.ones(len(session), np.bool_)
+    begins[1:] = session[1:] != session[:-1]
+    asks = begins.copy()
+    asks[1:] |= query[1:] != query[:-1]
+    search = np.cumsum(asks) - 1
+    clicked = records["clicked"].to_numpy()
+    clicks = np.bincount(search, clicked, search.max(initial=-1) + 1)
+    kept = clicked | (asks & (clicks[search] == 0))
+    first = np.maximum.accumulate(np.where(begins, search, 0))
+    days = pc.strptime(records["day"], "%Y-%m-%d", "us").to_numpy()
+    times = pa.array(days + (search - first).astype("timedelta64[s]"), pa.timestamp("us"))
+    urls = pc.if_else(records["clicked"], records["url"], pa.scalar(None, pa.string()))
+    rows = pa.table({"user": records["session"], "query": records["query"], "url": urls, "time": times})
+    return rows.filter(pa.array(kept))
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch], rows: int = _ROWS_AT_ONCE) -> Iterator[pa.Table]:

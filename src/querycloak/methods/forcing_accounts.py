@@ -23,6 +23,8 @@ def forced_out_rule(method: str | None, variant: str, parameters: Mapping[str, A
     """The rule of a release, or of a method whose setting is chosen; None if parameters do not say it."""
     if method == "k-anonymity":
         return ForcedOutRule(int(parameters["min_users"]) - 1)
+    if method == "eu-records":
+        return ForcedOutRule(int(parameters["min_term_users"]) - 1, crowd=int(parameters["min_group_users"]))
     if method == "affinity":
         words = 1 if parameters.get("min_word_users") is None else int(parameters["min_word_users"])
         return ForcedOutRule(max(int(parameters["min_users"]), words) - 1, beside=words)

@@ -26,6 +26,7 @@ BUILT_IN = {
     "affinity": "querycloak.methods.affinity.method:Affinity",
     "generalize": "querycloak.methods.generalize.method:Generalize",
     "k-anonymity": "querycloak.methods.k_anonymity.method:KAnonymity",
+    "eu-records": "querycloak.methods.eu_records.method:EuRecords",
 }
 
 VARIANTS = {

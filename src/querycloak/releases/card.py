@@ -46,6 +46,8 @@ class TableFile:
         """In which order the rows stand."""
         if "count" in self.schema.names:
             return "by count, then by key"
+        if "session" in self.schema.names and "day" in self.schema.names:
+            return "by session, then as they were asked"
         return "by user, then by query" if "user" in self.schema.names else "by key"
 
 

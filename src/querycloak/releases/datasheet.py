@@ -15,6 +15,7 @@ from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.front_matter import front_matter
 from querycloak.releases.limitations import limitations
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 
 
 def how_to_read(contents: Contents) -> str | None:
@@ -225,8 +226,9 @@ def _tables(contents: Contents) -> str:
     parts = ["## What is in it, and what it is good for"]
     for table in contents.tables:
         parts.append(_table(table))
+    order_of = "the order of sessions" if contents.release.rows is RowKind.RECORDS else "their order"
     parts.append(
-        f"Rows are sorted {contents.tables[0].order}: their order says nothing about the log. "
+        f"Rows are sorted {contents.tables[0].order}: {order_of} says nothing about the log. "
         'Read them with `querycloak.load("this folder")`, or with any tool that reads '
         + ("Parquet." if contents.tables[0].dialect is None else f"{contents.tables[0].media_type}. {_TEXT}")
     )

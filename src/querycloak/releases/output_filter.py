@@ -271,8 +271,10 @@ def _works(pattern: str) -> bool:
 
 def _text_columns(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
     # Users' names are made up: one that looks like a card number is none.
+    names = set(batch.schema.names)
+    ours = {"user", "session", "day"} if {"session", "clicked"} <= names else {"user"}
     for field_ in batch.schema:
-        if field_.name != "user" and (pa.types.is_string(field_.type) or pa.types.is_list(field_.type)):
+        if field_.name not in ours and (pa.types.is_string(field_.type) or pa.types.is_list(field_.type)):
             yield field_.name, batch.column(field_.name)
 
 

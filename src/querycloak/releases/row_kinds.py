@@ -70,6 +70,13 @@ class RowKind(StrEnum):
         "comparing with the published method",
         "a few rows of real users were drawn from it, under other names",
     )
+    RECORDS = (
+        "records",
+        "what was asked, in one session with the rows beside it",
+        "ranking from clicks and views, click models, query suggestion, completion",
+        "queries with a word that too few people used, or with too many words, are missing, attributes were "
+        "generalised, and visits were cut into short sessions under ids of their own",
+    )
     MADE_UP = (
         "made-up",
         "what a made-up user asked; real people asked it too, enough of them",
@@ -80,7 +87,7 @@ class RowKind(StrEnum):
     @property
     def is_verbatim(self) -> bool:
         """True if a row's query is a text as somebody typed it, not another text in its place."""
-        return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.MADE_UP)
+        return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.RECORDS, RowKind.MADE_UP)
 
     @property
     def is_personal(self) -> bool:

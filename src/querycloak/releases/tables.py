@@ -30,6 +30,11 @@ class TableKind:
     def as_written(self, columns: Iterable[str]) -> TableKind:
         """The same with those of these columns that are attributes, and with viewers in place of a count."""
         given = list(columns)
+        if "session" in given and "user" in self.columns:
+            names = [name for name in given if name not in _RECORDS]
+            meaning = "results that were shown or clicked, under session ids that were made for this release"
+            columns_of = {**_RECORDS, **dict.fromkeys(names, _ATTRIBUTE)}
+            return replace(self, meaning=meaning, columns=columns_of, optional=frozenset())
         if not self.by_attributes:
             return self
         names = [name for name in given if name not in self.columns and is_attribute(name)]
@@ -48,6 +53,15 @@ _VIEWED = {
     "ranks": (pa.string(), "at which ranks the result was shown: 1, 2, 3, 4-5, 6-10 or 11+"),
     "viewers": (pa.int64(), "how many users were shown the result there, as the method counts and noises them"),
     "clickers": (pa.int64(), "how many of them clicked it, with noise; null if noise took it below 0"),
+}
+
+_RECORDS = {
+    "session": (pa.string(), "a made-up id; rows of one session stand in the order in which they were asked"),
+    "day": (pa.string(), "the day, or the first day of a longer time"),
+    "query": (pa.string(), "what was asked"),
+    "rank": (pa.int32(), "the place of the result in its list, from 1, or nothing"),
+    "url": (pa.string(), "the result that was shown, or nothing"),
+    "clicked": (pa.bool_(), "true if the result was clicked"),
 }
 
 _USERS = (pa.int64(), "how many users, as the method counts and noises them")
@@ -137,7 +151,7 @@ KINDS: Mapping[str, TableKind] = {
 }
 
 
-_NULLABLE = frozenset({"url", "time"})  # and of the log only
+_NULLABLE = frozenset({"url", "time", "rank"})  # and of the log only
 _BELOW_ZERO = frozenset({"clickers", "views", "clicks", "searches", "users"})
 """Numbers that are null where noise took them below 0."""
 

@@ -12,6 +12,7 @@ import querycloak
 from querycloak import (
     Affinity,
     Clicks,
+    EuRecords,
     Generalize,
     KAnonymity,
     Optimal,
@@ -80,8 +81,13 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
     "generalize": ("generalize/generalize.md", [Generalize(min_users=10)]),
     "k-anonymity": (
         "k_anonymity/k_anonymity.md",
-        [*(KAnonymity(min_users=5, keys=keys) for keys in ("queries", "clicks", "log")), KAnonymity(preset="dma")],
+        [
+            *(KAnonymity(min_users=5, keys=keys) for keys in ("queries", "clicks", "log")),
+            KAnonymity(preset="dma"),
+            KAnonymity(preset="dma-2024"),
+        ],
     ),
+    "eu-records": ("eu_records/eu_records.md", [EuRecords(preset="dma-2026"), EuRecords(preset="ddg-2026")]),
 }
 
 

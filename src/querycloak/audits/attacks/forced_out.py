@@ -57,8 +57,8 @@ class Try:
     accounts: int
     texts: int = 1
     beside: bool = False
-    crowd: bool = False
-    """True if others ask a frequent word, too."""
+    crowd: int = 0
+    """Others, who ask a frequent word."""
     key: str = TEXT
     repeats: int = 1
     """How often each account asks each text."""
@@ -116,7 +116,7 @@ def rule_of(release: Target) -> ForcedOutRule | None:
 def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
     """sessions: how many sessions of one user count, if sequences are what comes out."""
     records = rule.adding == "records"
-    crowd = rule.beside is not None or rule.key == URL
+    crowd = max(CROWD * (rule.beside is not None or rule.key == URL), rule.crowd)
     once = Try(rule.accounts, key=rule.key, crowd=crowd, repeats=rule.added(1) if records else 1)
     yield once
     if rule.accounts > 1:
@@ -126,7 +126,7 @@ def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
         repeats = rule.added(several) if records else 1
         yield Try(rule.accounts_for(several), several, key=rule.key, crowd=crowd, repeats=repeats)
     if rule.beside is not None:
-        yield Try(rule.beside, beside=True, crowd=True)
+        yield Try(rule.beside, beside=True, crowd=crowd)
 
 
 def _brought_out(
@@ -173,9 +173,9 @@ def _asked(tried: Try, groups: int, chosen: pa.Array) -> pa.Table:
     user = np.repeat(np.arange(groups * accounts), texts)
     hour = np.tile(np.arange(texts), groups * accounts)
     if tried.crowd:
-        text = np.append(text, np.full(CROWD, len(chosen)))
-        user = np.append(user, groups * accounts + np.arange(CROWD))
-        hour = np.append(hour, np.zeros(CROWD, np.int64))
+        text = np.append(text, np.full(tried.crowd, len(chosen)))
+        user = np.append(user, groups * accounts + np.arange(tried.crowd))
+        hour = np.append(hour, np.zeros(tried.crowd, np.int64))
     text, user, hour = (np.repeat(each, tried.repeats) for each in (text, user, hour))
     second = np.arange(len(text)) % tried.repeats
     frequent, elsewhere = (pa.array([each]) for each in (_FREQUENT, _ELSEWHERE))

@@ -28,7 +28,7 @@ class SinglingOut:
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
         """One to five known queries, known at random, from the first on, or the rarest first."""
         holders = knowledge.holders_in(release)
-        own = knowledge.name_numbers(release, knowledge.members.users, holders.names)
+        owner = knowledge.owner_numbers(release, knowledge.members.users, holders.names)
         guess = 1 / len(knowledge.train_users)
         for way, known, released_only in product(WAYS, range(1, MOST_KNOWN + 1), (False, True)):
             setting = f"m={known} {way}{' released' * released_only}"
@@ -38,8 +38,8 @@ class SinglingOut:
             alone = in_log.number == 1
             control = Share.of(int((outside.number == 1).sum()), len(outside.number))
             yield Finding.of(setting, Share.of(int(alone.sum()), len(who)), control, 0.0)
-            if own is None:
+            if owner is None:
                 yield Finding.missing(NO_OWNERS, f"{setting} right")
             else:
-                right = Share.of(int((alone & (in_log.name == own[who])).sum()), len(who))
+                right = Share.of(int((owner[in_log.name[alone]] == who[alone]).sum()), len(who))
                 yield Finding.of(f"{setting} right", right, Share.exactly(guess), guess)

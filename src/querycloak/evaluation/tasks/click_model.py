@@ -108,9 +108,9 @@ class ClickModel:
 
     def unsupported_reason(self, subject: Subject) -> str | None:
         """It takes viewers and clickers by rank."""
-        if subject.name in (ORIGINAL, NO_DATA) or "viewers" in _columns(subject):
+        if subject.name in (ORIGINAL, NO_DATA) or {"viewers", "clicked"} & set(_columns(subject)):
             return None
-        return "it does not say what was shown and not clicked; clicks with views does"
+        return "it does not say what was shown and not clicked; clicks with views does, and eu-records"
 
     def prepare(self, logs: Logs) -> PreparedClickModel:
         """The views of TEST at ranks 1 to 10, summed by pair and rank."""
@@ -119,7 +119,7 @@ class ClickModel:
 
 def _columns(subject: Subject) -> tuple[str, ...]:
     cells: Mapping[str, Table] = getattr(subject, "cells", {})
-    return tuple(cells["clicks"].schema.names) if "clicks" in cells else ()
+    return tuple(name for kind in ("clicks", "log") if kind in cells for name in cells[kind].schema.names)
 
 
 class PreparedClickModel:
@@ -160,7 +160,7 @@ class PreparedClickModel:
         if subject.name == ORIGINAL:
             counts, by_rank = _of_log(self._logs.train)
         else:
-            counts, by_rank = _of_release(subject)
+            counts, by_rank = _of_release(subject) if "viewers" in _columns(subject) else _of_records(subject)
         keys = counts.select(["query", "url"]).group_by(["query", "url"]).aggregate([])
         keys = keys.append_column("pair", pa.array(np.arange(keys.num_rows)))
         numbered = counts.join(keys, ["query", "url"])
@@ -191,7 +191,20 @@ def _ranked(log: SearchLog) -> ir.Table:
 
 def _of_log(log: SearchLog) -> tuple[pa.Table, Floats]:
     """Views and clicks of TRAIN by pair and group of ranks, and the chance of a click at each rank."""
-    table = _by_pair_and_rank(log)
+    return _counted(_by_pair_and_rank(log))
+
+
+def _of_records(subject: Subject) -> tuple[pa.Table, Floats]:
+    """The same of released records."""
+    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    rows = whole_table("log", cells["log"]).select(["query", "url", "rank", "clicked"]).drop_null()
+    rows = rows.filter(pc.and_(pc.greater_equal(rows["rank"], 1), pc.less_equal(rows["rank"], RANKS)))
+    rows = rows.set_column(3, "clicks", rows["clicked"].cast(pa.int64()))
+    table = rows.group_by(["query", "url", "rank"]).aggregate([("clicks", "sum"), ("clicks", "count")])
+    return _counted(table.rename_columns(["query", "url", "rank", "clicks", "n"]))
+
+
+def _counted(table: pa.Table) -> tuple[pa.Table, Floats]:
     rank = table["rank"].to_numpy().astype(np.int64) - 1
     clicks, number = (table[name].to_numpy().astype(np.float64) for name in ("clicks", "n"))
     groups = pa.array(GROUPS).take(pa.array(_GROUP_OF_RANK[rank]))

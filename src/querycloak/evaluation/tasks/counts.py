@@ -171,6 +171,8 @@ class Counts:
         """A log of replaced queries tells nothing that was asked."""
         if countable(subject):
             return None
+        if "log" in subject.kinds and subject.rows is RowKind.RECORDS:
+            return "its rows are those of sessions, and say nothing about numbers of users"
         return (
             "its rows hold other texts in place of what was asked, so there are no counts to compare; "
             "queries, clicks, sessions, query-pool and k-anonymity publish counts"

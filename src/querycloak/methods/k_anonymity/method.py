@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import accounts_of_a_rule
+from querycloak.methods.keys.attributes import grouping_of
 from querycloak.methods.method import Counted, Drawn, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import TWO_RELEASES, WITHOUT_GUARANTEE
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
+DMA_2024 = "dma-2024"
+DMA_ATTRIBUTES = "country,device"
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
     "exact numbers of users: somebody who knows all users of a key except one learns whether that one is among them",
@@ -36,6 +39,7 @@ _UNPROTECTED_IN = {
         "how many rows each person has",
     ),
     "dma": ("device and country: the DMA's obligation counts users by them, and our logs do not hold them",),
+    DMA_2024: ("in which quarter, in which country and on which device five users clicked a result",),
 }
 
 
@@ -48,7 +52,10 @@ class KAnonymity(Method):
 
     min_users: int | None = option(help="A key comes out at this many users or more (the papers' KA(K) is K + 1).")
     keys: Keys | None = option(help="What is counted; log: rows under made-up names. clicks if not given.")
-    preset: Literal["dma"] | None = option(help="dma: 30 users for a query, 5 for a query and url.")
+    preset: Literal["dma", "dma-2024"] | None = option(
+        help="dma: 30 users for a query, 5 for a query and url; dma-2024: the 5 in one quarter, by country and device."
+    )
+    by: str | None = option(help="With dma-2024: its attributes as the log names them; country,device if not given.")
     k: int = field(init=False, repr=False)
     counted: Keys = field(init=False, repr=False)
 
@@ -59,15 +66,26 @@ class KAnonymity(Method):
             raise ParameterError(
                 Sentence("{chosen} sets {min_users} and {keys} itself: leave these out", chosen=preset)
             )
+        if self.by is not None and self.preset != DMA_2024:
+            raise ParameterError(Sentence("{by} goes with {preset:dma-2024}: leave it out"))
+        grouping = grouping_of(self.by or DMA_ATTRIBUTES, None)
+        if len(grouping.attributes) < len(grouping.by) or "quarter" in grouping.by:
+            raise ParameterError(Sentence("{by} must name columns of the log other than times: a row has its quarter"))
         least = DMA_QUERY_USERS if self.preset else self.min_users
         k = whole("min_users", least, "say how many users must share a key, such as 30", least=2)
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "counted", self.keys or "clicks")
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes that a log must be read with: those of dma-2024."""
+        return grouping_of(self.by or DMA_ATTRIBUTES, None).attributes if self.preset == DMA_2024 else ()
+
     def parameters(self) -> dict[str, Any]:
         """Given options."""
         if self.preset:
-            return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS}
+            by = {"by": ",".join(self.attributes)} if self.attributes else {}
+            return {"preset": self.preset, "min_users": DMA_QUERY_USERS, "min_users_of_pairs": DMA_PAIR_USERS, **by}
         return {"keys": self.counted, "min_users": self.k}
 
     def proven(self) -> Guarantee:
@@ -90,6 +108,8 @@ class KAnonymity(Method):
             rule = (
                 f"queries of fewer than {DMA_QUERY_USERS} users and pairs of fewer than {DMA_PAIR_USERS} are left out"
             )
+            if self.preset == DMA_2024:
+                rule += f", pairs by quarter, {' and '.join(self.attributes)}"
         elif self.counted == "log":
             rule = f"rows whose query has fewer than {self.k} users are left out, and urls that fewer clicked"
         else:
@@ -125,15 +145,27 @@ class KAnonymity(Method):
     def _tables(self, log: SearchLog) -> dict[str, Table]:
         """Tables of the keys shared by at least k users."""
         if self.preset:
+            pair = ["query", "url", *self.attributes, *(("quarter",) if self.attributes else ())]
             queries = log.engine.stage(_shared(log.rows, ["query"], DMA_QUERY_USERS))
-            pairs = _shared(log.clicks, ["query", "url"], DMA_PAIR_USERS)
+            pairs = _shared(self._clicks(log), pair, DMA_PAIR_USERS)
             return {
                 "queries": _sorted(log, queries, "query"),
-                "clicks": _sorted(log, pairs.semi_join(queries, "query"), "query", "url"),
+                "clicks": _sorted(log, pairs.semi_join(queries, "query"), *pair),
             }
         if self.counted == "queries":
             return {"queries": _sorted(log, _shared(log.asked, ["query"], self.k), "query")}
         return {"clicks": _sorted(log, _shared(log.clicks, ["query", "url"], self.k), "query", "url")}
+
+    def _clicks(self, log: SearchLog) -> ir.Table:
+        """Clicks, by dma-2024 with attributes (`other` for none) and the quarter of the year."""
+        from querycloak.methods.keys.cell_counts import check_attributes, with_values
+
+        if not self.attributes:
+            return log.clicks
+        check_attributes(log, grouping_of(",".join(self.attributes), None))
+        clicks = with_values(log.clicks, self.attributes)
+        quarter = clicks.time.year().cast("string") + "-Q" + clicks.time.quarter().cast("string")
+        return clicks.mutate(quarter=quarter)
 
 
 @dataclass(frozen=True)

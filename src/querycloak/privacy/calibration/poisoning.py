@@ -25,6 +25,7 @@ class ForcedOutRule:
     if all do. `adding`: an account adds 1 to each of its texts (counts), or divides its weight among them (weights), or
     divides `per_user` records among them (records). `beside`: accounts that are enough for a text that holds a frequent
     query; None if that makes no difference. `key`: what comes out. `table`: the table that needs fewest, if several do.
+    `crowd`: other users without whom nothing comes out.
     """
 
     too_little: int
@@ -33,6 +34,7 @@ class ForcedOutRule:
     beside: int | None = None
     key: str = "text"
     table: str | None = None
+    crowd: int = 0
 
     @property
     def accounts(self) -> int:
