@@ -13,11 +13,13 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import ibis
@@ -28,6 +30,7 @@ from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work
 from querycloak.engines.spark_failures import Desertion, failed_start, failure, is_unanswered
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
 from querycloak.files.locked_folder import PrivateFolder
+from querycloak.interruption import uninterrupted
 from querycloak.privacy.parameters import refuse
 
 PART = 32 << 20
@@ -39,7 +42,8 @@ _LEAST_MEMORY = 512 << 20
 _FAILED = -1
 _PORTS = {"spark": 7077, "sc": 15002}
 _PATIENCE = 10.0
-_RETRIES = 7
+_RETRIES = 5
+"""Each wait is four times the one before it, from 0.05 seconds on: about 20 seconds in all."""
 _NAMES = (f"querycloak_{number}" for number in itertools.count(1))
 """Names of tables, for all engines: those of one process share a session, and would take each other's tables."""
 
@@ -292,7 +296,7 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
         builder = builder.remote(master)
     else:
         builder = builder.master(f"local[{threads}]" if master == "local" else master)
-        java = f"-Djava.io.tmpdir={folder} -Dlog4j2.level=OFF -Dlog4j.rootLogger=OFF"
+        java = f"-Djava.io.tmpdir={folder} -Dlog4j2.level=OFF -Dlog4j.rootLogger=OFF -XX:+ExitOnOutOfMemoryError"
         settings |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -311,7 +315,8 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _silence(), _own_signals():
-        session = builder.getOrCreate()
+        _start(builder.getOrCreate)
+        session = builder.getOrCreate()  # the same one, and now that of this thread
         if master.startswith("sc://"):
             _give_up_sooner(session)
         else:
@@ -319,8 +324,56 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
     return session
 
 
+def _start(start: Callable[[], Any]) -> None:
+    """Start Spark from a thread of its own, so that a signal ends the wait, and with it the Java that was started.
+
+    Java that loses its Python while it starts would run for ever: it finds no place for its address, and waits.
+    """
+    from pyspark import java_gateway
+
+    processes: list[subprocess.Popen[bytes]] = []
+    call: Future[Any] = Future()
+    given_up = threading.Event()
+    popen = java_gateway.Popen
+
+    def recorded(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+        if given_up.is_set():
+            raise InterruptedError
+        processes.append(popen(*arguments, **named))
+        return processes[-1]
+
+    def work() -> None:
+        try:
+            call.set_result(start())
+        except BaseException as error:  # broad: whoever waits for it raises it
+            call.set_exception(error)
+
+    java_gateway.Popen = recorded
+    try:
+        threading.Thread(target=work, daemon=True).start()
+        call.result()
+    except KeyboardInterrupt:
+        with uninterrupted():
+            given_up.set()
+            _end(call, processes)
+        raise
+    finally:
+        java_gateway.Popen = popen
+
+
+def _end(call: Future[Any], processes: list[subprocess.Popen[bytes]]) -> None:
+    """End the Java that a start has made, also if it appears only now."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        for process in processes:
+            process.kill()
+        if call.done() or time.monotonic() > until:
+            return
+        wait([call], 0.1)
+
+
 def _give_up_sooner(session: Any) -> None:
-    """A server that has left is asked again for two minutes, not for ten."""
+    """A server that has left is asked again for half a minute, not for ten."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])

@@ -6,7 +6,9 @@ Spark's own words are looked at, and never passed on: they may quote the log.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+from pathlib import Path
 from typing import Any
 
 from querycloak.errors import QuerycloakError, ResourceError
@@ -73,6 +75,11 @@ def failure(error: Exception, session: Any, master: str, *, answers: bool) -> Qu
         return ResourceError(
             f"Spark at {master!r} has ended this program: see what became of its workers, then start again"
         )
+    if "no module named 'querycloak" in words:
+        return ResourceError(
+            "workers of Spark have no querycloak: install the same version on every one of them "
+            "(pip install 'querycloak[spark]'), in the Python that PYSPARK_PYTHON names there"
+        )
     if any(each in words for each in _LOST_WORKERS):
         return ResourceError(
             "workers of Spark were lost again and again, most likely for want of memory: give executors more "
@@ -113,6 +120,9 @@ def failed_start(error: Exception) -> QuerycloakError:
     """Reason that Spark did not start."""
     if isinstance(error, ModuleNotFoundError):
         return ResourceError("Spark is not installed: pip install 'querycloak[spark]'")
+    home = os.environ.get("SPARK_HOME")
+    if home and not Path(home, "bin", "spark-submit").is_file():
+        return ResourceError(f"SPARK_HOME is {home!r}, where no Spark is: unset it, or set it to the folder of one")
     if "JAVA_GATEWAY_EXITED" in str(error) or isinstance(error, FileNotFoundError):
         return ResourceError("Spark found no Java: install Java 17 or newer, or set JAVA_HOME")
     return ResourceError(f"Spark did not start ({type(error).__name__}): check the address and that it can be reached")
