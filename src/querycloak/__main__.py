@@ -1,13 +1,32 @@
-"""`python -m querycloak`, and the command that is installed."""
+"""`python -m querycloak`, and the command that is installed.
+
+Signal handlers come first: whatever is loaded, done or told afterwards, an interrupt ends in one line.
+"""
+
+import os
+
+INTERRUPTED = 130
 
 try:
-    from querycloak.cli.cli import main
+    from querycloak.interruption import handle_signals
+
+    handle_signals()
+    from querycloak.cli.running import run_and_exit
 except KeyboardInterrupt:
-    import sys
+    os.write(2, b"querycloak: interrupted before anything was done\n")
+    os._exit(INTERRUPTED)
 
-    from querycloak.cli.running import interrupted
 
-    sys.exit(interrupted())
+def main() -> None:
+    """Run the command line and end with its exit code."""
+    run_and_exit(_command)
+
+
+def _command() -> object:
+    from querycloak.cli.cli import app
+
+    return app(standalone_mode=False)
+
 
 if __name__ == "__main__":
     main()

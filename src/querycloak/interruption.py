@@ -22,6 +22,23 @@ def interrupt(number: int, _: object) -> None:
         raise KeyboardInterrupt
 
 
+def handle_signals() -> None:
+    """Let `interrupt` answer signals, but those that a shell lets its command outlive."""
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """The last words of a command: signals are noted, and interrupt nothing any more."""
+    _cleaning.append(True)
+    try:
+        yield
+    finally:
+        _cleaning.pop()
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """A clean-up that no further signal cuts short; one that comes meanwhile interrupts afterwards."""

@@ -35,7 +35,6 @@ from querycloak.cli import (
     verify_command,
 )
 from querycloak.cli.generated_options import GroupedCommand, methods_group
-from querycloak.cli.running import run_and_exit
 
 ORDER = (
     "demo", "synth", "inspect", "advise", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit",
@@ -124,8 +123,3 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Run the command line and end with its exit code."""
-    run_and_exit(lambda: app(standalone_mode=False))

@@ -21,7 +21,7 @@ from querycloak.compiled_code import advice
 from querycloak.errors import QuerycloakError
 from querycloak.extras import MEMORY_USED_UP, lacks_memory
 from querycloak.files.locked_folder import clean_up
-from querycloak.interruption import ENDING, interrupt, received
+from querycloak.interruption import ENDING, handle_signals, received, unheard
 
 INTERRUPTED = 130
 _LACKING = {
@@ -40,9 +40,7 @@ def run_and_exit(command: Callable[[], object]) -> None:
     # What threads and destructors of libraries have to say may quote the log; what matters is raised where it matters.
     sys.unraisablehook = lambda _: None
     threading.excepthook = lambda _: None
-    for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell starts what is to outlive it
-            signal.signal(number, interrupt)
+    handle_signals()
     code = run(lambda: _after_clean_up(command))
     # Whatever happens from here on is tear-down of libraries, which has no business on the terminal and changes nothing
     # of what was done.
@@ -95,20 +93,35 @@ def _after_clean_up(command: Callable[[], object]) -> object:
 
 
 def run(command: Callable[[], object]) -> int:
-    """The exit code of a command; every failure is one line."""
+    """The exit code of a command; every failure is one line, also if signals come while it is composed."""
     received.clear()
+    while True:
+        try:
+            return _run(command)
+        except KeyboardInterrupt:  # within the last words of a command
+            command = _stop
+
+
+def _stop() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _run(command: Callable[[], object]) -> int:
     try:
         result = command()
         sys.stdout.flush()
         return interrupted() if result == INTERRUPTED else result if isinstance(result, int) else 0
     except KeyboardInterrupt:
-        return interrupted()
+        with unheard():
+            return interrupted()
     except SystemExit as stop:  # the parser's way to end a completion, and to end when nobody reads on
         if stop.__context__ is None and isinstance(stop.code, int):
             return stop.code
-        return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
+        with unheard():
+            return _ended_by(stop.__context__ if isinstance(stop.__context__, Exception) else stop)
     except Exception as error:  # broad: every failure ends in one line, without the log's texts
-        return _ended_by(error)
+        with unheard():
+            return _ended_by(error)
 
 
 def _ended_by(error: BaseException) -> int:

@@ -221,6 +221,36 @@ def test_interrupted_while_modules_are_imported(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", ENDED)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_an_error_line_is_composed(number: signal.Signals) -> None:
+    code = INTERRUPTED_AT_IMPORT.format(module="querycloak.cli.error_line").replace("SIGINT", number.name)
+    command = [sys.executable, "-c", code, "ledger", "show", "nobody", "--ledger", "nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) in [(130, "", 1), (2, "", 1)], done.stderr
+    assert done.stderr.startswith("querycloak: ")
+
+
+def test_signals_one_after_another_end_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from querycloak.cli import running
+
+    def interrupted_again() -> None:
+        monkey.setattr(running, "_ended_by", lambda _: interrupt(signal.SIGTERM, None) or 2)
+        raise ValueError
+
+    with pytest.MonkeyPatch.context() as monkey:
+        assert running.run(interrupted_again) == 2
+    monkey = pytest.MonkeyPatch()
+    told = running.interrupted
+
+    def cut_short() -> int:
+        monkey.setattr(running, "interrupted", told)
+        raise KeyboardInterrupt
+
+    monkey.setattr(running, "interrupted", cut_short)
+    assert running.run(running._stop) == 130
+    assert capsys.readouterr().err == ENDED
+
+
 def test_an_interrupt_that_a_library_made_an_error_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     from querycloak.cli import running
 
