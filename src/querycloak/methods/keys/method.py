@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
-from querycloak.methods.keys.selection_plan import (
-    Accounting,
-    Counts,
-    SelectionPlan,
-)
+from querycloak.methods.keys.selection_plan import AUTO, Accounting, Counts, Selection, SelectionPlan
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
+from querycloak.privacy.budget import Budget, Given
 from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -46,6 +44,15 @@ class KeysMethod(Method):
         "this nor a selection is given, auto chooses both. With a selection: 256 if not given, 32 with Gaussian noise, "
         "1 with Laplace noise, 4 in the paper variant.",
     )
+    selection: Selection | None = option(
+        former_values=FORMER_SELECTIONS,
+        help="How keys are selected (docs/selection.md). If not given, auto chooses. If only the number of keys per "
+        "user is given, a formula chooses: multi-round, or for small numbers the noise with the smaller threshold.",
+    )
+    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
+    two_draws: bool = option(
+        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
+    )
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
     accounting: Accounting | None = option(
         help="gaussian: solve for Gaussian noise whose squared losses a ledger adds up, and let auto choose among "
@@ -57,6 +64,17 @@ class KeysMethod(Method):
     @abstractmethod
     def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
         """The same method with this number of keys per user, perhaps with another epsilon."""
+
+    def chooses(self, given: Given) -> bool:
+        """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""
+        if self.max_keys_per_user is not None:
+            return self.max_keys_per_user == AUTO
+        return isinstance(given, Budget) and self.any_selection
+
+    @property
+    def any_selection(self) -> bool:
+        """True if the selection is open, too."""
+        return self.selection is None and not self.two_draws
 
     @property
     def for_filter(self) -> bool:

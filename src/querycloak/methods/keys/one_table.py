@@ -19,10 +19,8 @@ from querycloak.methods.keys.cell_plan import (
 )
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    AUTO,
     Choice,
     Priors,
-    Selection,
     SelectionPlan,
     check_counts,
     check_given_bound,
@@ -37,7 +35,6 @@ from querycloak.privacy.budget import Budget, Given, budget_or_knobs
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
-from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.guarantee import Guarantee, compose
 from querycloak.privacy.parameters import checked_bound, share
 from querycloak.sentence import Sentence
@@ -62,18 +59,9 @@ class OneTable(KeysMethod):
     )
     noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
-    selection: Selection | None = option(
-        former_values=FORMER_SELECTIONS,
-        help="How keys are selected (docs/selection.md). If not given, auto chooses. If only the number of keys per "
-        "user is given, a formula chooses: multi-round, or for small numbers the noise with the smaller threshold.",
-    )
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
         "It costs no budget."
-    )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
-    two_draws: bool = option(
-        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
     known: str | None = option(
         names_file=True,
@@ -252,21 +240,11 @@ class OneTable(KeysMethod):
                 given,
                 self.auto_share,
                 self.at_choice,
-                any_selection=self._any_selection,
+                any_selection=self.any_selection,
                 for_filter=self.for_filter,
             )
         check_given_bound(self.max_keys_per_user, self.auto_share)
         return one_table(self.table, self._plan(given))
-
-    def chooses(self, given: Given) -> bool:
-        """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""
-        if self.max_keys_per_user is not None:
-            return self.max_keys_per_user == AUTO
-        return isinstance(given, Budget) and self._any_selection
-
-    @property
-    def _any_selection(self) -> bool:
-        return self.selection is None and not self.two_draws
 
     def at_choice(self, choice: Choice, epsilon: float) -> Self:
         """The same method at this bound and with its selection."""

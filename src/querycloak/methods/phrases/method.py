@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    AUTO,
     Choice,
-    Selection,
     SelectionPlan,
     check_counts,
     check_given_bound,
@@ -29,7 +27,6 @@ from querycloak.privacy.calibration.selection import (
     parse_split,
     plan_tables,
 )
-from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound, refuse, whole
 from querycloak.privacy.sampling.exact import rounded_up, stated
 from querycloak.sentence import Sentence
@@ -65,19 +62,10 @@ class Phrases(KeysMethod):
         help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, at each level."
     )
     threshold: int | None = option(help="Knob: a phrase comes out if its noisy count exceeds this.")
-    selection: Selection | None = option(
-        former_values=FORMER_SELECTIONS,
-        help="How phrases are selected (docs/selection.md). If not given, auto chooses; if only the number of keys per "
-        "user is given, a formula chooses.",
-    )
     longest: int = option(3, help="The most words of a phrase, 1 to 8; each more divides the budget once more.")
     queries: bool = option(False, help="Release whole queries, too, from the same budget.")
     split: str | None = option(
         help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts."
-    )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
-    two_draws: bool = option(
-        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
     )
 
     def __post_init__(self) -> None:
@@ -100,20 +88,10 @@ class Phrases(KeysMethod):
         """The plan that these options give."""
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self._any_selection)
+            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self.any_selection)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         planned = self._within(given) if isinstance(given, Budget) else self._at_noise(given)
         return SelectionPlan(planned.guarantee(), planned.plans)
-
-    def chooses(self, given: Given) -> bool:
-        """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""
-        if self.max_keys_per_user is not None:
-            return self.max_keys_per_user == AUTO
-        return isinstance(given, Budget) and self._any_selection
-
-    @property
-    def _any_selection(self) -> bool:
-        return self.selection is None and not self.two_draws
 
     def _within(self, given: Budget) -> TablePlans:
         """Plans that the budget buys: a part for each level, never one histogram (phrases.md)."""

@@ -10,7 +10,6 @@ from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    AUTO,
     Choice,
     Priors,
     Selection,
@@ -35,7 +34,6 @@ from querycloak.methods.sessions.session_bounds import (
 from querycloak.methods.sessions.table_choice import check_one_table, checked_tables, of_released, parts_of
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given, budget_or_knobs
 from querycloak.privacy.calibration.selection import PER_USER, default_selection
-from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.parameters import checked_bound, number_above_zero
 from querycloak.sentence import Sentence
 
@@ -76,10 +74,6 @@ class Sessions(KeysMethod):
         help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, for all tables."
     )
     threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
-    selection: Selection | None = option(
-        former_values=FORMER_SELECTIONS,
-        help="How keys are selected (docs/selection.md). If not given, auto chooses; if bounds are given, a formula.",
-    )
     sessions_per_user: int | None = option(
         help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
         "paper variant."
@@ -102,7 +96,6 @@ class Sessions(KeysMethod):
         "on the log, for a part of epsilon; if no bound and no selection is given, auto also chooses the number of "
         "sessions and the selection.",
     )
-    auto_share: float | None = option(help="The part of epsilon that auto spends on its choice; 0.01 if not given.")
     tables: str | None = option(
         help="Which tables come out: sessions, with clicks or queries or both, and reformulations beside released "
         "pairs, such as queries,sessions. If not given: clicks,sessions, and reformulations beside released pairs."
@@ -114,9 +107,6 @@ class Sessions(KeysMethod):
         "for reformulations."
     )
     priors: Priors | None = option(help="public: prefer keys that are likely to be shared, as for clicks.")
-    two_draws: bool = option(
-        False, help="One draw decides, a second one is published: counts are right on average, but cost more budget."
-    )
     force: bool = option(False, help="Allow more than 250 sequences of one user.")
     variant: Variant = option("default", help="paper: as published, to compare with.")
     bounds: SessionBounds = field(init=False, repr=False)
@@ -172,7 +162,7 @@ class Sessions(KeysMethod):
                 given,
                 self.auto_share,
                 self.at_choice,
-                any_selection=self._any_selection,
+                any_selection=self.any_selection,
                 for_filter=self.for_filter,
             )
         check_given_bound(self.max_keys_per_user, self.auto_share)
@@ -210,13 +200,9 @@ class Sessions(KeysMethod):
     def chooses(self, given: Given) -> bool:
         """True if bounds are chosen on the log: for auto, or for a budget without bounds and selection."""
         if self.max_keys_per_user is not None:
-            return self.max_keys_per_user == AUTO
+            return super().chooses(given)
         open_bounds = self.sessions_per_user is None and self.queries_per_session is None
-        return isinstance(given, Budget) and open_bounds and self._any_selection
-
-    @property
-    def _any_selection(self) -> bool:
-        return self.selection is None and not self.two_draws
+        return open_bounds and super().chooses(given)
 
     @property
     def keeps_repeats(self) -> bool:
