@@ -67,7 +67,7 @@ $(BIN)/python:
 
 # Where the locks are for, what they name is installed, checksum by checksum; elsewhere, and with `make LOCKS=none`,
 # pyproject.toml's bounds decide.
-EXTRAS := [dev,spark,audit,compare]
+EXTRAS := [dev,spark,audit,compare,studio]
 LOCKS ?= requirements
 define install
 	@if test -f $(LOCKS)/$(1).lock && $(BIN)/python -c 'import platform, sys; sys.exit((platform.system(), platform.machine(), *sys.version_info[:2]) != ("Linux", "x86_64", 3, 11))'; \

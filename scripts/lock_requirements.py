@@ -32,7 +32,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("dev", "spark", "audit", "compare")
+EXTRAS = ("dev", "spark", "audit", "compare", "studio")
 BUILD = ("hatchling", "editables")
 HEAD = """# What `make {target}` installs, with checksums: made by scripts/lock_requirements.py, for
 # {place}. Elsewhere `make` goes by the bounds of pyproject.toml.

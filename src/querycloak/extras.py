@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 from querycloak.errors import ResourceError
 
-COMPARE = "compare"
+COMPARE, STUDIO = "compare", "studio"
 MEMORY_USED_UP = "memory or address space (ulimit -v) is used up: use fewer threads, or try where more is free"
-PACKAGES = {COMPARE: ("altair", "ortools", "vl_convert")}
+PACKAGES = {COMPARE: ("altair", "ortools", "vl_convert"), STUDIO: ("starlette", "uvicorn")}
 
 
 def require(extra: str, what: str) -> None:

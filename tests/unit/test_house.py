@@ -24,7 +24,7 @@ ORDER = [
     "compiled_code", "lazy_names", "sentence", "shown_in_notebooks", "errors", "extras", "interruption",
     "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers",
     "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages",
-    "signing", "cli",
+    "signing", "studio", "cli",
 ]  # fmt: skip
 ENTRANCES = ("__init__.py", "__main__.py")
 

@@ -14,7 +14,9 @@ from packaging.utils import canonicalize_name
 from tests.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = [each for name in ("dev", "spark", "audit", "compare") for each in PROJECT["optional-dependencies"][name]]
+EXTRAS = [
+    each for name in ("dev", "spark", "audit", "compare", "studio") for each in PROJECT["optional-dependencies"][name]
+]
 ASKED = {
     "demo": [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["compare"]],
     "test": [*PROJECT["dependencies"], *EXTRAS],

@@ -30,6 +30,7 @@ from querycloak.cli import (
     reproduce_command,
     signoff_command,
     split_command,
+    studio_command,
     synth_command,
     tune_command,
     verify_command,
@@ -38,7 +39,7 @@ from querycloak.cli.generated_options import GroupedCommand, methods_group
 
 ORDER = (
     "demo", "synth", "inspect", "advise", "guarantee", "release", "describe", "verify", "split", "evaluate", "audit",
-    "compare", "report", "signoff", "complete", "export", "diff", "reproduce", "tune", "ledger",
+    "compare", "report", "signoff", "studio", "complete", "export", "diff", "reproduce", "tune", "ledger",
 )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ PLAIN: tuple[Declared, ...] = (
     (app, "evaluate", evaluate_command.evaluate_releases),
     (app, "report", report_command.report),
     (app, "signoff", signoff_command.signoff),
+    (app, "studio", studio_command.studio),
     (app, "complete", complete_command.complete),
     (app, "export", export_command.export),
     (app, "diff", diff_command.diff),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,7 +65,7 @@ def show_profile(log: SearchLog, gap_minutes: float, *, as_json: bool) -> None:
         return
     out = console()
     out.print(PRIVATE, style="bold red")
-    out.print(_figures(shown, _format_of(log)))
+    out.print(_figures(figures_of(log, shown)))
     if shown.searches:
         out.print("\nwords per query, share of searches", style="bold")
         for line in bars(list(shown.words_per_query.shares.items())):
@@ -91,15 +92,22 @@ def _format_of(log: SearchLog) -> str:
     return log.format if log.recognised.named else f"{log.format} (told by its lines)"
 
 
-def _figures(shown: Profile, format_name: str) -> object:
+def _figures(figures: Sequence[tuple[str, str]]) -> object:
     from rich.table import Table
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(justify="left")
     table.add_column(justify="right")
+    for name, value in figures:
+        table.add_row(name, value)
+    return table
+
+
+def figures_of(log: SearchLog, shown: Profile) -> list[tuple[str, str]]:
+    """Figures of a profile by name, for people (private)."""
     span = f"{shown.first_time:%Y-%m-%d %H:%M} to {shown.last_time:%Y-%m-%d %H:%M}" if shown.first_time else "none"
-    for name, value in (
-        ("format", format_name),
+    return [
+        ("format", _format_of(log)),
         ("rows read", f"{shown.rows_read:,}"),
         ("rows kept", f"{shown.rows_kept:,}"),
         ("users", f"{shown.users:,}"),
@@ -117,6 +125,4 @@ def _figures(shown: Profile, format_name: str) -> object:
         ("searches with a noun of WordNet", f"{shown.wordnet_coverage.searches:.1%}"),
         ("distinct queries with one", f"{shown.wordnet_coverage.distinct_queries:.1%}"),
         ("time", span),
-    ):
-        table.add_row(name, value)
-    return table
+    ]

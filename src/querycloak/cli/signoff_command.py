@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,8 +50,19 @@ def signoff(
         show(done)
 
 
-def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, yes: bool, quiet: bool) -> SignedOff:
-    """Read the plan, then the log; measure evidence, ask, and release."""
+@dataclass(frozen=True)
+class OpenedPlan:
+    """A plan and its log, open; truth: what is known about a synthetic log, None for other logs."""
+
+    log: SearchLog
+    plan: SignoffPlan
+    ledger: Ledger
+    truth: Path | None
+
+
+@contextmanager
+def opened_plan(logs: list[str], plan: Path, out: Path, ledger: Path | None) -> Iterator[OpenedPlan]:
+    """Read the plan, check everything that can be refused without the log, then open the log."""
     from querycloak.cli.compare_command import truth_beside
     from querycloak.engines import connect
     from querycloak.privacy.ledger.ledger import Ledger
@@ -64,22 +77,27 @@ def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, y
     prepared = reading.prepared(logs)
     engine = connect(reading.engine, threads=reading.threads, memory=reading.memory)
     try:
-        opened = prepared.on(engine, max_bad=reading.max_bad)
-        return _in_two_steps(opened, decided, out, book, truth_beside(logs), yes=yes, quiet=quiet)
-    except KeyboardInterrupt:
-        say(f"the sign-off goes on where it was if you start it again with --out {shlex.quote(str(out))}")
-        raise
+        yield OpenedPlan(prepared.on(engine, max_bad=reading.max_bad), decided, book, truth_beside(logs))
     finally:
         engine.close()
 
 
-def _in_two_steps(
-    log: SearchLog, plan: SignoffPlan, out: Path, ledger: Ledger, truth: Path | None, *, yes: bool, quiet: bool
-) -> SignedOff:
+def signed_off(logs: list[str], plan: Path, out: Path, ledger: Path | None, *, yes: bool, quiet: bool) -> SignedOff:
+    """Measure evidence, ask, and release."""
+    with opened_plan(logs, plan, out, ledger) as opened:
+        try:
+            return _in_two_steps(opened, out, yes=yes, quiet=quiet)
+        except KeyboardInterrupt:
+            say(f"the sign-off goes on where it was if you start it again with --out {shlex.quote(str(out))}")
+            raise
+
+
+def _in_two_steps(opened: OpenedPlan, out: Path, *, yes: bool, quiet: bool) -> SignedOff:
     """Evidence first; then the release, if whoever decides says so. The bar is gone while the question stands."""
     from querycloak.cli.terminal import step_progress
     from querycloak.signing.signoff import signoff
 
+    log, plan, ledger, truth = opened.log, opened.plan, opened.ledger, opened.truth
     with step_progress("signing off", quiet=quiet) as on_step:
         done = signoff(log, plan, out, ledger=ledger, truth=truth, decide=lambda _: yes, on_step=on_step)
     if done.released or not _wanted(done, plan):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from querycloak.methods.method import Method
     from querycloak.synthetic.log_writer import OnUsers
 
-__all__ = ["Advice", "ExpectedRows", "advise"]
+__all__ = ["Advice", "ExpectedRows", "advise", "synthetic_twin", "usual_bound", "usual_delta"]
 
 EPSILONS = (1.0, 8.0)
 MIN_USERS = 5
@@ -83,22 +84,39 @@ def advise(users: int, searches_per_user: float, *, on_users: OnUsers | None = N
     """Release a synthetic log with these numbers at several budgets, and count rows; no log is read."""
     natural("users", users, "say how many people search, such as 40000")
     number_above_zero("searches_per_user", searches_per_user, "say how often each searches, such as 1 or 2.5")
-    most, twin_users = max(1, math.ceil(searches_per_user)), min(users, MOST_TWINS)
-    delta = 10.0 ** math.floor(math.log10(0.1 / users))
-    bound = min(max(1, round(searches_per_user)), _MOST_BOUND)
-    with PrivateFolder() as folder:
-        path = folder.path / "twin.parquet"
-        synthesize(path, twin_users, seed=_SEED, visits=most, truth=False, on_users=on_users)
-        with read(path) as log:
-            rows = _first_searches(log, most)
-    with read(rows) as twin:
-        twin.stage()
+    twin_users = min(users, MOST_TWINS)
+    delta, bound = usual_delta(users), usual_bound(searches_per_user)
+    with synthetic_twin(twin_users, searches_per_user, on_users=on_users) as twin:
         searches = int(twin.engine.fetch(twin.searches.agg(number=twin.searches.count()))["number"].to_pylist()[0])
         expected = (
             _expected(Queries, KAnonymity(min_users=MIN_USERS, keys="queries"), twin, delta, bound),
             _expected(Clicks, KAnonymity(min_users=MIN_USERS, keys="clicks"), twin, delta, bound),
         )
     return Advice(users, searches_per_user, twin_users, searches / twin_users, delta, bound, expected)
+
+
+def usual_delta(users: int) -> float:
+    """A power of ten that is at most a tenth of 1/users."""
+    return float(10.0 ** math.floor(math.log10(0.1 / users)))
+
+
+def usual_bound(searches_per_user: float) -> int:
+    """Keys per user for people with this many searches each."""
+    return min(max(1, round(searches_per_user)), _MOST_BOUND)
+
+
+@contextmanager
+def synthetic_twin(users: int, searches_per_user: float, *, on_users: OnUsers | None = None) -> Iterator[SearchLog]:
+    """An invented log with these numbers, the same at every call; it is gone afterwards."""
+    most = max(1, math.ceil(searches_per_user))
+    with PrivateFolder() as folder:
+        path = folder.path / "twin.parquet"
+        synthesize(path, users, seed=_SEED, visits=most, truth=False, on_users=on_users)
+        with read(path) as log:
+            rows = _first_searches(log, most)
+    with read(rows) as twin:
+        twin.stage()
+        yield twin
 
 
 def _first_searches(log: SearchLog, most: int) -> pa.Table:

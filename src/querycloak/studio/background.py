@@ -1,0 +1,81 @@
+"""Long work of the studio: one task at a time, in a thread, with its progress and its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from querycloak.errors import InputError, QuerycloakError
+from querycloak.logs.searchlog import OnStep
+
+_UNEXPECTED = "this ended in a way that nobody expected; the same command in a terminal says more"
+InWords = Callable[[QuerycloakError], str]
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """Where a task is. result: what it returned; problem: why it ended without; both None while it runs."""
+
+    name: str
+    doing: str = ""
+    share: float = 0.0
+    result: Any = None
+    problem: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """True if it has not ended."""
+        return self.result is None and self.problem is None
+
+
+class Background:
+    """The task that runs, or the last that ran."""
+
+    def __init__(self, in_words: InWords) -> None:
+        self._in_words, self._lock = in_words, threading.Lock()
+        self._state: TaskState | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def state(self) -> TaskState | None:
+        """The task's state; None before the first."""
+        return self._state
+
+    def start(self, name: str, work: Callable[[OnStep], Any]) -> None:
+        """Run work in a thread of its own; refused while another task runs."""
+        with self._lock:
+            if self._state is not None and self._state.runs:
+                raise InputError("something is running already; wait until it has ended")
+            self._state = TaskState(name, "starting")
+            self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+            self._thread.start()
+
+    def forget(self) -> None:
+        """Forget a task that has ended."""
+        with self._lock:
+            if self._state is not None and not self._state.runs:
+                self._state = None
+
+    def join(self) -> None:
+        """Wait for the end of the task."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, work: Callable[[OnStep], Any]) -> None:
+        end: dict[str, Any] = {"problem": _UNEXPECTED}
+        try:
+            end = {"result": work(self._on_step)}
+        except QuerycloakError as error:
+            end = {"problem": self._in_words(error)}
+        finally:  # no page may wait for ever; the text of another error may quote the log
+            self._end(**end)
+
+    def _on_step(self, doing: str, share: float) -> None:
+        if self._state is not None:
+            self._state = replace(self._state, doing=doing, share=share)
+
+    def _end(self, **known: Any) -> None:
+        if self._state is not None:
+            self._state = replace(self._state, **known)

@@ -1,0 +1,268 @@
+"""The studio itself: one owner's form, what it leads to, and the work that buttons start. No HTTP here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from querycloak.errors import BudgetRefused, InputError, QuerycloakError
+from querycloak.files.private_file import private_file
+from querycloak.logs.searchlog import OnStep
+from querycloak.methods.method import Method
+from querycloak.pages.about_file import PRIVATE as TO_SIGN
+from querycloak.pages.about_file import TITLES
+from querycloak.pages.officer_answers import UNITS
+from querycloak.privacy.explanation import explain
+from querycloak.privacy.ledger.ledger import Account, Ledger
+from querycloak.privacy.sampling.exact import shown_up
+from querycloak.signing.signoff import AFTER_EVIDENCE, SignedOff
+from querycloak.studio.background import Background, InWords
+from querycloak.studio.studio_form import MADE, StudioForm, as_typed, unit_meaning
+from querycloak.studio.tradeoff_picture import lettered, pictures, shown_rows
+from querycloak.studio.twin_grid import NEEDS, Curve, curve_of
+
+MEASURE, RELEASE, INSPECT = "measure", "release", "inspect"
+PAGES = {"draft": "draft", "private": "private", "public": "public"}
+"""Pages of a sign-off that the studio shows: the name in an address, and the key of `signoff --json`."""
+
+Figures = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StudioCommands:
+    """Work that the studio leaves to the command line's own functions.
+
+    sign_off: `signoff` of a log, a plan's file and a folder; True releases, too. inspect: figures of a log (private),
+    read with these options. in_words: an error as a terminal shows it.
+    """
+
+    sign_off: Callable[[str, Path, Path, bool, OnStep], SignedOff]
+    inspect: Callable[[str, Mapping[str, str], OnStep], Figures]
+    in_words: InWords
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a release costs its population, and what is left of the budget.
+
+    account: None if the population has no budget yet. refusal: why the ledger would not pay; None if it would.
+    """
+
+    cost: str
+    account: Account | None
+    refusal: str | None
+
+    @property
+    def spent(self) -> str:
+        """Budget that is gone."""
+        return _budget(self.account.spent) if self.account is not None else ""
+
+    @property
+    def limit(self) -> str:
+        """The limit of the budget."""
+        account = self.account
+        return "" if account is None else _budget((account.epsilon_limit, account.delta_limit))
+
+    @property
+    def left(self) -> str:
+        """Budget that is left."""
+        return _budget(self.account.left, up=False) if self.account is not None else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the form leads to: everything that the screen shows beside the fields."""
+
+    method: Method
+    epsilon: float
+    delta: float
+    curve: Curve
+    meaning: list[str]
+    accuracy: dict[str, list[str]]
+    unprotected: list[str]
+    cautions: list[str]
+
+    @property
+    def rows(self) -> str:
+        """Rows expected of the twin."""
+        return shown_rows(self.curve.at(self.epsilon))
+
+
+class Studio:
+    """The state of one studio: the last form, the ledger and the task that runs."""
+
+    def __init__(self, commands: StudioCommands, ledger: Ledger) -> None:
+        self.commands, self.ledger = commands, ledger
+        self.form = StudioForm()
+        self.signed: SignedOff | None = None
+        self._signed_plan = ""
+        self.figures: Figures | None = None
+        self.background = Background(commands.in_words)
+
+    def answer(self) -> Answer:
+        """What the form leads to; errors say which field must change."""
+        form = self.form
+        method = form.method
+        proven = method.proven()
+        epsilon, delta = (float(each) for each in proven.numbers)
+        curve = curve_of(form.chosen_need.twin or form.need, form.users, form.searches)
+        return Answer(
+            method=method,
+            epsilon=epsilon,
+            delta=delta,
+            curve=curve,
+            meaning=explain(proven).split("\n\n"),
+            accuracy={table: list(reach.lines()) for table, reach in method.reach().items()},
+            unprotected=[*proven.unprotected, AFTER_EVIDENCE],
+            cautions=[str(each) for each in method.warnings(form.users)],
+        )
+
+    def price(self, method: Method) -> Price | None:
+        """The price in the ledger; None without a population."""
+        name = self.form.population
+        if not name:
+            return None
+        accounts = [each for each in self.ledger.show() if each.population == name]
+        cost = _budget(method.proven().numbers)
+        if not accounts:
+            return Price(cost, None, None)
+        try:
+            method.paid_by(self.ledger, name).payment(self.ledger, name).check()
+        except BudgetRefused as refused:
+            return Price(cost, accounts[0], self.commands.in_words(refused))
+        return Price(cost, accounts[0], None)
+
+    def take(self, posted: Mapping[str, str]) -> None:
+        """Keep a form; a sign-off that was shown belongs to the form that it was made with."""
+        form = StudioForm.of(posted)
+        if (form.log, form.out) != (self.form.log, self.form.out):
+            self.signed, self.figures = None, None
+        if form != self.form:
+            self.background.forget()
+        self.form = form
+
+    def inspect(self) -> None:
+        """Count the log; the figures are private."""
+        form = self.form
+        if not form.log:
+            raise InputError("the log must be named before it is inspected")
+        reading = {"log_format": form.log_format, "columns": form.columns}
+        given = {name: value for name, value in reading.items() if value}
+
+        def work(on_step: OnStep) -> Figures:
+            self.figures = self.commands.inspect(form.log, given, on_step)
+            return self.figures
+
+        self.background.start(INSPECT, work)
+
+    def set_budget(self) -> None:
+        """Set the budget of the population, as `ledger set` does."""
+        form = self.form
+        limits = []
+        for text, name in ((form.limit_epsilon, "epsilon"), (form.limit_delta, "delta")):
+            try:
+                limits.append(float(text))
+            except ValueError:
+                raise InputError(f"the limit of {name} must be a number, such as 8 and 1e-5") from None
+        self.ledger.set_limit(form.population, limits[0], limits[1])
+        self.form = replace(form, limit_epsilon="", limit_delta="")
+
+    def sign_off(self, *, release: bool) -> None:
+        """Write the plan, and run `signoff`: for evidence, or to release, too."""
+        form = self.form
+        if release and not self.measured:
+            raise InputError("the plan has changed since its evidence was measured; measure it first")
+        if form.missing:
+            raise InputError(f"a sign-off also needs {', '.join(title for _, title in form.missing)}")
+        text, path, out = form.plan_text, form.plan_path, Path(form.out)
+        with private_file(path, "the plan", replaces=_is_ours) as file:
+            file.write(text.encode())
+
+        def work(on_step: OnStep) -> SignedOff:
+            self.signed = self.commands.sign_off(form.log, path, out, release, on_step)
+            self._signed_plan = text
+            return self.signed
+
+        self.background.start(RELEASE if release else MEASURE, work)
+
+    @property
+    def measured(self) -> bool:
+        """True if a sign-off with this very plan is there: its evidence, or its release."""
+        try:
+            return self.signed is not None and self._signed_plan == self.form.plan_text
+        except QuerycloakError:
+            return False
+
+    def page(self, name: str) -> str | None:
+        """A page of the sign-off that is there; None if it is not."""
+        if self.signed is None or name not in PAGES:
+            return None
+        place = self.signed.to_json()[PAGES[name]]
+        return None if place is None else Path(place).read_text("utf-8")
+
+    def view(self, problem: str | None = None) -> dict[str, Any]:
+        """Everything that the template shows."""
+        form, answer, price, cautions = self.form, None, None, None
+        try:
+            answer = self.answer()
+            price = self.price(answer.method)
+        except QuerycloakError as error:
+            cautions = self.commands.in_words(error)
+        state = self.background.state
+        return {
+            "form": form,
+            "needs": NEEDS,
+            "chosen": form.chosen_need if answer else NEEDS[0],
+            "units": list(UNITS),
+            "unit_meaning": unit_meaning(form.unit) if form.unit in UNITS else "",
+            "answer": answer,
+            "unanswered": cautions,
+            "price": price,
+            "pictures": pictures(answer.curve, answer.epsilon) if answer else [],
+            "deployments": lettered(),
+            "commands": self._commands(answer, price),
+            "plan": form.plan_text if answer else "",
+            "problem": problem,
+            "task": state,
+            "signed": self.signed.to_json() if self.signed is not None and self.measured else None,
+            "outdated": self.signed is not None and not self.measured,
+            "figures": self.figures,
+            "to_sign": [TITLES[name] for name in TO_SIGN],
+            "here": str(Path.cwd()),
+        }
+
+    def _commands(self, answer: Answer | None, price: Price | None) -> list[tuple[str, str]]:
+        """What can be typed in a terminal for the same: a purpose, and a command."""
+        form = self.form
+        commands = [("look at the log (private)", as_typed(["querycloak", "inspect", *self._log_words()]))]
+        if answer is not None:
+            commands.append(("what the numbers mean", as_typed(form.guarantee_command)))
+        if price is not None and price.account is None:
+            commands.append(("set the budget", as_typed(form.budget_command)))
+        purpose = "release and write the pages" if self.measured else "measure the evidence; nothing is released"
+        commands.append((purpose, as_typed(form.signoff_command(yes=self.measured))))
+        return commands
+
+    def _log_words(self) -> list[str]:
+        form = self.form
+        words = [form.log or "LOG"]
+        words += ["--log-format", form.log_format] if form.log_format else []
+        return words + (["--columns", form.columns] if form.columns else [])
+
+
+def _budget(numbers: Sequence[Any], *, up: bool = True) -> str:
+    """Epsilon and delta in four digits; costs are rounded up, and what is left is rounded down."""
+    epsilon, delta = (max(0.0, float(each)) for each in numbers)
+    if not up:
+        epsilon, delta = (
+            float(f"{each * (1 - 5e-5):.4g}") if f"{each:.4g}" != f"{each:g}" else each for each in (epsilon, delta)
+        )
+    return f"epsilon {shown_up(epsilon)}, delta {shown_up(delta)}"
+
+
+def _is_ours(path: Path) -> bool:
+    """True if a plan has the first line of plans that the studio wrote."""
+    with path.open("rb") as file:
+        return file.read(len(MADE)) == MADE.encode()
