@@ -11,12 +11,12 @@ from querycloak.errors import BudgetRefused, InputError, QuerycloakError
 from querycloak.files.private_file import private_file
 from querycloak.logs.searchlog import OnStep
 from querycloak.methods.method import Method
-from querycloak.pages.about_file import PRIVATE as TO_SIGN
-from querycloak.pages.about_file import TITLES
 from querycloak.pages.officer_answers import UNITS
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.ledger.ledger import Account, Ledger
 from querycloak.privacy.sampling.exact import shown_up
+from querycloak.releases.about_file import PRIVATE as TO_SIGN
+from querycloak.releases.about_file import TITLES
 from querycloak.signing.signoff import AFTER_EVIDENCE, SignedOff
 from querycloak.studio.background import Background, InWords
 from querycloak.studio.studio_form import MADE, StudioForm, as_typed, unit_meaning
