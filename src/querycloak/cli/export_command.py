@@ -23,7 +23,9 @@ def export(
     as_: Annotated[
         str | None,
         typer.Option(
-            "--as", help="qrels, quepid, workbench, ir-datasets or csv.", autocompletion=options.completing(_formats)
+            "--as",
+            help="qrels, quepid, workbench, ir-datasets, clax or csv.",
+            autocompletion=options.completing(_formats),
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The file or folder to write; it must not exist yet.")] = None,

@@ -138,7 +138,7 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
 
     def run(**given: Any) -> None:
         accuracy = AccuracyOptions(**{each.name: given.get(each.name) for each in fields(AccuracyOptions)})
-        options = {name: given[name] for name in names if given[name] is not None}
+        options = {name: _joined(given[name]) for name in names if given[name] not in (None, [])}
         if given.get("plan_of") is not None:
             options = _options_of_plan(kind, options, given["plan_of"], given.get("ledger"))
         method = accuracy.method(kind, options)
@@ -156,6 +156,11 @@ def _command_of(name: str, command: Callable[..., None]) -> Any:
     text = f"{kind.summary}\n\n{command.__doc__}"
     single.command(name, cls=GroupedCommand, help=text)(_with_signature(run, command, [*own, *shared]))
     return typer.main.get_command(single)
+
+
+def _joined(value: Any) -> Any:
+    """Values of an option that was given several times, with commas between."""
+    return ",".join(value) if isinstance(value, list) else value
 
 
 def _options_of_plan(kind: type, options: dict[str, Any], population: str, ledger: Path | None) -> dict[str, Any]:
@@ -179,6 +184,10 @@ def _options_of_plan(kind: type, options: dict[str, Any], population: str, ledge
     return {**options, **planned}
 
 
+_REPEATED = ("by", "domain_of")
+"""Lists with commas that may also be given one value at a time."""
+
+
 def typed_option(declared: Option, name: str) -> Any:
     """A method's option as the command line takes it, by its name or, hidden from help, by a former one.
 
@@ -193,6 +202,8 @@ def typed_option(declared: Option, name: str) -> Any:
     if declared.formerly:
         shared["callback"] = _instead_of([each for each in names if each != name])
     typed = f"--{name.replace('_', '-')}"
+    if declared.name in _REPEATED:
+        return Annotated[list[str] | None, typer.Option(typed, metavar="TEXT", **shared)]
     if declared.is_flag:
         return Annotated[bool | None, typer.Option(typed, **shared)]
     if declared.choices and (declared.kinds or declared.former_values):
@@ -250,7 +261,8 @@ def load_plan(context: typer.Context, path: Path | None) -> Path | None:
         shown = (name for name, parameter in known.items() if not getattr(parameter, "hidden", False))
         names = ", ".join(sorted(name.replace("_", "-") for name in shown))
         raise ParameterError(f"the plan has {unknown[0]!r}, which is no option here; {names} are")
-    context.default_map = {known[name].name: value for name, value in given.items()}
+    several = {name for name in _REPEATED if isinstance(given.get(name), str)}
+    context.default_map = {known[name].name: [value] if name in several else value for name, value in given.items()}
     return path
 
 

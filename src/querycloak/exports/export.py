@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from querycloak.errors import ParameterError
-from querycloak.exports import csv_tables, ir_dataset, judgement_files
+from querycloak.exports import click_sessions, csv_tables, ir_dataset, judgement_files
 from querycloak.exports.grades import LEVELS
 from querycloak.files.private_file import check_new, private_file
 from querycloak.methods.evidence import load
@@ -59,6 +59,7 @@ EXPORTS: Mapping[str, Export] = {
     "quepid": judgement_files.quepid,
     "workbench": judgement_files.workbench,
     "ir-datasets": ir_dataset.write,
+    "clax": click_sessions.write,
     "csv": csv_tables.write,
 }
 

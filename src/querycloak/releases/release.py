@@ -183,7 +183,7 @@ class Release(ShownInNotebooks):
         return model_of(self)
 
     def export(self, as_: str, out: str | os.PathLike[str], *, grades: str = "users", levels: int = 5) -> list[Path]:
-        """Write the release in the format of another tool (qrels, quepid, workbench, ir-datasets, csv)."""
+        """Write the release in the format of another tool (qrels, quepid, workbench, ir-datasets, clax, csv)."""
         from importlib import import_module
 
         written: list[Path] = import_module("querycloak.exports.export").export(

@@ -403,6 +403,21 @@ def test_no_text_calls_delta_the_chance_that_epsilon_fails() -> None:
     assert [path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_lists_are_given_with_commas_or_one_by_one(tmp_path: Path) -> None:
+    budget = ("--epsilon", "4", "--delta", "1e-4", "--json")
+    once = in_process(
+        "guarantee", "clicks", *budget, "--by", "country,device", "--domain-of", "country=de;fr,device=phone;tv"
+    )
+    twice = in_process(
+        "guarantee", "clicks", *budget, "--by", "country", "--by", "device",
+        "--domain-of", "country=de;fr", "--domain-of", "device=phone;tv",
+    )  # fmt: skip
+    plan = write(tmp_path / "plan.toml", 'by = "country,device"\ndomain-of = ["country=de;fr", "device=phone;tv"]\n')
+    planned = in_process("guarantee", "clicks", *budget, "--plan", plan)
+    assert once.stdout == twice.stdout == planned.stdout
+    assert json.loads(once.stdout)["parameters"]["by"] == "country,device"
+
+
 def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     plan = write(tmp_path / "plan.toml", 'epsilon = 4\ndelta = 1e-3\nper-user = 1\nformat = "tsv"\n')
     done = in_process("release", "clicks", log, "--plan", plan, "--epsilon", "5", "--out", tmp_path / "out", "--json")

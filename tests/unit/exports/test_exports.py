@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
+from querycloak.exports.click_sessions import click_sessions
 from querycloak.exports.export import EXPORTS, export
-from querycloak.exports.grades import _graded, judgements
+from querycloak.exports.grades import _graded, _Shown, graded_scores, judgements, score
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.releases.release import Release
 from querycloak.releases.safe_text import safe_text
@@ -134,3 +135,123 @@ def test_the_command(tmp_path: Path) -> None:
     assert "must not exist yet" in refused.stderr
     unknown = in_process("export", tmp_path / "release", "--as", "xml", "--out", tmp_path / "x")
     assert all(name in unknown.stderr for name in EXPORTS)
+
+
+def shown(
+    positions: list[tuple[int, int, int]], rows: list[tuple[str, str, str, int, int]], margin: int = 5
+) -> Release:
+    """A release of clicks with views: (rank, views, clicks), (query, url, ranks, viewers, clickers)."""
+    columns = ("query", "url", "ranks", "viewers", "clickers")
+    clicks = pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    ranks, views, clicked = zip(*positions, strict=True)
+    by_rank = pa.table({"rank": pa.array(ranks, pa.int32()), "views": list(views), "clicks": list(clicked)})
+    accuracy = TableAccuracy("users", Range(margin, margin), Range(9, 9), Range(12, 12), 0.0)
+    return a_release(tables={"clicks": clicks, "positions": by_rank}, counts="cells", reach={"clicks": accuracy})
+
+
+VIEWED = shown(
+    [(1, 1000, 400), (2, 1000, 100), (4, 100, 10), (5, 100, 0)],
+    [
+        ("weather", "a", "1", 1000, 400),  # as expected: 1
+        ("weather", "b", "2", 1000, 400),  # four times as often as expected
+        ("weather", "c", "4-5", 4, 4),  # views within noise
+        ("weather", "d", "2", 1000, 102),  # about as expected, as a
+    ],
+)
+
+
+def test_grades_by_views_correct_for_rank(tmp_path: Path) -> None:
+    """b is clicked as often as a one rank below: it is better by both rules, and worse by none; d equals a."""
+    for grades in ("coec", "rate"):
+        judged = judgements(VIEWED, grades)
+        assert {row.url: row.grade for row in judged.rows} == {"b": 4, "a": 2, "d": 2}
+        assert "not graded" in judged.rule
+    assert [row.url for row in judgements(VIEWED, "users").rows][:2] == ["a", "b"]
+    export(VIEWED, "quepid", tmp_path / "coec.csv", grades="coec")
+    assert "clicks over expected clicks" in (tmp_path / "coec.csv.rule.txt").read_text()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1, max_size=12),
+    st.integers(0, 40),
+    st.sampled_from(["coec", "rate"]),
+)
+def test_grades_by_views_are_monotone_and_never_within_noise(
+    pairs: list[tuple[int, int]], margin: int, grades: str
+) -> None:
+    scores = [
+        score(str(number), [_Shown(0.3, clicked + missed, clicked)], margin, grades)
+        for number, (clicked, missed) in enumerate(pairs)
+    ]
+    falling = sorted((each for each in scores if each is not None), key=lambda each: -each.value)
+    graded = graded_scores(falling, 5)
+    assert graded == sorted(graded, reverse=True)
+    for one, grade in zip(falling, graded, strict=True):
+        more = score("x", [_Shown(0.3, one.clickers + 1000, one.clickers + 1)], margin, grades)
+        less = score("x", [_Shown(0.3, one.clickers + 1000, one.clickers)], margin, grades)
+        assert more is None or less is None or more.value > less.value
+        for other, its in zip(falling, graded, strict=True):
+            assert grade <= its or one.low > other.high
+
+
+def test_attributes_are_summed() -> None:
+    table = pa.table({"query": ["q"] * 3, "url": ["a", "a", "b"], "country": ["de", "fr", "de"], "count": [60, 50, 30]})
+    accuracy = TableAccuracy("users", Range(5, 5), Range(9, 9), Range(12, 12), 0.0)
+    release = a_release(tables={"clicks": table}, reach={"clicks": accuracy}, counts="cells")
+    assert [(row.url, row.count) for row in judgements(release).rows] == [("a", 110), ("b", 30)]
+
+
+def test_sessions_for_click_models(tmp_path: Path) -> None:
+    shown = pa.table(
+        {
+            "session": ["s1", "s1", "s1", "s2", "s2"],
+            "day": ["2026-01-01"] * 5,
+            "query": ["q", "q", "p", "q", "q"],
+            "rank": pa.array([2, 1, 1, 1, 2], pa.int32()),
+            "url": ["b", "a", "c", "a", "b"],
+            "clicked": [True, False, True, False, False],
+        }
+    )
+    sessions, queries, urls, rule = click_sessions(shown)
+    named = [
+        (
+            queries[row["query_id"] - 1].as_py(),
+            [urls[number - 1].as_py() for number in row["doc_ids"]],
+            row["positions"],
+            row["clicks"],
+        )
+        for row in sessions.to_pylist()
+    ]
+    assert sorted(named) == [
+        ("p", ["c"], [1], [True]),
+        ("q", ["a", "b"], [1, 2], [False, False]),
+        ("q", ["a", "b"], [1, 2], [False, True]),
+    ]
+    pairs = {number for row in sessions.to_pylist() for number in row["query_doc_ids"]}
+    assert pairs == {1, 2, 3}
+    assert "Every result shown" in rule
+
+
+def test_sessions_of_clicks_alone_end_at_the_last_click() -> None:
+    clicked = pa.table(
+        {
+            "user": ["made-up-1"] * 3,
+            "time": pa.array([1, 1, 2], pa.timestamp("us")),
+            "query": ["q", "q", "p"],
+            "rank": pa.array([3, 1, None], pa.int32()),
+            "url": ["c", "a", None],
+        }
+    )
+    sessions, _, urls, rule = click_sessions(clicked)
+    (row,) = sessions.to_pylist()
+    assert [urls[number - 1].as_py() if number else None for number in row["doc_ids"]] == ["a", None, "c"]
+    assert (row["positions"], row["clicks"]) == ([1, 2, 3], [True, False, True])
+    assert row["query_doc_ids"][1] == 0
+    assert "clicks alone" in rule
+    assert click_sessions(clicked.slice(0, 0))[0].num_rows == 0
+
+
+def test_a_release_without_rows_names_the_methods_that_have_them(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="this release has queries; eu-records and synthetic release one"):
+        export(a_release(), "clax", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
