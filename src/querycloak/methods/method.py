@@ -9,31 +9,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, field
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final, runtime_checkable
 
-from querycloak.errors import OrderError, ParameterError
-from querycloak.extras import loading
+from querycloak.errors import ParameterError
 from querycloak.methods.option import TakesFormerNames, current_options, option, options_of, options_text
-from querycloak.methods.unprotected import (
-    DRAWN_AGAIN,
-    with_bad_rows,
-    with_chosen_parameters,
-    with_circumstances,
-    with_kept_rows,
-)
-from querycloak.privacy import order
 from querycloak.privacy.explanation import cautions_of
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.parameters import of_kind, one_of, texts_of
+from querycloak.privacy.parameters import one_of
 from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.logs.searchlog import SearchLog
-    from querycloak.methods.paid_gate import PaidGate
     from querycloak.privacy.accounting.composition import Composed
     from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.accounting.gaussian_filter import GaussianCost
@@ -46,9 +35,6 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
-_BUG = "this is a bug in the method"
-_LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving")
-"""Modules that every release uses only after it has paid."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +56,6 @@ class Drawn:
     """The draws that were made, where the promise named several plans; None if they are those of the promise."""
     unprotected: tuple[str, ...] | None = None
     """Unprotected facts of the setting that the draw chose; None if nothing was left to choose."""
-
-
-class Promise(NamedTuple):
-    """Statements of a method before it reads a log."""
-
-    claimed: Guarantee | None
-    proven: Guarantee
-    parameters: Mapping[str, Any]
-    warnings: tuple[str, ...]
-    reach: Mapping[str, TableAccuracy]
 
 
 class AuditLogs(NamedTuple):
@@ -280,14 +256,14 @@ class Method(metaclass=MethodClass):
         from querycloak.privacy.accounting.user_gate import DRAW, gated
 
         if not paid_gate:
-            return composed_releases(self.proven(), self._recorded(), releases, at_delta)
-        draws = [*self._recorded(), DRAW.to_json()] if self._recorded() else []
+            return composed_releases(self.proven(), self.recorded_draws(), releases, at_delta)
+        draws = [*self.recorded_draws(), DRAW.to_json()] if self.recorded_draws() else []
         return composed_releases(gated(self.proven()), draws, releases, at_delta)
 
     @final
     def bill(self) -> Bill:
         """Cost of a release, as the ledger records it."""
-        return self._bill_for(self.proven(), self.parameters())
+        return self.bill_for(self.proven(), self.parameters())
 
     @final
     def payment(self, ledger: Ledger | None, population: str | None) -> Payment:
@@ -327,176 +303,48 @@ class Method(metaclass=MethodClass):
         random name by which a killed run finds its charge again. unprotected: what the circumstances of this release
         tell, for its card.
         """
-        method = self.paid_by(ledger, population)
-        if method is not self:
-            return method.release(
-                log, ledger=ledger, population=population, randomness=randomness, composition=composition,
-                population_size=population_size, paid_gate=paid_gate, chosen_on_log=chosen_on_log, run=run,
-                unprotected=unprotected,
-            )  # fmt: skip
-        from querycloak.methods.paid_gate import PaidGate
-        from querycloak.privacy.ledger.payment import payment_of
+        from querycloak.methods.releasing import Circumstances, release
 
-        drawing = _checked(
-            log, randomness, composition, run, unprotected, paid_gate=paid_gate, chosen_on_log=chosen_on_log
-        )
-        promise = self._promise(population_size)
-        bill = self._bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
-        payment = payment_of(ledger, population, bill, run)
-        self.check_account(payment.check())
-        gate = PaidGate.checked(bill, ledger, population) if paid_gate else None
-        self._load_for_draw(drawing)
-        counted, users = self._counted(log, gate, guaranteed=promise.proven.kind != "syntactic")
-        if gate is not None:
-            gate.require(users, drawing)
-        with order.paying():
-            paid = payment.pay(counted)
-        with paid.accounting.staying(), order.drawing():
-            drawn = paid.counted.draw(drawing)
-        if not isinstance(drawn, Drawn):
-            raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {self.name}")
-        cost = self._cost(promise.proven, drawn.draws)
-        if drawn.draws is not None:
-            paid.accounting.lower(cost)
-        if gate is not None:
-            cost += gate.cost
-        circumstances = (*unprotected, *((DRAWN_AGAIN,) if paid.again else ()))
-        return self._released(
-            promise._replace(proven=with_circumstances(promise.proven, circumstances)),
-            drawn,
-            log,
+        circumstances = Circumstances(
+            ledger=ledger,
+            population=population,
+            randomness=randomness,
+            composition=composition,
+            population_size=population_size,
             paid_gate=paid_gate,
             chosen_on_log=chosen_on_log,
-            seeded=not drawing.private,
-            accounting=paid.accounting,
-            composition={} if composition is None else composition.to_json(),
-            gaussian_dp=cost.to_card() if promise.proven.covers_release else {},
-            population_size=population_size,
+            run=run,
+            unprotected=unprotected,
         )
+        return release(self.paid_by(ledger, population), log, circumstances)
 
     @final
-    def _promise(self, population_size: int | None) -> Promise:
-        """The promise of a release: asked for once, before the log is read; it is billed, and stands on the card."""
-        claimed, proven, parameters = self.claimed(), self.proven(), self.parameters()
-        warnings = tuple(map(str, self.warnings(population_size)))
-        return Promise(claimed, proven, parameters, warnings, self.reach())
-
-    @final
-    def _load_for_draw(self, randomness: Randomness) -> None:
-        """Load the modules of draws and of folders: what cannot be loaded fails before anything is paid."""
-        with loading("a release"):
-            for name in (*_LOADED_FIRST, *self.drawn_with):
-                import_module(name)
-            randomness.make_ready()
-
-    @final
-    def _counted(self, log: SearchLog, gate: PaidGate | None, *, guaranteed: bool) -> tuple[Counted, int]:
-        """Count the log and check its rows; also the number of users for a gate, 0 without one."""
-        log.check_format()
-        with order.counting():
-            counted = self.count(log)
-            log.check_agreement()
-            log.checked(guaranteed=guaranteed)
-            log.check_kept()
-            users = 0 if gate is None else gate.count(log)
-        if not isinstance(counted, Counted):
-            raise OrderError(f"count must return something that has draw(randomness): {_BUG} {self.name}")
-        return counted, users
-
-    @final
-    def _released(
-        self, promise: Promise, drawn: Drawn, log: SearchLog, *, paid_gate: bool, chosen_on_log: bool, **more: Any
-    ) -> Release:
-        """Release of the drawn tables, with all statements of its card."""
-        from querycloak.methods.paid_gate import DESCRIPTION, with_gate
-        from querycloak.releases.release import Release, describe_log
-
-        reach = {**promise.reach, **drawn.reach}
-        proven = promise.proven
-        if drawn.unprotected is not None:
-            proven = replace(proven, unprotected=drawn.unprotected)
-        proven = with_gate(proven, paid_gate=paid_gate)
-        proven = proven if log.max_bad is None else with_bad_rows(proven)
-        if log.empty_gate is not None and log.empty_gate.decides:
-            proven = with_kept_rows(proven)
-        if chosen_on_log:
-            proven = with_chosen_parameters(proven)
-        return Release(
-            method=self.name,
-            variant=self.variant,
-            parameters=_completed(promise.parameters, drawn.parameters),
-            claimed=promise.claimed,
-            proven=proven,
-            tables=drawn.tables,
-            counts=drawn.counts,
-            rows=drawn.rows,
-            remarks=(*log.remarks(), *drawn.remarks),
-            log={**log.describe(), **describe_log(log.source.choices), **({"gate": DESCRIPTION} if paid_gate else {})},
-            warnings=promise.warnings,
-            reach={table: reach[table] for table in drawn.tables if table in reach},
-            options=self.options(),
-            check=log.check_unchanged,
-            **more,
-        )
-
-    @final
-    def _cost(self, proven: Guarantee, draws: Sequence[Draw] | None) -> GaussianCost:
+    def cost(self, proven: Guarantee, draws: Sequence[Draw] | None) -> GaussianCost:
         """Cost of the draws under a Gaussian limit."""
         from querycloak.privacy.accounting.gaussian_filter import cost_of
 
-        return cost_of(proven, self._recorded() if draws is None else [each.to_json() for each in draws])
+        return cost_of(proven, self.recorded_draws() if draws is None else [each.to_json() for each in draws])
 
     @final
-    def _bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:
+    def bill_for(self, proven: Guarantee, parameters: Mapping[str, Any]) -> Bill:
+        """Cost of a release with this promise, as the ledger records it."""
         from querycloak.privacy.ledger.payment import Bill
 
         return Bill(
             self.name,
             proven,
-            {**parameters, "mechanisms": self._recorded()},
+            {**parameters, "mechanisms": self.recorded_draws()},
             self.campaign,
             self.same_campaign,
             self.series,
         )
 
     @final
-    def _recorded(self) -> list[dict[str, Any]]:
+    def recorded_draws(self) -> list[dict[str, Any]]:
+        """Draws as charges record them."""
         return [each.to_json() for each in self.draws()]
 
 
 def final_names() -> list[str]:
     """The functions of `Method` that no method may define again, because they are marked as final."""
     return [name for name, member in vars(Method).items() if getattr_static(member, "__final__", False)]
-
-
-def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Promise with the choices that the draw made where the promise left them open."""
-    for name, value in drawn.items():
-        if promised.get(name) not in (None, "auto", value):
-            raise OrderError(f"{name} was settled before the draw, which must not change it: {_BUG}")
-    return {**promised, **drawn}
-
-
-def _checked(
-    log: SearchLog,
-    randomness: Randomness | None,
-    composition: Composed | None,
-    run: str | None,
-    unprotected: Sequence[str],
-    **switches: bool,
-) -> Randomness:
-    """Random numbers of a release, new ones if none are given; arguments of other kinds are refused."""
-    from querycloak.logs.searchlog import check_log
-    from querycloak.privacy.accounting.composition import Composed
-    from querycloak.privacy.sampling.randomness import Randomness
-
-    check_log(log)
-    for name, switch in switches.items():
-        of_kind(name, switch, bool, "True or False", "leave it out for False")
-    of_kind("run", run, (str, type(None)), "a random name", "leave it out, unless a killed run is to go on")
-    texts_of("unprotected", unprotected, "leave it out, or say what circumstances tell")
-    drawing = Randomness() if randomness is None else randomness
-    if composition is not None:
-        of_kind("composition", composition, Composed, "a composition", "method.composition() makes one")
-    of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
-    return drawing

@@ -22,9 +22,10 @@ from querycloak import (
     Semantic,
     Sessions,
 )
+from querycloak.contract import small_log
 from querycloak.methods.method import Method
 from querycloak.methods.registry import METHODS
-from querycloak.methods.unprotected import with_bad_rows
+from querycloak.methods.unprotected import CHOSEN_ON_LOG, with_bad_rows
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
@@ -151,3 +152,11 @@ def test_where_thresholds_decide_the_lowest_counts() -> None:
     assert accounts_said(Optimal(epsilon=8.0, delta=0.002, variant="paper")) == 500
     inside = QueryPool(epsilon=1.0)
     assert accounts_said(inside) == inside.parameters()["threshold"] + 1
+
+
+@pytest.mark.parametrize("method", [Queries(**BUDGET), Queries(**BUDGET, selection="laplace")], ids=["auto", "fixed"])
+def test_circumstances_stay_on_the_card_whatever_the_draw_chooses(method: Queries, tmp_path: Path) -> None:
+    (tmp_path / "log.tsv").write_text(small_log())
+    with querycloak.read(tmp_path / "log.tsv") as log:
+        release = method.release(log, unprotected=["a plan that was changed"], chosen_on_log=True)
+    assert {"a plan that was changed", CHOSEN_ON_LOG} <= set(release.proven.unprotected)

@@ -1,0 +1,186 @@
+"""The order in which every method releases: look at the budget, count, check the rows, pay, and only then draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from querycloak.errors import OrderError
+from querycloak.extras import loading
+from querycloak.logs.searchlog import SearchLog, check_log
+from querycloak.methods.method import Counted, Drawn, Method
+from querycloak.methods.paid_gate import DESCRIPTION, PaidGate, with_gate
+from querycloak.methods.unprotected import (
+    DRAWN_AGAIN,
+    with_bad_rows,
+    with_chosen_parameters,
+    with_circumstances,
+    with_kept_rows,
+)
+from querycloak.privacy import order
+from querycloak.privacy.accounting.composition import Composed
+from querycloak.privacy.guarantee import Guarantee
+from querycloak.privacy.ledger.payment import payment_of
+from querycloak.privacy.parameters import of_kind, texts_of
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.release import Release, describe_log
+
+if TYPE_CHECKING:
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
+    from querycloak.privacy.ledger.ledger import Ledger
+
+_BUG = "this is a bug in the method"
+_LOADED_FIRST = ("pyarrow.acero", "pyarrow.dataset", "querycloak.releases.saving")
+"""Modules that every release uses only after it has paid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """Arguments of `Method.release` beside the log; it describes them."""
+
+    ledger: Ledger | None
+    population: str | None
+    randomness: Randomness | None
+    composition: Composed | None
+    population_size: int | None
+    paid_gate: bool
+    chosen_on_log: bool
+    run: str | None
+    unprotected: Sequence[str]
+
+    def checked(self) -> Randomness:
+        """Random numbers of the release, new ones if none are given; arguments of other kinds are refused."""
+        for name, switch in (("paid_gate", self.paid_gate), ("chosen_on_log", self.chosen_on_log)):
+            of_kind(name, switch, bool, "True or False", "leave it out for False")
+        of_kind("run", self.run, (str, type(None)), "a random name", "leave it out, unless a killed run is to go on")
+        texts_of("unprotected", self.unprotected, "leave it out, or say what circumstances tell")
+        if self.composition is not None:
+            of_kind("composition", self.composition, Composed, "a composition", "method.composition() makes one")
+        drawing = Randomness() if self.randomness is None else self.randomness
+        of_kind("randomness", drawing, Randomness, "a Randomness", "leave it out: only tests and experiments give one")
+        return drawing
+
+
+class Promise(NamedTuple):
+    """Statements of a method before it reads a log."""
+
+    claimed: Guarantee | None
+    proven: Guarantee
+    parameters: Mapping[str, Any]
+    warnings: tuple[str, ...]
+    reach: Mapping[str, TableAccuracy]
+
+    @classmethod
+    def of(cls, method: Method, population_size: int | None) -> Promise:
+        """Asked for once, before the log is read; it is billed, and stands on the card."""
+        claimed, proven, parameters = method.claimed(), method.proven(), method.parameters()
+        return cls(claimed, proven, parameters, tuple(map(str, method.warnings(population_size))), method.reach())
+
+
+def release(method: Method, log: SearchLog, given: Circumstances) -> Release:
+    """Release a log by a method that this account pays for (`Method.paid_by`)."""
+    check_log(log)
+    drawing = given.checked()
+    promise = Promise.of(method, given.population_size)
+    bill = method.bill_for(promise.proven, {**promise.parameters, **log.source.choices.period()})
+    payment = payment_of(given.ledger, given.population, bill, given.run)
+    method.check_account(payment.check())
+    gate = PaidGate.checked(bill, given.ledger, given.population) if given.paid_gate else None
+    _load_for_draw(method, drawing)
+    counted, users = _counted(method, log, gate, guaranteed=promise.proven.kind != "syntactic")
+    if gate is not None:
+        gate.require(users, drawing)
+    with order.paying():
+        paid = payment.pay(counted)
+    with paid.accounting.staying(), order.drawing():
+        drawn = paid.counted.draw(drawing)
+    if not isinstance(drawn, Drawn):
+        raise OrderError(f"draw must return Drawn(tables, counts): {_BUG} {method.name}")
+    cost = method.cost(promise.proven, drawn.draws)
+    if drawn.draws is not None:
+        paid.accounting.lower(cost)
+    if gate is not None:
+        cost += gate.cost
+    proven = _proven(promise.proven, drawn, log, given)
+    circumstances = (*given.unprotected, DRAWN_AGAIN) if paid.again else given.unprotected
+    return _released(
+        method,
+        promise._replace(proven=with_circumstances(proven, circumstances)),
+        drawn,
+        log,
+        given,
+        seeded=not drawing.private,
+        accounting=paid.accounting,
+        gaussian_dp=cost.to_card() if promise.proven.covers_release else {},
+    )
+
+
+def _load_for_draw(method: Method, randomness: Randomness) -> None:
+    """Load the modules of draws and of folders: what cannot be loaded fails before anything is paid."""
+    with loading("a release"):
+        for name in (*_LOADED_FIRST, *method.drawn_with):
+            import_module(name)
+        randomness.make_ready()
+
+
+def _counted(method: Method, log: SearchLog, gate: PaidGate | None, *, guaranteed: bool) -> tuple[Counted, int]:
+    """Count the log and check its rows; also the number of users for a gate, 0 without one."""
+    log.check_format()
+    with order.counting():
+        counted = method.count(log)
+        log.check_agreement()
+        log.checked(guaranteed=guaranteed)
+        log.check_kept()
+        users = 0 if gate is None else gate.count(log)
+    if not isinstance(counted, Counted):
+        raise OrderError(f"count must return something that has draw(randomness): {_BUG} {method.name}")
+    return counted, users
+
+
+def _released(
+    method: Method, promise: Promise, drawn: Drawn, log: SearchLog, given: Circumstances, **more: Any
+) -> Release:
+    """Release of the drawn tables, with all statements of its card."""
+    reach = {**promise.reach, **drawn.reach}
+    gated = {"gate": DESCRIPTION} if given.paid_gate else {}
+    return Release(
+        method=method.name,
+        variant=method.variant,
+        parameters=_completed(promise.parameters, drawn.parameters),
+        claimed=promise.claimed,
+        proven=promise.proven,
+        tables=drawn.tables,
+        counts=drawn.counts,
+        rows=drawn.rows,
+        remarks=(*log.remarks(), *drawn.remarks),
+        log={**log.describe(), **describe_log(log.source.choices), **gated},
+        warnings=promise.warnings,
+        reach={table: reach[table] for table in drawn.tables if table in reach},
+        options=method.options(),
+        check=log.check_unchanged,
+        composition={} if given.composition is None else given.composition.to_json(),
+        population_size=given.population_size,
+        **more,
+    )
+
+
+def _proven(proven: Guarantee, drawn: Drawn, log: SearchLog, given: Circumstances) -> Guarantee:
+    """The promised guarantee, with what the setting that was drawn and the reading of the log leave unprotected."""
+    if drawn.unprotected is not None:
+        proven = replace(proven, unprotected=drawn.unprotected)
+    proven = with_gate(proven, paid_gate=given.paid_gate)
+    if log.max_bad is not None:
+        proven = with_bad_rows(proven)
+    if log.empty_gate is not None and log.empty_gate.decides:
+        proven = with_kept_rows(proven)
+    return with_chosen_parameters(proven) if given.chosen_on_log else proven
+
+
+def _completed(promised: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Promise with the choices that the draw made where the promise left them open."""
+    for name, value in drawn.items():
+        if promised.get(name) not in (None, "auto", value):
+            raise OrderError(f"{name} was settled before the draw, which must not change it: {_BUG}")
+    return {**promised, **drawn}
