@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what type checkers see; at run time a name is loaded when i
     from querycloak.methods.query_pool.method import QueryPool
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.sessions.method import Sessions
+    from querycloak.methods.synthetic.method import Synthetic
     from querycloak.pages.signing_report import report
     from querycloak.privacy.guarantee import Guarantee
     from querycloak.privacy.ledger.ledger import Ledger
@@ -58,6 +59,7 @@ _HOMES = {
     "SearchLog": "querycloak.logs.searchlog",
     "Sessions": "querycloak.methods.sessions.method",
     "Semantic": "querycloak.methods.semantic.method",
+    "Synthetic": "querycloak.methods.synthetic.method",
     "audit_method": "querycloak.audits.guarantees.method_audit",
     "audit_release": "querycloak.audits.release_audit",
     "compare": "querycloak.comparison.comparison",
@@ -96,6 +98,7 @@ __all__ = [
     "SearchLog",
     "Semantic",
     "Sessions",
+    "Synthetic",
     "Verified",
     "audit_method",
     "audit_release",

@@ -20,6 +20,7 @@ from querycloak.evaluation.repeated_releases import different_names, repeats
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.privacy.parameters import of_kind, refuse
+from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
@@ -173,7 +174,7 @@ def _under_one_name_each(attacked: Sequence[Target]) -> list[Target]:
 
 def _check_origin(release: Target, train: SearchLog) -> None:
     """Refuse a release of another log: any such release would look safe."""
-    if not release.rows.is_verbatim or release.counts == "public-keys":
+    if not release.rows.is_verbatim or release.rows is RowKind.COMPOSED or release.counts == "public-keys":
         return
     texts = pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
     asked = train.engine.upload(pa.table({"query": texts}))

@@ -63,6 +63,11 @@ class WordModel:
         object.__setattr__(self, "_words", tuple(known))
 
     @property
+    def contexts(self) -> Mapping[Gram, Continuations]:
+        """The continuations of every context that has any."""
+        return self._contexts
+
+    @property
     def words(self) -> tuple[str, ...]:
         """All words of the release, sorted."""
         return self._words

@@ -20,6 +20,22 @@ def reformulations(steps: ir.Table) -> ir.Table:
 
     steps: as `sequences.session_steps` has them.
     """
+    named = _with_kinds(steps)
+    # Kinds as a whole come before all words, whenever they were first seen.
+    whole = named.select("user", "kind", word=ibis.literal(ALL_WORDS), number=ibis.literal(-1, "int64"))
+    of_words = named.filter(named.other & (named.after == (named.kind != DROPPED)) & named.kind.isin(OF_WORDS))
+    of_words = of_words.select("user", "kind", "word", "number").filter(of_words.word != ALL_WORDS)
+    cells = whole.union(of_words)
+    return cells.group_by(["user", "kind", "word"]).agg(earliest=cells.number.min())
+
+
+def kinds_of_steps(steps: ir.Table) -> ir.Table:
+    """user, number and kind of every step that follows another; steps: as for `reformulations`."""
+    return _with_kinds(steps).select("user", "number", "kind").distinct()
+
+
+def _with_kinds(steps: ir.Table) -> ir.Table:
+    """The words of moves, as `_words_of_moves` has them, with the kind of each move."""
     words = _words_of_moves(steps.filter(steps.before.notnull()))
     each = ibis.window(group_by=[words.user, words.number])
     more, fewer, shared = (
@@ -29,13 +45,7 @@ def reformulations(steps: ir.Table) -> ir.Table:
     kind = ibis.cases(
         (~more & ~fewer, SAME), (more & ~fewer, ADDED), (~more & fewer, DROPPED), (~shared, NEW), else_=REPLACED
     )
-    named = words.mutate(kind=kind)
-    # Kinds as a whole come before all words, whenever they were first seen.
-    whole = named.select("user", "kind", word=ibis.literal(ALL_WORDS), number=ibis.literal(-1, "int64"))
-    of_words = named.filter(named.other & (named.after == (named.kind != DROPPED)) & named.kind.isin(OF_WORDS))
-    of_words = of_words.select("user", "kind", "word", "number").filter(of_words.word != ALL_WORDS)
-    cells = whole.union(of_words)
-    return cells.group_by(["user", "kind", "word"]).agg(earliest=cells.number.min())
+    return words.mutate(kind=kind)
 
 
 def _words_of_moves(moves: ir.Table) -> ir.Table:

@@ -20,6 +20,7 @@ BUILT_IN = {
     "clicks": "querycloak.methods.clicks.method:Clicks",
     "sessions": "querycloak.methods.sessions.method:Sessions",
     "phrases": "querycloak.methods.phrases.method:Phrases",
+    "synthetic": "querycloak.methods.synthetic.method:Synthetic",
     "query-pool": "querycloak.methods.query_pool.method:QueryPool",
     "optimal": "querycloak.methods.optimal.method:Optimal",
     "semantic": "querycloak.methods.semantic.method:Semantic",

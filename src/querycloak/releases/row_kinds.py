@@ -83,16 +83,24 @@ class RowKind(StrEnum):
         "totals, which pairs go together, how many pairs users have; trying out software",
         "its users were made up from noisy totals. What too few people share is missing, and no user is a real person",
     )
+    COMPOSED = (
+        "composed",
+        "what a made-up user asked: a query that enough people asked, or one put together from their words",
+        "software that wants a log: click models, completion, load tests, teaching; distances of sessions, hours, ranks",
+        "its users, sessions and times were made up from noisy parts. Queries may be put together from words that "
+        "enough people used; one that coincides with a real query, or spells a name, is no evidence that anybody asked "
+        "it. No user is a real person",
+    )
 
     @property
     def is_verbatim(self) -> bool:
-        """True if a row's query is a text as somebody typed it, not another text in its place."""
-        return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.RECORDS, RowKind.MADE_UP)
+        """True if a row's query is a text as people type it, not a label or a concept in its place."""
+        return self in (RowKind.ASKED, RowKind.ALIKE, RowKind.DRAWN, RowKind.RECORDS, RowKind.MADE_UP, RowKind.COMPOSED)
 
     @property
     def is_personal(self) -> bool:
         """True if the rows under one name come from one person of the log."""
-        return self is not RowKind.MADE_UP
+        return self not in (RowKind.MADE_UP, RowKind.COMPOSED)
 
     @property
     def is_random(self) -> bool:

@@ -28,13 +28,15 @@ class TableKind:
     """True if columns of attributes may stand before the numbers."""
 
     def as_written(self, columns: Iterable[str]) -> TableKind:
-        """The same with those of these columns that are attributes, and with viewers in place of a count."""
+        """The same with those of these columns that are attributes, and with viewers or ranks in place of a count."""
         given = list(columns)
         if "session" in given and "user" in self.columns:
             names = [name for name in given if name not in _RECORDS]
             meaning = "results that were shown or clicked, under session ids that were made for this release"
             columns_of = {**_RECORDS, **dict.fromkeys(names, _ATTRIBUTE)}
             return replace(self, meaning=meaning, columns=columns_of, optional=frozenset())
+        if "user" in self.columns and "rank" in given:
+            return replace(self, columns={**_OF_LOGS, "query": self.columns["query"], **_RANKED}, optional=frozenset())
         if not self.by_attributes:
             return self
         names = [name for name in given if name not in self.columns and is_attribute(name)]
@@ -47,6 +49,14 @@ class TableKind:
         return replace(self, columns={**of_key, **dict.fromkeys(names, _ATTRIBUTE), **numbers}) if names else self
 
 
+_OF_LOGS = {
+    "user": (pa.string(), "a made-up name; it says nothing about who asked"),
+    "time": (pa.timestamp("us"), "when, as the method releases it"),
+}
+_RANKED = {
+    "rank": (pa.int32(), "position of the clicked result; null without a click"),
+    "url": (pa.string(), "what was clicked, or nothing"),
+}
 _OF_KEYS = ("query", "url", "phrase", "words", "begins", "ends")
 _ATTRIBUTE = (pa.string(), "an attribute of the searches, such as country or week")
 _VIEWED = {
@@ -140,11 +150,11 @@ KINDS: Mapping[str, TableKind] = {
         "rows in the form of a search log, under user names that were made for this release",
         "",  # the kind of rows says
         {
-            "user": (pa.string(), "a made-up name; it says nothing about who asked"),
+            "user": _OF_LOGS["user"],
             "query": _QUERY,
-            "url": (pa.string(), "what was clicked, or nothing"),
+            "url": _RANKED["url"],
             "count": _TIMES,
-            "time": (pa.timestamp("us"), "when, as the method releases it"),
+            "time": _OF_LOGS["time"],
         },
         frozenset({"url", "count", "time"}),
     ),

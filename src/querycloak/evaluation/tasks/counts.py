@@ -148,6 +148,7 @@ _KEYS_OF_ROWS = {
     RowKind.ALIKE: ("queries", "clicks"),
     RowKind.DRAWN: ("clicks",),
     RowKind.MADE_UP: ("clicks",),
+    RowKind.COMPOSED: ("queries", "clicks"),
 }
 
 

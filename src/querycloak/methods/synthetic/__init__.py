@@ -1,0 +1,1 @@
+"""A whole made-up log under one user-level budget (proof: synthetic.md)."""
