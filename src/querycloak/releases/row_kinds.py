@@ -86,7 +86,7 @@ class RowKind(StrEnum):
     COMPOSED = (
         "composed",
         "what a made-up user asked: a query that enough people asked, or one put together from their words",
-        "software that wants a log: click models, completion, load tests, teaching; distances of sessions, hours, ranks",
+        "software that wants a log (click models, completion, load tests, teaching); lengths of sessions, hours, ranks",
         "its users, sessions and times were made up from noisy parts. Queries may be put together from words that "
         "enough people used; one that coincides with a real query, or spells a name, is no evidence that anybody asked "
         "it. No user is a real person",

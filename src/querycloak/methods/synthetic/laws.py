@@ -5,6 +5,7 @@ Everything here is a function of the noisy parts alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,14 +15,12 @@ from numpy.typing import NDArray
 
 from querycloak.language.word_model import BEGIN, END, Gram, WordModel
 from querycloak.methods.synthetic.parts import NoisyParts
-from querycloak.methods.synthetic.shape import AGAIN, CELLS, CLICKS, FIRST, MOST_SESSIONS, RANKS, SESSIONS, STEPS
+from querycloak.methods.synthetic.shape import AGAIN, CELLS, CLICKS, FIRST, MOST_SESSIONS, RANKS, SESSIONS, STEPS, WORDS
 from querycloak.privacy.sampling.randomness import IntArray
 from querycloak.releases.release_model import model_of_phrases
 from querycloak.text.word_boundaries import joined, words_of
 
 Floats = NDArray[np.float64]
-ENDS = -1
-"""Stands for the end of a query among next words."""
 MOST_WORDS = 12
 _SURE = 3
 """Bins of users below this many standard deviations of their noise are empty: one of many sessions has many rows."""
@@ -30,6 +29,7 @@ _PUBLIC: Mapping[str, Sequence[float]] = {
     "pauses": [1.0] * CELLS["pauses"].number,
     "kinds": [3, 1, 1, 1, 1, 1, 2],
     "sources": [1, 1, 0, 0, 0] * 2,
+    "lengths": [0.3, 0.3, 0.2, 0.1, 0.1] + [0.0] * (WORDS - 5),
     "ranks": [0, *(1 / rank for rank in range(1, RANKS))] * 2,
 }
 """Shares where a part has no share of the budget, or where nothing of it is left above 0."""
@@ -48,6 +48,7 @@ class Shape(NamedTuple):
     kinds: Floats
     whole: float
     clicks: Floats
+    lengths: Floats
     ranks: Floats
 
 
@@ -114,7 +115,9 @@ def laws_of(parts: NoisyParts) -> Laws:
     model = model_of_phrases(parts.phrases.to_batches(), {}).words if parts.phrases.num_rows else WordModel({})
     cut = [words_of(query)[:MOST_WORDS] for query in queries]
     vocabulary = {word: at for at, word in enumerate(dict.fromkeys([*model.words, *(w for each in cut for w in each)]))}
-    urls = {url: at for at, url in enumerate(dict.fromkeys([*_texts(parts.clicks, "url"), *_texts(parts.hosts, "host")]))}
+    urls = {
+        url: at for at, url in enumerate(dict.fromkeys([*_texts(parts.clicks, "url"), *_texts(parts.hosts, "host")]))
+    }
     number = {query: at for at, query in enumerate(queries)}
     shape, users = _shape(parts)
     return Laws(
@@ -149,7 +152,7 @@ def _shape(parts: NoisyParts) -> tuple[Shape, int]:
         _sums(users), least, np.append(least[1:], MOST_SESSIONS) - 1, _sums(cells["sessions"]), _sums(cells["hours"]),
         _sums(cells["pauses"]), float(again / max(first + again, 1.0)), _sums(kinds[2:]),
         float(sources[1].sum() / sources.sum()), _rows_of_sums(sources),
-        _rows_of_sums(cells["ranks"].reshape(2, RANKS)),
+        _sums(cells["lengths"]), _rows_of_sums(cells["ranks"].reshape(2, RANKS)),
     )  # fmt: skip
     return shape, int(users.sum())
 
@@ -181,27 +184,31 @@ def _rows_of_sums(rows: Floats) -> Floats:
 
 
 def _words(model: WordModel, vocabulary: Mapping[str, int]) -> Words:
-    """The contexts of the model in arrays: next words by number within each, so that one can be looked up."""
-    contexts = sorted({(), (BEGIN,), *model.contexts})
-    numbers = {context: at for at, context in enumerate(contexts)}
-    start, word, sums, after, shorter, back = [0], [], [], [], [], []
-    for context in contexts:
-        known = model.contexts.get(context)
-        entries = [] if known is None else [
-            (ENDS if next_word == END else vocabulary[next_word], share, next_word)
-            for next_word, share in zip(known.words, known.shares.tolist(), strict=True)
-        ]  # fmt: skip
-        entries.sort()
+    """The contexts of the model in arrays: next words by number within each, so that one can be looked up.
+
+    Where fewer continuations came out than the context has users, the others are rare words: any word then follows.
+    """
+    counts = model.counts
+    following: dict[Gram, list[tuple[int, float, str]]] = {(): [], (BEGIN,): []}
+    for gram, count in counts.items():
+        if count > 0 and gram[-1] not in (BEGIN, END):
+            following.setdefault(gram[:-1], []).append((vocabulary[gram[-1]], count, gram[-1]))
+    following[()] = [(number, math.sqrt(count), word) for number, count, word in following[()]]
+    numbers = {context: at for at, context in enumerate(sorted(following))}
+    start, word, sums, after, shorter, back = [0], [], [np.zeros(0)], [], [], []
+    for context in numbers:
+        entries = sorted(following[context])
         word.extend(number for number, _, _ in entries)
-        sums.append(_sums(np.array([share for _, share, _ in entries])))
         after.extend(numbers[_known(context, next_word, numbers)] for _, _, next_word in entries)
-        shorter.append(1.0 if known is None else known.shorter)
         back.append(numbers[_known(context[1:], None, numbers)] if context else -1)
         start.append(len(word))
+        users = np.array([count for _, count, _ in entries])
+        sums.append(_sums(users))
+        goes_on = max(counts.get(context, 0.0) - counts.get((*context, END), 0.0), users.sum(), 1.0)
+        shorter.append(1 - users.sum() * users.sum() / goes_on / (users.sum() + users.size) if users.size else 1.0)
     users = np.full(len(vocabulary), np.inf)
-    for gram, count in model.counts.items():
-        if len(gram) == 1 and gram[0] in vocabulary:
-            users[vocabulary[gram[0]]] = count
+    for number, root, _ in following[()]:
+        users[number] = root**2
     return Words(
         np.array(start), np.array(word, np.int64), np.concatenate(sums), np.array(after, np.int64), np.array(shorter),
         np.array(back), numbers[(BEGIN,)], users,
@@ -230,7 +237,9 @@ def digest_of(words: Sequence[int]) -> int:
     return digest
 
 
-def _choices(table: pa.Table, columns: tuple[str, str], numbers: tuple[Mapping[str, int], Mapping[str, int]]) -> Choices:
+def _choices(
+    table: pa.Table, columns: tuple[str, str], numbers: tuple[Mapping[str, int], Mapping[str, int]]
+) -> Choices:
     """Choices among the second column for each value of the first, by count."""
     given, what = (
         np.array([known[text] for text in _texts(table, name)], np.int64)

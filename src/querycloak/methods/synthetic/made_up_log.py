@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
 
 from querycloak.methods.optimal.made_up_users import below
 from querycloak.methods.synthetic.laws import MOST_WORDS, Laws, laws_of
-from querycloak.methods.synthetic.made_up_queries import after, asked_again, chosen, drawn_new, unit
+from querycloak.methods.synthetic.made_up_queries import after, asked_again, chosen, digest_of_words, drawn_new, unit
 from querycloak.methods.synthetic.parts import NoisyParts
 from querycloak.methods.synthetic.shape import CLICKS, GAP_MINUTES, PAUSES, SEARCHES
 from querycloak.privacy.sampling.randomness import IntArray
@@ -20,9 +21,9 @@ from querycloak.privacy.sampling.randomness import IntArray
 NAME = "made-up-"
 """Every made-up user is named so."""
 SCHEMA = pa.schema(
-    [("user", pa.string()), ("time", pa.timestamp("us")), ("query", pa.string()), ("rank", pa.int32()), ("url", pa.string())]
-)  # fmt: skip
-MONDAY, WEEKS = datetime(2000, 1, 3), 13  # noqa: DTZ001  (times of logs have no zone)
+    {"user": pa.string(), "time": pa.timestamp("us"), "query": pa.string(), "rank": pa.int32(), "url": pa.string()}
+)
+MONDAY, WEEKS = datetime(2000, 1, 3), 13
 """The period of a made-up log if its owner names none."""
 _SEARCHES_AT_ONCE = 200_000
 _MOST_USERS_AT_ONCE = 20_000
@@ -31,6 +32,7 @@ _GAP = 60 * GAP_MINUTES
 _LONGER = 8
 """Sessions of the last cell have up to this many searches more."""
 _MOST_ROWS = CLICKS - 1
+_ADDRESSES = 10**9
 _GOLDEN = 0x9E3779B97F4A7C15
 _EDGES = np.array(PAUSES, np.int64)
 
@@ -66,7 +68,9 @@ class MadeUpLog:
         lengths = _searches(int(numbers.sum()), laws.shape, state)
         search, place, words = _queries(numbers, lengths, laws.shape, laws.words, laws.whole, laws.next_query, state)
         times = _times(numbers, lengths, laws.shape, self.begins, self.ends, state)
-        row, rank, url = _clicks(place, words, search, laws.shape, laws.words, laws.urls_of_query, laws.urls_of_word, state)
+        row, rank, url = _clicks(
+            place, words, search, laws.shape, laws.words, laws.urls_of_query, laws.urls_of_word, state
+        )
         texts = _text_of(place, words, search, laws)
         owner = np.repeat(np.arange(users), numbers).repeat(lengths)
         names = pa.array([f"{NAME}{number:08}" for number in range(first + 1, first + users + 1)], pa.string())
@@ -75,7 +79,7 @@ class MadeUpLog:
             pa.array(times[row] * 1_000_000, pa.timestamp("us")),
             texts.take(pa.array(row)),
             pa.array(rank.astype(np.int32), mask=rank < 1),
-            laws.urls.take(pa.array(url, mask=url < 0)),
+            _addresses(laws.urls, url),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -176,7 +180,10 @@ def _times(numbers, lengths, shape, begins, ends, state):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True)
 def _clicks(place, words, start, shape, model, of_query, of_word, state):  # type: ignore[no-untyped-def]
-    """For each row its search, its rank (0 for none) and its url (-1 for none); clicks of a search by rank."""
+    """For each row its search, its rank (0 for none) and its url; clicks of a search by rank.
+
+    url: -1 for none, -2 - n for address n of those about which nothing came out.
+    """
     most = place.size * _MOST_ROWS
     row, rank, url = np.empty(most, np.int64), np.zeros(most, np.int64), np.full(most, -1, np.int64)
     size = 0
@@ -186,22 +193,19 @@ def _clicks(place, words, start, shape, model, of_query, of_word, state):  # typ
         choices, at = of_query, place[search]
         if at < 0 or of_query.start[at] == of_query.start[at + 1]:
             choices, at = of_word, _rarest(words, start[search], start[search + 1], model, of_word)
-        first = size
-        if wanted > 0 and at >= 0:
-            for _ in range(3 * wanted):
-                what = choices.what[chosen(choices.sums, choices.start[at], choices.start[at + 1], unit(state))]
-                known = False
-                for other in range(first, size):
-                    known = known or url[other] == what
-                if not known:
-                    row[size], url[size], rank[size] = search, what, _rank(shape.ranks[source], state)
-                    size += 1
-                if size - first == wanted:
-                    break
-        if size == first:
-            row[size] = search
-            size += 1
+        row[size] = search
+        first, size = size, size + max(1, wanted)
+        for each in range(first, first + wanted):
+            row[each], rank[each] = search, _rank(shape.ranks[source], state)
         rank[first:size] = np.sort(rank[first:size])
+        digest = digest_of_words(words, start[search], start[search + 1])
+        for each in range(first, first + wanted):
+            unknown = (digest ^ np.uint64(rank[each] + each - first)) * np.uint64(_GOLDEN)
+            url[each] = -2 - np.int64((unknown >> np.uint64(32)) % np.uint64(_ADDRESSES))
+            if at >= 0:
+                what = choices.what[chosen(choices.sums, choices.start[at], choices.start[at + 1], unit(state))]
+                if not np.any(url[first:each] == what):
+                    url[each] = what
     return row[:size], rank[:size], url[:size]
 
 
@@ -222,6 +226,13 @@ def _rank(sums, state):  # type: ignore[no-untyped-def]
     if cell <= 10:
         return cell
     return 11 + below(state, 10) if cell == 11 else 21 + below(state, 30)
+
+
+def _addresses(urls: pa.Array, url: IntArray) -> pa.Array:
+    """Released addresses, and made-up ones that no site can have."""
+    unknown = pa.array(-2 - url, mask=url > -2).cast(pa.string())
+    made_up = pc.binary_join_element_wise(f"http://{NAME}", unknown, ".invalid", "")
+    return pc.coalesce(urls.take(pa.array(url, mask=url < 0)), made_up)
 
 
 def _text_of(place: IntArray, words: IntArray, start: IntArray, laws: Laws) -> pa.Array:
@@ -260,5 +271,3 @@ def _joined(place, words, start, texts, glued, wholes):  # type: ignore[no-untyp
             data[to : to + size] = texts.data[texts.start[word] : texts.start[word + 1]]
             to += size
     return offsets, data
-
-

@@ -11,12 +11,10 @@ from numba import njit
 
 from querycloak.logs.reformulations import KINDS
 from querycloak.methods.optimal.made_up_users import below
-from querycloak.methods.synthetic.laws import ENDS, MOST_WORDS
+from querycloak.methods.synthetic.laws import MOST_WORDS
 
 ADDED, DROPPED, REPLACED, SAME, NEW = range(len(KINDS))
 _TRIES = 6
-_TO_ANY = 0.1
-"""Where a context is known, words that never followed it in the release come this much less often than by the model."""
 
 
 @njit(cache=True, nogil=True)
@@ -41,27 +39,22 @@ def chosen(sums, first, end, share):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def drawn_new(search, start, place, spoken, shape, words, whole, state):  # type: ignore[no-untyped-def]
     """A new query: a whole one as often as the log has them, else words that are no whole query."""
-    known = whole.sums.size > 0
-    if known and (unit(state) < shape.whole or words.word.size == 0):
+    if whole.sums.size > 0 and (unit(state) < shape.whole or words.word.size == 0):
         _ask_whole(search, chosen(whole.sums, 0, whole.sums.size, unit(state)), start, place, spoken, whole)
         return
+    wanted = min(MOST_WORDS, 1 + chosen(shape.lengths, 0, shape.lengths.size, unit(state)))
     for _ in range(_TRIES):
-        end = start[search]
-        context = words.begin
-        while end - start[search] < MOST_WORDS:
+        end, context = start[search], words.begin
+        for _ in range(wanted):
             at = _next_word(context, words, state)
-            if at < 0 or (words.word[at] == ENDS and end > start[search]):
+            if at < 0:
                 break
-            if words.word[at] != ENDS:
-                spoken[end] = words.word[at]
-                end += 1
-                context = words.after[at]
-        start[search + 1] = end
-        place[search] = _place_of(spoken, start[search], end, whole)
+            spoken[end] = words.word[at]
+            end += 1
+            context = words.after[at]
+        _settle(search, end, start, place, spoken, whole)
         if end > start[search] and place[search] < 0:
             return
-    if start[search + 1] == start[search] and known:
-        _ask_whole(search, chosen(whole.sums, 0, whole.sums.size, unit(state)), start, place, spoken, whole)
 
 
 @njit(cache=True, nogil=True)
@@ -156,7 +149,7 @@ def _other_word(spoken, first, end, words, state):  # type: ignore[no-untyped-de
         return -1  # nothing is known of these words
     for _ in range(_TRIES):
         at = _next_word(context, words, state)
-        if at >= 0 and words.word[at] != ENDS:
+        if at >= 0:
             known = False
             for other in range(first, end):
                 known = known or spoken[other] == words.word[at]
@@ -167,16 +160,12 @@ def _other_word(spoken, first, end, words, state):  # type: ignore[no-untyped-de
 
 @njit(cache=True, nogil=True)
 def _next_word(context, words, state):  # type: ignore[no-untyped-def]
-    """The place of a next word, or of the end, among those of a context or of a shorter one; -1 if there is none."""
+    """The place of a next word among those of a context or of a shorter one; -1 if there is none."""
     while context >= 0:
         first, end = words.start[context], words.start[context + 1]
-        back = words.back[context]
-        shorter = words.shorter[context]
-        if back >= 0 and words.back[back] < 0 and end > first:
-            shorter *= _TO_ANY
-        if end > first and (back < 0 or unit(state) >= shorter):
-            return min(end - 1, chosen(words.sums, first, end, unit(state)))
-        context = back
+        if end > first and (words.back[context] < 0 or unit(state) >= words.shorter[context]):
+            return chosen(words.sums, first, end, unit(state))
+        context = words.back[context]
     return -1
 
 
@@ -215,9 +204,7 @@ def _settle(search, end, start, place, spoken, whole):  # type: ignore[no-untype
 @njit(cache=True, nogil=True)
 def _place_of(spoken, first, end, whole):  # type: ignore[no-untyped-def]
     """The number of the whole query of these words; -1 if it is none."""
-    digest = np.uint64(0xCBF29CE484222325)
-    for at in range(first, end):
-        digest = (digest ^ np.uint64(spoken[at] + 1)) * np.uint64(0x100000001B3)
+    digest = digest_of_words(spoken, first, end)
     at = np.searchsorted(whole.digest, digest)
     while at < whole.digest.size and whole.digest[at] == digest:
         query = whole.place[at]
@@ -228,3 +215,12 @@ def _place_of(spoken, first, end, whole):  # type: ignore[no-untyped-def]
             return query
         at += 1
     return -1
+
+
+@njit(cache=True, nogil=True)
+def digest_of_words(spoken, first, end):  # type: ignore[no-untyped-def]
+    """A number for a sequence of words (FNV-1a), as `laws.digest_of` has it."""
+    digest = np.uint64(0xCBF29CE484222325)
+    for at in range(first, end):
+        digest = (digest ^ np.uint64(spoken[at] + 1)) * np.uint64(0x100000001B3)
+    return digest

@@ -29,9 +29,20 @@ from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.sessions.public_plans import PAIR_OF_QUERY
 from querycloak.methods.sessions.public_tables import PAIR, QUERIES_OF_SESSION, above_cut
 from querycloak.methods.synthetic.plan import CLICKS, HOSTS, TRANSITIONS
-from querycloak.methods.synthetic.shape import AGAIN, CELLS, FIRST, GAP_MINUTES, HOURS, PAUSES, SEARCHES, SESSIONS, STEPS
+from querycloak.methods.synthetic.shape import (
+    AGAIN,
+    CELLS,
+    FIRST,
+    GAP_MINUTES,
+    HOURS,
+    PAUSES,
+    SEARCHES,
+    SESSIONS,
+    STEPS,
+)
 from querycloak.methods.synthetic.shape import CLICKS as CLICK_CELLS
 from querycloak.methods.synthetic.shape import RANKS as RANK_CELLS
+from querycloak.methods.synthetic.shape import WORDS as WORD_CELLS
 from querycloak.privacy.calibration.histogram import noisy_counts
 from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
@@ -243,6 +254,14 @@ def _sources(parts: SyntheticParts, queries: pa.ChunkedArray) -> ir.Table:
     return marked.select("user", cell=marked.whole * CLICK_CELLS + marked.clicks.clip(upper=CLICK_CELLS - 1))
 
 
+def _lengths(parts: SyntheticParts, queries: pa.ChunkedArray) -> ir.Table:
+    first = parts.searches.filter(parts.searches.number < CELLS["lengths"].most)
+    marked = _marked(parts.engine, first, queries)
+    composed = marked.filter(marked.whole == 0)
+    blanks = (composed.query.length() - composed.query.replace(" ", "").length()).cast("int64")
+    return composed.select("user", cell=blanks.clip(upper=WORD_CELLS - 1))
+
+
 def _ranks(parts: SyntheticParts, queries: pa.ChunkedArray) -> ir.Table:
     order = [parts.clicks[name] for name in ("time", "rank", "query", "url")]
     place = ibis.row_number().over(ibis.window(group_by=parts.clicks.user, order_by=order))
@@ -256,7 +275,7 @@ def _ranks(parts: SyntheticParts, queries: pa.ChunkedArray) -> ir.Table:
 
 _EVENTS: Mapping[str, Callable[[SyntheticParts, pa.ChunkedArray], ir.Table]] = {
     "users": _users, "sessions": _sessions, "hours": _hours, "pauses": _pauses, "kinds": _kinds, "sources": _sources,
-    "ranks": _ranks,
+    "lengths": _lengths, "ranks": _ranks,
 }  # fmt: skip
 
 

@@ -21,10 +21,12 @@ LONGEST = 3
 WORDS, QUERIES, CLICKS, HOSTS, TRANSITIONS = "words", "queries", "clicks", "hosts", "transitions"
 SELECTED = (WORDS, QUERIES, CLICKS, HOSTS)
 SHARES: Mapping[str, int] = {
-    WORDS: 30, QUERIES: 22, CLICKS: 20, HOSTS: 8, TRANSITIONS: 4,
-    "users": 2, "sessions": 2, "hours": 3, "pauses": 2, "kinds": 3, "sources": 2, "ranks": 2,
+    WORDS: 27, QUERIES: 29, CLICKS: 22, HOSTS: 10, TRANSITIONS: 3,
+    "users": 1, "sessions": 1, "hours": 2, "pauses": 1, "kinds": 1, "sources": 1, "lengths": 1, "ranks": 1,
 }  # fmt: skip
 """Parts of the budget, 100 in all; chosen on a synthetic log (docs/synthetic-release.md)."""
+LEVEL_SHARES = (3, 2, 1)
+"""Parts of the words' budget, by level."""
 NEEDED: Mapping[str, Sequence[str]] = {
     WORDS: ("the queries that are put together from words",),
     QUERIES: ("whole queries", CLICKS, TRANSITIONS, "sources"),
@@ -79,7 +81,8 @@ def parse_shares(text: str | None) -> dict[str, int]:
 def plan_parts(given: Budget, split: str | None) -> PartsPlan:
     """Noise and thresholds of all parts within one budget."""
     shares = parse_shares(split)
-    tables = {**dict.fromkeys(_LEVELS, shares[WORDS]), **{name: LONGEST * shares[name] for name in SELECTED[1:]}}
+    levels = dict(zip(_LEVELS, (shares[WORDS] * part for part in LEVEL_SHARES), strict=True))
+    tables = {**levels, **{name: sum(LEVEL_SHARES) * shares[name] for name in SELECTED[1:]}}
     # `plan_tables` gives a table called clicks a round for its queries; here they came out before.
     tables = {_CLICKED if name == CLICKS else name: part for name, part in tables.items() if part}
     last = {name: part for name, part in shares.items() if part and name not in SELECTED}
@@ -97,8 +100,12 @@ def plan_parts(given: Budget, split: str | None) -> PartsPlan:
         for name, part in last.items()
     }
     sigmas = ", ".join(f"{name} {plan.noise.size:g}" for name, plan in public.items())
+    thresholds = ", ".join(f"{name} {plan.parameters()['threshold']:.4g}" for name, plan in planned.plans.items())
     because = (
-        f"{planned.guarantee().because}; then every cell of the other parts gets Gaussian noise, held or not, of sigma "
+        "in each selected part a user divides a weight of Euclidean length 1 among at most "
+        f"{PER_USER['multi-round']} keys, by earlier noisy rounds that are never published; a key comes out if its "
+        f"total weight, with Gaussian noise, exceeds a threshold ({thresholds}), and is then counted with fresh noise "
+        "(privacy/calibration/selection.md); every cell of the other parts gets Gaussian noise, held or not, of sigma "
         f"{sigmas}; all rounds add up to (epsilon, delta), and users are made up from what they give "
         "(methods/synthetic/synthetic.md)"
     )

@@ -22,6 +22,8 @@ STEPS = (FIRST, AGAIN, *KINDS)
 """A session's first query, one of these that the user asked before, and the kinds of reformulation."""
 CLICKS = 5
 """Numbers of clicks of a search: 0 to 3, and 4 or more."""
+WORDS = 10
+"""Queries of this many words or more are one cell."""
 RANKS = 13
 """No rank, 1 to 10, 11 to 20, 21 and more."""
 
@@ -50,5 +52,6 @@ CELLS: Mapping[str, Cells] = {
     "pauses": Cells(len(PAUSES) - 1, 8),
     "kinds": Cells(len(STEPS), 8),
     "sources": Cells(2 * CLICKS, 8),
+    "lengths": Cells(WORDS, 8),
     "ranks": Cells(2 * RANKS, 8),
 }
