@@ -25,6 +25,7 @@ from querycloak.methods.keys.thresholded import KeyCounts, least_likely_count, r
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.synthetic.method import Synthetic
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 from querycloak.privacy.sampling.randomness import Randomness
@@ -82,6 +83,9 @@ def test_a_method_keeps_the_contract_and_releases_what_it_may(method: Method, du
         queries, pairs = may_come_out(method)
         for kind in release.tables:
             rows = release.table(kind).to_pylist()
+            if isinstance(method, Synthetic):
+                check_made_up(rows, queries, pairs)
+                continue
             if kind == "phrases":
                 assert all(any(row["phrase"] in query for query in queries) for row in rows)
                 continue
@@ -93,6 +97,17 @@ def test_a_method_keeps_the_contract_and_releases_what_it_may(method: Method, du
             assert {row["next_query"] for row in rows if "next_query" in row} <= queries
             assert {(row["query"], row["url"]) for row in rows if row.get("url") is not None} <= pairs
     assert (method.claimed() is not None) == (method.variant == "paper")
+
+
+def check_made_up(rows: list[dict[str, Any]], queries: set[str], pairs: set[tuple[str, str]]) -> None:
+    """Users are marked; words are the log's; an address is one that was clicked, its host, or none that exists."""
+    words = {word for query in queries for word in query.split()}
+    hosts = {"/".join(url.split("/")[:3]) for _, url in pairs}
+    for row in rows:
+        assert row["user"].startswith("made-up-")
+        assert set(row["query"].split()) <= words
+        url = row["url"]
+        assert url is None or url.endswith(".invalid") or (row["query"], url) in pairs or url in hosts
 
 
 def may_come_out(method: Method) -> tuple[set[str], set[tuple[str, str]]]:
@@ -131,6 +146,7 @@ def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
         ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
         ("eu records", "what was asked, in one session", "short sessions under ids of their own"),
         ("optimal", "what a made-up user asked", "no user is a real person"),
+        ("synthetic", "what a made-up user asked", "no evidence that anybody asked"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),
     ],
 )

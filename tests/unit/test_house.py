@@ -69,8 +69,8 @@ def test_public_names() -> None:
     assert querycloak.__all__ == sorted(querycloak.__all__)
     assert querycloak.__all__ == [
         "Affinity", "Choices", "Clicks", "EuRecords", "Generalize", "Guarantee", "KAnonymity", "Ledger", "Optimal",
-        "Phrases", "Profile", "Queries", "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "Verified",
-        "audit_method", "audit_release", "compare", "connect", "describe", "diff", "evaluate",
+        "Phrases", "Profile", "Queries", "QueryPool", "Release", "SearchLog", "Semantic", "Sessions", "Synthetic",
+        "Verified", "audit_method", "audit_release", "compare", "connect", "describe", "diff", "evaluate",
         "export", "find_leaks", "load", "measures", "profile", "read", "report", "split", "synthesize", "verify",
     ]  # fmt: skip
     for name in querycloak.__all__:

@@ -21,6 +21,7 @@ from querycloak import (
     QueryPool,
     Semantic,
     Sessions,
+    Synthetic,
 )
 from querycloak.contract import small_log
 from querycloak.methods.method import Method
@@ -60,6 +61,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         "phrases/phrases.md",
         [Phrases(**BUDGET), Phrases(**BUDGET, selection="multi-round"), Phrases(**BUDGET, selection="laplace")],
     ),
+    "synthetic": ("synthetic/synthetic.md", [Synthetic(**BUDGET)]),
     "query-pool": (
         "query_pool/query_pool.md",
         [

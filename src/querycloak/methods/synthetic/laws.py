@@ -52,7 +52,7 @@ class Shape(NamedTuple):
     ranks: Floats
 
 
-class Words(NamedTuple):
+class NextWords(NamedTuple):
     """Contexts of the n-gram model: next words by number, their cumulative shares, and the context that follows."""
 
     start: IntArray
@@ -66,7 +66,7 @@ class Words(NamedTuple):
     """Users of each word; many where it is not known."""
 
 
-class Choices(NamedTuple):
+class Alternatives(NamedTuple):
     """What may be drawn for each of several things, from start[i] to start[i + 1], by cumulative shares."""
 
     start: IntArray
@@ -95,11 +95,11 @@ class Laws(NamedTuple):
     """Everything that a made-up log is drawn from."""
 
     shape: Shape
-    words: Words
+    words: NextWords
     whole: Whole
-    urls_of_query: Choices
-    urls_of_word: Choices
-    next_query: Choices
+    urls_of_query: Alternatives
+    urls_of_word: Alternatives
+    next_query: Alternatives
     word_texts: Texts
     glued: NDArray[np.uint8]
     """Of each word: 1 if no blank stands before it after another such word, 2 if none stands after it; or both."""
@@ -183,7 +183,7 @@ def _rows_of_sums(rows: Floats) -> Floats:
     return np.stack([_sums(row) for row in rows])
 
 
-def _words(model: WordModel, vocabulary: Mapping[str, int]) -> Words:
+def _words(model: WordModel, vocabulary: Mapping[str, int]) -> NextWords:
     """The contexts of the model in arrays: next words by number within each, so that one can be looked up.
 
     Where fewer continuations came out than the context has users, the others are rare words: any word then follows.
@@ -209,7 +209,7 @@ def _words(model: WordModel, vocabulary: Mapping[str, int]) -> Words:
     users = np.full(len(vocabulary), np.inf)
     for number, root, _ in following[()]:
         users[number] = root**2
-    return Words(
+    return NextWords(
         np.array(start), np.array(word, np.int64), np.concatenate(sums), np.array(after, np.int64), np.array(shorter),
         np.array(back), numbers[(BEGIN,)], users,
     )  # fmt: skip
@@ -239,8 +239,8 @@ def digest_of(words: Sequence[int]) -> int:
 
 def _choices(
     table: pa.Table, columns: tuple[str, str], numbers: tuple[Mapping[str, int], Mapping[str, int]]
-) -> Choices:
-    """Choices among the second column for each value of the first, by count."""
+) -> Alternatives:
+    """Alternatives among the second column for each value of the first, by count."""
     given, what = (
         np.array([known[text] for text in _texts(table, name)], np.int64)
         for name, known in zip(columns, numbers, strict=True)
@@ -249,10 +249,10 @@ def _choices(
     order = np.lexsort((-counts, given))
     start = np.searchsorted(given[order], np.arange(len(numbers[0]) + 1))
     parts = [_sums(counts[order][start[at] : start[at + 1]]) for at in range(len(numbers[0]))]
-    return Choices(start, what[order], np.concatenate([np.zeros(0), *parts]))
+    return Alternatives(start, what[order], np.concatenate([np.zeros(0), *parts]))
 
 
-def _next(table: pa.Table, number: Mapping[str, int], users: Floats) -> Choices:
+def _next(table: pa.Table, number: Mapping[str, int], users: Floats) -> Alternatives:
     """Next queries; their shares are of all users of the query, so they add up to less than 1."""
     choices = _choices(table, ("query", "next_query"), (number, number))
     totals = np.zeros(len(number))

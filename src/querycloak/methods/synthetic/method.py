@@ -13,7 +13,7 @@ from querycloak.methods.keys.selection_plan import SelectionPlan
 from querycloak.methods.method import AuditLogs, Counted, Method
 from querycloak.methods.option import option
 from querycloak.methods.phrases.method import LEVELS, Phrases
-from querycloak.methods.synthetic.plan import LONGEST, QUERIES, SHARES, PartsPlan, parse_shares, plan_parts
+from querycloak.methods.synthetic.parts_plan import LONGEST, QUERIES, SHARES, PartsPlan, parse_shares, plan_parts
 from querycloak.methods.synthetic.shape import GAP_MINUTES
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget

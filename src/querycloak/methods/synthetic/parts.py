@@ -28,7 +28,7 @@ from querycloak.methods.phrases.levels import uses_of_words
 from querycloak.methods.phrases.method import QUERIES, TABLE
 from querycloak.methods.sessions.public_plans import PAIR_OF_QUERY
 from querycloak.methods.sessions.public_tables import PAIR, QUERIES_OF_SESSION, above_cut
-from querycloak.methods.synthetic.plan import CLICKS, HOSTS, TRANSITIONS
+from querycloak.methods.synthetic.parts_plan import CLICKS, HOSTS, TRANSITIONS
 from querycloak.methods.synthetic.shape import (
     AGAIN,
     CELLS,
