@@ -195,7 +195,9 @@ def _words(model: WordModel, vocabulary: Mapping[str, int]) -> NextWords:
             following.setdefault(gram[:-1], []).append((vocabulary[gram[-1]], count, gram[-1]))
     following[()] = [(number, math.sqrt(count), word) for number, count, word in following[()]]
     numbers = {context: at for at, context in enumerate(sorted(following))}
-    start, word, sums, after, shorter, back = [0], [], [np.zeros(0)], [], [], []
+    word: list[int] = []
+    after: list[int] = []
+    start, sums, shorter, back = [0], [np.zeros(0)], [], []
     for context in numbers:
         entries = sorted(following[context])
         word.extend(number for number, _, _ in entries)

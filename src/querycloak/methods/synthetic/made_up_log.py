@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
+from numpy.typing import NDArray
 
 from querycloak.methods.optimal.made_up_users import below
 from querycloak.methods.synthetic.laws import MOST_WORDS, Laws, laws_of
@@ -61,7 +62,7 @@ class MadeUpLog:
         searches = float(np.diff(shape.sessions, prepend=0) @ np.arange(1, SEARCHES + 1))
         return int(min(max(_SEARCHES_AT_ONCE / max(1.0, sessions * searches), 1), _MOST_USERS_AT_ONCE))
 
-    def _batch(self, first: int, users: int, state: IntArray) -> pa.RecordBatch:
+    def _batch(self, first: int, users: int, state: NDArray[np.uint64]) -> pa.RecordBatch:
         laws = self.laws
         most = max(1, (self.ends - self.begins) // (2 * _GAP))
         numbers = _sessions(users, laws.shape, most, state)
