@@ -25,6 +25,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.synthetic.method import Synthetic
 from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.sampling.noise import Noise
 
@@ -61,7 +62,7 @@ def fresh_processes(method: Method) -> list[ExactFinding]:
 
 
 def _noise_is_unknown(method: Method) -> bool:
-    return not isinstance(method, Semantic | KeysMethod | QueryPool | Optimal)
+    return not isinstance(method, Semantic | KeysMethod | QueryPool | Optimal | Synthetic)
 
 
 def _draws_that_differ(method: Method, log: str) -> int:
@@ -135,6 +136,8 @@ def _noises(method: Method) -> list[Noise]:
         return [method.noises["queries"]]
     if isinstance(method, Optimal):
         return [] if isinstance(method, PaperOptimal) else [method.plan.count_noise]
+    if isinstance(method, Synthetic):
+        return [plan.route().published_noise or plan.noise for plan in method.plan.selected.values()]
     if not isinstance(method, KeysMethod):
         return []
     return [plan.route().published_noise or plan.noise for plan in plans_of(method)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from querycloak.audits.guarantees import method_runs, method_steps  # noqa: F401 (they register methods)
+from querycloak.audits.guarantees import method_runs, method_steps, synthetic_parts  # noqa: F401 (they register methods)
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of

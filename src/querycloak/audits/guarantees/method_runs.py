@@ -92,21 +92,20 @@ def _(counted: CountedLevels, randomness: Randomness, runs: int) -> DrawnRuns:
     """Choose for every run if the plan is open, then draw levels for all runs of a plan."""
     methods = list(counted.methods.values())
     if counted.budget is None:
-        return DrawnRuns(runs, _tables_of_levels(counted, methods[0], randomness, runs))
+        return DrawnRuns(runs, tables_of_levels(counted, methods[0], randomness, runs))
     plans = [each.plans for each in methods]
     at = choose_plans(plans, counted.users_by_keys, counted.budget.choosing, randomness, runs)
     parts: dict[str, list[pa.Table]] = {}
     for number in np.unique(at).tolist():
         mine = np.flatnonzero(at == number)
-        for table, drawn in _tables_of_levels(counted, methods[number], randomness, mine.size).items():
+        for table, drawn in tables_of_levels(counted, methods[number], randomness, mine.size).items():
             parts.setdefault(table, []).append(renumbered(drawn, mine))
     tables = {table: pa.concat_tables(drawn) for table, drawn in parts.items()}
     return DrawnRuns(runs, tables, [each.parameters() for each in methods], at)
 
 
-def _tables_of_levels(
-    counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int
-) -> dict[str, pa.Table]:
+def tables_of_levels(counted: CountedLevels, method: Phrases, randomness: Randomness, runs: int) -> dict[str, pa.Table]:
+    """Phrases of each run, and whole queries if these come out."""
     tables = {TABLE: phrases_of_runs(counted, method, randomness, runs)}
     if counted.queries is not None:
         tables[QUERIES] = keys_of_runs(counted.counted_queries(method), randomness, runs)

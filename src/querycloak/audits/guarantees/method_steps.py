@@ -79,17 +79,17 @@ def _(counted: UnboundedTables, past: Past) -> list[Step]:
 def _(counted: CountedLevels, past: Past) -> list[Step]:
     """The scores of a choice, if there is one; then the steps of each level, by every plan that may be chosen."""
     if counted.budget is None:
-        return _steps_of_levels(counted, next(iter(counted.methods.values())), past)
+        return steps_of_levels(counted, next(iter(counted.methods.values())), past)
     plans = [each.plans for each in counted.methods.values()]
     quality = dict(zip(counted.methods, qualities(plans, counted.users_by_keys), strict=True))
     steps = [Step("choice", quality, most=largest_score(plans))]
     for name, method in counted.methods.items():
-        of_plan = _steps_of_levels(counted, method, past)
+        of_plan = steps_of_levels(counted, method, past)
         steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
     return steps
 
 
-def _steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list[Step]:
+def steps_of_levels(counted: CountedLevels, method: Phrases, past: Past) -> list[Step]:
     """The steps of each level, given the keys below it that are supposed to have come out (phrases.md)."""
     steps, before = [], None
     for level, table in enumerate(method.levels, 1):

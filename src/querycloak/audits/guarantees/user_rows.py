@@ -13,6 +13,7 @@ from querycloak.methods.method import Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
+from querycloak.methods.synthetic.method import Synthetic
 from querycloak.papers.hong2012 import PaperOptimal
 from querycloak.privacy.calibration.table_plan import TablePlan
 
@@ -131,6 +132,9 @@ def user_rows(method: Method) -> ClickRows:
         return PoolRows(method.bounds["queries"], method.thresholds["queries"] + 1, pool, urls)
     if isinstance(method, Optimal) and not isinstance(method, PaperOptimal):
         return ClickRows(method.plan.per_user, method.plan.pairs.enough_users)
+    if isinstance(method, Synthetic):
+        plans = list(method.plan.selected.values())
+        return ClickRows(max(plan.per_user for plan in plans), max(plan.enough_users for plan in plans))
     if isinstance(method, KeysMethod):
         plans = plans_of(method)
         bound, enough = max(plan.per_user for plan in plans), max(plan.enough_users for plan in plans)

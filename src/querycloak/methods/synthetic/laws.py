@@ -64,6 +64,10 @@ class NextWords(NamedTuple):
     begin: int
     users: Floats
     """Users of each word; many where it is not known."""
+    ends: NDArray[np.bool_]
+    """True if enough queries end with the word."""
+    alone: Floats
+    """Cumulative shares of words as a whole query; empty if no word begins and ends queries."""
 
 
 class Alternatives(NamedTuple):
@@ -213,8 +217,18 @@ def _words(model: WordModel, vocabulary: Mapping[str, int]) -> NextWords:
         users[number] = root**2
     return NextWords(
         np.array(start), np.array(word, np.int64), np.concatenate(sums), np.array(after, np.int64), np.array(shorter),
-        np.array(back), numbers[(BEGIN,)], users,
+        np.array(back), numbers[(BEGIN,)], users, *_ends(counts, vocabulary),
     )  # fmt: skip
+
+
+def _ends(counts: Mapping[Gram, float], vocabulary: Mapping[str, int]) -> tuple[NDArray[np.bool_], Floats]:
+    """Words that end queries; shares of words as a whole query, as if beginning and ending had nothing in common."""
+    begun, ended, anywhere = (
+        np.array([max(counts.get(gram, 0.0), 0.0) for gram in grams])
+        for grams in ([(BEGIN, w) for w in vocabulary], [(w, END) for w in vocabulary], [(w,) for w in vocabulary])
+    )
+    alone = begun * ended / np.maximum(anywhere, 1.0)
+    return ended > 0, _sums(alone) if alone.any() else np.zeros(0)
 
 
 def _known(context: Gram, word: str | None, numbers: Mapping[Gram, int]) -> Gram:

@@ -34,6 +34,7 @@ _LONGER = 8
 """Sessions of the last cell have up to this many searches more."""
 _MOST_ROWS = CLICKS - 1
 _ADDRESSES = 10**9
+_TRIES = 6
 _GOLDEN = 0x9E3779B97F4A7C15
 _EDGES = np.array(PAUSES, np.int64)
 
@@ -198,6 +199,10 @@ def _clicks(place, words, start, shape, model, of_query, of_word, state):  # typ
         first, size = size, size + max(1, wanted)
         for each in range(first, first + wanted):
             row[each], rank[each] = search, _rank(shape.ranks[source], state)
+            for _ in range(_TRIES):
+                if not np.any(rank[first:each] == rank[each]):
+                    break
+                rank[each] = _rank(shape.ranks[source], state)
         rank[first:size] = np.sort(rank[first:size])
         digest = digest_of_words(words, start[search], start[search + 1])
         for each in range(first, first + wanted):

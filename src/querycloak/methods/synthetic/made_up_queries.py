@@ -45,8 +45,11 @@ def drawn_new(search, start, place, spoken, shape, words, whole, state):  # type
     wanted = min(MOST_WORDS, 1 + chosen(shape.lengths, 0, shape.lengths.size, unit(state)))
     for _ in range(_TRIES):
         end, context = start[search], words.begin
-        for _ in range(wanted):
-            at = _next_word(context, words, state)
+        if wanted == 1 and words.alone.size > 0:
+            spoken[end] = chosen(words.alone, 0, words.alone.size, unit(state))
+            end += 1
+        for place_of_word in range(end - start[search], wanted):
+            at = _fitting_word(context, spoken, start[search], end, place_of_word + 1 == wanted, words, state)
             if at < 0:
                 break
             spoken[end] = words.word[at]
@@ -149,13 +152,20 @@ def _other_word(spoken, first, end, words, state):  # type: ignore[no-untyped-de
         return -1  # nothing is known of these words
     for _ in range(_TRIES):
         at = _next_word(context, words, state)
-        if at >= 0:
-            known = False
-            for other in range(first, end):
-                known = known or spoken[other] == words.word[at]
-            if not known:
-                return words.word[at]
+        if at >= 0 and not np.any(spoken[first:end] == words.word[at]):
+            return words.word[at]
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _fitting_word(context, spoken, first, end, last, words, state):  # type: ignore[no-untyped-def]
+    """The place of a next word: none of these if that can be, and as the last one a word that ends queries."""
+    at = -1
+    for _ in range(_TRIES):
+        at = _next_word(context, words, state)
+        if at < 0 or (not np.any(spoken[first:end] == words.word[at]) and (not last or words.ends[words.word[at]])):
+            break
+    return at
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,143 @@
+"""Steps and many runs of the parts of a made-up log (synthetic.md). Importing this module registers them.
+
+Runs publish the noisy parts themselves: made-up rows are computed from them, so an audit of the parts sees at least as
+much as one of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
+from querycloak.audits.guarantees.method_steps import steps_of_levels
+from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
+from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of
+from querycloak.methods.phrases.method import QUERIES, TABLE
+from querycloak.methods.synthetic.parts import SyntheticParts
+from querycloak.methods.synthetic.parts_plan import CLICKS, HOSTS, TRANSITIONS, plan_parts
+from querycloak.methods.synthetic.shape import CELLS
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.calibration.gaussian import squared_loss
+from querycloak.privacy.calibration.histogram import noisy_counts
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
+
+_OF_QUERIES = ("sources", "lengths", "ranks")
+"""Public parts that look at released queries."""
+LOSS = "squared loss"
+_ROUNDING = 1 + 1e-9
+
+
+@steps_of.register
+def _(counted: SyntheticParts, past: Past) -> list[Step]:
+    """The steps of each part, given what is supposed to have come out; and each part's loss against its share."""
+    method, plan = counted.method, counted.method.plan
+    steps = steps_of_levels(counted.levels, method.phrases, past)
+    asked = counted.engine.fetch(counted.searches.select("query").distinct())["query"]
+    queries = _came_out(asked, past)
+    words = _came_out(pc.list_flatten(pc.split_pattern(asked.combine_chunks(), " ")).unique(), past)
+    for part in (CLICKS, HOSTS):
+        if part in plan.selected:
+            of_part = steps_of(counted.counted(part, queries, words), past)
+            steps += [replace(step, name=f"{part}: {step.name}") for step in of_part]
+    for part, each in plan.public.items():
+        if part in CELLS:
+            cells, bound = CELLS[part], CELLS[part].squared
+            centres = {str(at): n for at, n in enumerate(counted.true_cells(part, queries).tolist())}
+            most = 1 if cells.once else cells.most
+            steps.append(Step(f"{part}: counts", centres, cells.most, bound, most, each.noise))
+        else:
+            pairs = counted.pairs(queries.combine_chunks())[0].numbers()
+            steps.append(Step(f"{part}: counts", pairs, 1, 1, 1, each.noise))
+    return [*steps, *_losses(counted)]
+
+
+def _came_out(texts: pa.Array | pa.ChunkedArray, past: Past) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(sorted(text for text in texts.to_pylist() if past.came_out(text)), pa.string())])
+
+
+def _losses(counted: SyntheticParts) -> list[Step]:
+    """What each part loses by the noise that it draws, against its share by the note: a part is named that is over."""
+    plan = counted.method.plan
+    stated = plan_parts(counted.method.given, counted.method.split)
+    steps = []
+    for part, own in plan.selected.items():
+        limit = Limit(LOSS, _lost(own.draw()), _lost(stated.selected[part].draw()) * _ROUNDING)
+        steps.append(Step(part, limits=(limit,)))
+    for part, each in plan.public.items():
+        bound = 1 if part == TRANSITIONS else CELLS[part].squared
+        losses = [squared_loss(_gaussian(public.noise), bound) for public in (each, stated.public[part])]
+        steps.append(Step(part, limits=(Limit(LOSS, losses[0], losses[1] * _ROUNDING),)))
+    return steps
+
+
+def _lost(draw: object) -> float:
+    if not isinstance(draw, GaussianRounds):
+        raise TypeError("parts of a made-up log are rounds of Gaussian noise; this is a bug in querycloak")
+    return draw.squared_loss
+
+
+def _gaussian(noise: object) -> Gaussian:
+    if not isinstance(noise, Gaussian):
+        raise TypeError("parts of a made-up log have Gaussian noise; this is a bug in querycloak")
+    return noise
+
+
+@draw_runs.register
+def _(counted: SyntheticParts, randomness: Randomness, runs: int) -> DrawnRuns:
+    """All parts but transitions, whose keys are drawn as those of sessions are."""
+    tables = tables_of_levels(counted.levels, counted.method.phrases, randomness, runs)
+    nothing = pa.chunked_array([pa.array([], pa.string())])
+    always = _cells(counted, [name for name in CELLS if name not in _OF_QUERIES], nothing, randomness, runs)
+    queries = tables[QUERIES].select([RUN, "query"]).sort_by([(RUN, "ascending"), ("query", "ascending")])
+    of_queries = tables_of_runs_alike(
+        queries, ("query",), runs, lambda same, number: _given_queries(counted, same, randomness, number)
+    )
+    phrases = tables[TABLE]
+    plain = pc.and_(pc.equal(phrases["words"], 1), pc.invert(pc.or_(phrases["begins"], phrases["ends"])))
+    words = phrases.filter(plain).select([RUN, "phrase"]).sort_by([(RUN, "ascending"), ("phrase", "ascending")])
+    of_words = tables_of_runs_alike(
+        words, ("phrase",), runs, lambda same, number: _given_words(counted, same, randomness, number)
+    )
+    return DrawnRuns(runs, {**tables, **of_words, **of_queries, "cells of users": always})
+
+
+def _given_words(counted: SyntheticParts, same: pa.Table, randomness: Randomness, runs: int) -> Mapping[str, pa.Table]:
+    if HOSTS not in counted.method.plan.selected:
+        return {}
+    words = same["phrase"]
+    return {HOSTS: keys_of_runs(counted.counted(HOSTS, words, words), randomness, runs)}
+
+
+def _given_queries(
+    counted: SyntheticParts, same: pa.Table, randomness: Randomness, runs: int
+) -> Mapping[str, pa.Table]:
+    queries = same["query"]
+    tables = {"cells of searches": _cells(counted, _OF_QUERIES, queries, randomness, runs)}
+    if CLICKS in counted.method.plan.selected:
+        tables[CLICKS] = keys_of_runs(counted.counted(CLICKS, queries, queries), randomness, runs)
+    return tables
+
+
+def _cells(
+    counted: SyntheticParts, parts: Sequence[str], queries: pa.ChunkedArray, randomness: Randomness, runs: int
+) -> pa.Table:
+    """part, cell and count in each run."""
+    drawn = [part for part in parts if part in counted.method.plan.public]
+    made = []
+    for part in drawn:
+        noise = counted.method.plan.public[part].noise
+        noisy = noisy_counts(counted.true_cells(part, queries), noise, randomness, runs=runs)
+        number = noisy.shape[1]
+        names = {
+            "part": pa.array([part] * noisy.size, pa.string()),
+            "cell": pa.array(np.tile(np.arange(number), runs)).cast(pa.string()),
+        }
+        rows = pa.table({**names, "count": pa.array(noisy.reshape(-1))})
+        made.append(numbered(rows, np.repeat(np.arange(runs), number)))
+    return pa.concat_tables(made)
