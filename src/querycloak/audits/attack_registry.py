@@ -20,6 +20,8 @@ class AttackEntry(NamedTuple):
 ATTACKS: dict[str, AttackEntry] = {
     "singling-out": AttackEntry("querycloak.audits.attacks.singling_out", "SinglingOut"),
     "linkage-records": AttackEntry("querycloak.audits.attacks.record_linkage", "RecordLinkage"),
+    "known-visit": AttackEntry("querycloak.audits.attacks.known_visit", "KnownVisit"),
+    "linkage-sessions": AttackEntry("querycloak.audits.attacks.session_linkage", "SessionLinkage"),
     "linkage-periods": AttackEntry("querycloak.audits.attacks.period_linkage", "PeriodLinkage"),
     "inference": AttackEntry("querycloak.audits.attacks.inference", "Inference"),
     "membership": AttackEntry("querycloak.audits.attacks.membership", "Membership"),
@@ -32,7 +34,7 @@ ATTACKS: dict[str, AttackEntry] = {
 # What some attacks cannot do without, by the names of the audit's parameters.
 NEEDS = {"linkage-periods": "other_period", "secrets": "truth", "regurgitation": "truth"}
 # Those that learn need scikit-learn, an extra.
-LEARNING = ("linkage-records",)
+LEARNING = ("linkage-records", "linkage-sessions")
 
 
 def attacks_named(names: Sequence[str] | None = None) -> list[Attack]:

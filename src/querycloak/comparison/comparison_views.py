@@ -79,6 +79,15 @@ ATTACK_VIEWS: Mapping[str, AttackView] = {
         "having one's records linked by somebody who learnt from other people's",
         "Names are taken off. A model that has learnt from other people says which records are of one person.",
     ),
+    "known-visit": AttackView(
+        "Known visit", "m=2", "having a visit found by somebody who knows two of its searches and its day",
+        "Somebody knows two searches of one visit, and the day. Exactly one name has both on that day.",
+    ),
+    "linkage-sessions": AttackView(
+        "Linking sessions", "50 users, recall 0.5",
+        "having one's sessions linked by somebody who learnt from other people's",
+        "Sessions have ids of their own. A model that has learnt from other people says which are of one person.",
+    ),
     "linkage-periods": AttackView(
         "Linking periods", "top 1 ", "being found again by somebody who has a log of another period",
         "Somebody has a log of the same people from another time and looks for each of them here.",

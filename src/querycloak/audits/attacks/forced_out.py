@@ -38,6 +38,7 @@ CROWD = 1_000
 """Users who ask a frequent word beside which a text is tried to be brought out."""
 _FREQUENT = "visa"
 _ELSEWHERE = "example.com"
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 # What methods solve for, and may not be given along with a budget.
 _CHOSEN = ("auto_choices", "auto_share")
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
@@ -62,6 +63,8 @@ class Try:
     key: str = TEXT
     repeats: int = 1
     """How often each account asks each text."""
+    letters: bool = False
+    """True if texts have no digit, for rules that leave out numbers."""
 
     def __str__(self) -> str:
         keys = {TEXT: "text", POOL_QUERY: "query", URL: "url"}[self.key]
@@ -117,14 +120,16 @@ def _tries(rule: ForcedOutRule, sessions: int | None) -> Iterator[Try]:
     """sessions: how many sessions of one user count, if sequences are what comes out."""
     records = rule.adding == "records"
     crowd = max(CROWD * (rule.beside is not None or rule.key == URL), rule.crowd)
-    once = Try(rule.accounts, key=rule.key, crowd=crowd, repeats=rule.added(1) if records else 1)
+    once = Try(
+        rule.accounts, key=rule.key, crowd=crowd, repeats=rule.added(1) if records else 1, letters=rule.crowd > 0
+    )
     yield once
     if rule.accounts > 1:
         yield replace(once, accounts=rule.accounts - 1)
     several = min(SEVERAL, rule.per_user or SEVERAL, sessions or SEVERAL)
     if several > 1:
         repeats = rule.added(several) if records else 1
-        yield Try(rule.accounts_for(several), several, key=rule.key, crowd=crowd, repeats=repeats)
+        yield replace(once, accounts=rule.accounts_for(several), texts=several, repeats=repeats)
     if rule.beside is not None:
         yield Try(rule.beside, beside=True, crowd=crowd)
 
@@ -163,7 +168,8 @@ def _chosen(tried: Try, number: int, random: np.random.Generator) -> pa.Array:
         pool = queries_of(PublicList.of("pool", None), Choices())
         return pool.take(pa.array(random.choice(len(pool), number, replace=False)))
     ending = {TEXT: f" {_FREQUENT}" * tried.beside, URL: ".example"}[tried.key]
-    return pa.array([f"q{each:015x}{ending}" for each in random.integers(0, 1 << 60, number).tolist()])
+    texts = [f"q{each:015x}{ending}" for each in random.integers(0, 1 << 60, number).tolist()]
+    return pa.array([text.translate(_LETTERS) if tried.letters else text for text in texts])
 
 
 def _asked(tried: Try, groups: int, chosen: pa.Array) -> pa.Table:

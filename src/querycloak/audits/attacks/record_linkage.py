@@ -37,17 +37,18 @@ class Records:
     letters: Numbers
     host: Numbers
     time: Numbers
+    group: Numbers
+    """Group of attributes, -1 for none."""
 
     @classmethod
     def of(cls, rows: pa.Table, most: int, random: np.random.Generator) -> Records:
-        """From rows with user and query, and url and time if there are any; of each user at most `most`, at random.
+        """From rows with user and query, perhaps url, time and group; of each user at most `most`, at random.
 
         Clicks of one search are one record.
         """
         if "time" in rows.column_names:
-            rows = rows.group_by(["user", "time", "query"]).aggregate(
-                [("url", "min")] if "url" in rows.column_names else []
-            )
+            others = [(name, "min") for name in ("url", "group") if name in rows.column_names]
+            rows = rows.group_by(["user", "time", "query"]).aggregate(others)
             rows = rows.rename_columns([name.removesuffix("_min") for name in rows.column_names])
         rows = _some_of_each(rows.sort_by([("user", "ascending"), ("query", "ascending")]), most, random)
         query = rows["query"].combine_chunks().dictionary_encode()
@@ -60,6 +61,7 @@ class Records:
             letters=pc.utf8_length(rows["query"]).to_numpy().astype(np.int64),
             host=_hosts(rows),
             time=_times(rows),
+            group=_codes(rows["group"].combine_chunks()) if "group" in rows.column_names else np.full(len(rows), -1),
         )
 
     def __len__(self) -> int:
@@ -128,6 +130,8 @@ def features(records: Records, one: Numbers, other: Numbers) -> Floats:
         np.where(timed, np.log1p(gap / 1e6), -1),
         np.where(timed, np.minimum(clock, _DAY - clock) / 3.6e9, -1),
     ]
+    if (records.group >= 0).any():
+        columns.append(records.group[one] == records.group[other])
     return np.column_stack([np.asarray(column, np.float64) for column in columns])
 
 
@@ -246,7 +250,7 @@ class RecordLinkage:
             return
         training, judged = (Records.of(rows.filter(side), MOST_RECORDS, random) for side in (learnt, pc.invert(learnt)))
         for label, unit in _VARIANTS if release.name == ORIGINAL else _AS_IT_IS:
-            yield from _judged(label, _coarser(training, unit), _coarser(judged, unit), users, random)
+            yield from judged_pairs(label, coarser(training, unit), coarser(judged, unit), users, random)
 
 
 def _sampled(release: Target, random: np.random.Generator) -> tuple[pa.Table, pa.Array, int]:
@@ -264,16 +268,17 @@ def _sampled(release: Target, random: np.random.Generator) -> tuple[pa.Table, pa
     return rows, pc.is_in(rows["user"], sample.slice(0, for_learning)), len(everybody)
 
 
-def _coarser(records: Records, unit: int) -> Records:
+def coarser(records: Records, unit: int) -> Records:
     """The records with times cut to this unit; 0 for no times."""
     if unit == 0:
         return replace(records, time=np.full(len(records), -1, np.int64))
     return replace(records, time=np.where(records.time >= 0, records.time // unit * unit, -1))
 
 
-def _judged(
+def judged_pairs(
     label: str, training: Records, judged: Records, users: int, random: np.random.Generator
 ) -> Iterator[Finding]:
+    """Findings on pairs of records; users: how many people there are in all."""
     if not len(same_user(training, 1, random)[0]) or not len(same_user(judged, 1, random)[0]):
         yield Finding.missing("no name has two records", label or None)
         return
