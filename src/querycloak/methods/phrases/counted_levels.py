@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -26,6 +26,7 @@ from querycloak.releases.tables import Table
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.accounting.draws import Draw
 
 QUERY = "query"
 
@@ -45,6 +46,8 @@ class CountedLevels:
     """The part of epsilon that chooses a plan; None if it is fixed."""
     users_by_keys: Mapping[str, Mapping[int, int]]
     """For each table the number of users with 1, 2, ... keys (private); empty if the plan is fixed."""
+    draws_of: Callable[[Phrases], Sequence[Draw] | None] = lambda _: None
+    """The draws of a chosen candidate, to which the reserve is lowered; None if it is not."""
 
     def draw(self, randomness: Randomness) -> Drawn:
         """Choose a plan if it is open, then draw whole queries and level after level."""
@@ -54,9 +57,13 @@ class CountedLevels:
         plans = [each.plans for each in methods]
         chosen = methods[choose_plan(plans, self.users_by_keys, self.budget.choosing, randomness)]
         tables = self.released(chosen, randomness)
-        unprotected = chosen.proven().unprotected
         return Drawn(
-            tables, _counts(chosen), parameters=chosen.parameters(), reach=chosen.reach(), unprotected=unprotected
+            tables,
+            _counts(chosen),
+            parameters=chosen.parameters(),
+            reach=chosen.reach(),
+            draws=self.draws_of(chosen),
+            unprotected=chosen.proven().unprotected,
         )
 
     def released(self, method: Phrases, randomness: Randomness) -> dict[str, Table]:
@@ -92,7 +99,8 @@ def counted_levels(log: SearchLog, method: Phrases) -> CountedLevels:
     if not method.plan.candidates:
         return CountedLevels(engine, uses, queries, {"fixed": method}, None, {})
     methods = {str(each.choice): cast("Phrases", each.method) for each in method.plan.candidates}
-    return CountedLevels(engine, uses, queries, methods, method.plan.budget, scores_of(engine, uses, queries, methods))
+    scores = scores_of(engine, uses, queries, methods)
+    return CountedLevels(engine, uses, queries, methods, method.plan.budget, scores, method.plan.draws_of)
 
 
 def first_contributions(log: SearchLog, longest: int) -> ir.Table:

@@ -88,7 +88,13 @@ class Phrases(KeysMethod):
         """The plan that these options give."""
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return chosen_on_log(given, self.auto_share, self.at_choice, any_selection=self.any_selection)
+            return chosen_on_log(
+                given,
+                self.auto_share,
+                self.at_choice,
+                any_selection=self.any_selection,
+                for_filter=self.for_filter,
+            )
         check_given_bound(self.max_keys_per_user, self.auto_share)
         planned = self._within(given) if isinstance(given, Budget) else self._at_noise(given)
         return SelectionPlan(planned.guarantee(), planned.plans)
@@ -96,7 +102,9 @@ class Phrases(KeysMethod):
     def _within(self, given: Budget) -> TablePlans:
         """Plans that the budget buys: a part for each level, never one histogram (phrases.md)."""
         known = None if self.max_keys_per_user is None else checked_bound(self.max_keys_per_user)
-        law = self.selection or default_selection(given.epsilon, given.delta, known, two_draws=self.two_draws)
+        law = self.selection or default_selection(
+            given.epsilon, given.delta, known, two_draws=self.two_draws, for_filter=self.for_filter
+        )
         return plan_tables(
             given.epsilon,
             given.delta,
@@ -105,6 +113,7 @@ class Phrases(KeysMethod):
             split=self._parts(),
             two_draws=self.two_draws,
             counted=self.counts == "noisy",
+            for_filter=self.for_filter,
         )
 
     def _at_noise(self, given: ExplicitNoise) -> TablePlans:

@@ -308,3 +308,21 @@ def test_processes_that_reserve_at_once_never_exceed_the_limit(ledger: Ledger) -
     assert len(account.charges) == 12
     assert account.limit.admits(account.gaussian_spent)
     assert ledger.verify() == []
+
+
+def test_levels_of_phrases_are_charged_by_their_draws(ledger: Ledger, tmp_path: Path) -> None:
+    """Three levels of one budget cost what `queries` costs at the same budget, not a pure epsilon of three parts."""
+    (tmp_path / "log.tsv").write_text(small_log())
+    with qc.read(tmp_path / "log.tsv") as log:
+        qc.Phrases(epsilon=1, delta=1e-6).release(log, ledger=ledger, population="shop")
+    (charge,) = ledger.show()[0].charges
+    assert charge.lowered is not None
+    rounds = qc.Phrases(epsilon=1, delta=1e-6, selection="multi-round", accounting="gaussian")
+    most = cost_of(PROMISE, [draw.to_json() for draw in rounds.draws()])
+    assert charge.lowered.squared <= 1.1 * most.squared
+    assert most.squared == pytest.approx(charge_of_queries(), rel=0.02)
+
+
+def charge_of_queries() -> float:
+    rounds = qc.Queries(epsilon=1, delta=1e-6, selection="multi-round", accounting="gaussian")
+    return cost_of(PROMISE, [draw.to_json() for draw in rounds.draws()]).squared
