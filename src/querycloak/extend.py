@@ -1,6 +1,7 @@
 """The names that methods, attacks, tasks and exports of other packages import.
 
-Names stay here from one version to the next; the modules behind them may move. A name is loaded when it is first used,
+Names stay here from one version to the next: one is removed, or changes its meaning, only after a version in which it
+still works and warns. The modules behind them may move. A name is loaded when it is first used,
 so that importing the light ones (`Method`, `option`, ...) does not load an engine.
 """
 

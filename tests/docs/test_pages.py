@@ -17,7 +17,7 @@ ROWS: list[Row] = [
     for user in range(30)
     for number, query in enumerate(("knife", "saucepan", "spade", "garden shovel"))
 ]
-OWN_TEST = {"own-method.md", "evaluation.md", "own-attack.md"}  # which have tests of their own
+OWN_TEST = {"own-method.md", "evaluation.md", "own-attack.md", "own-task.md"}  # which have tests of their own
 LONG = ("comparison.md", "records.md", "semantic.md", "sign-a-release.md")
 
 

@@ -13,6 +13,8 @@ import typer
 
 from querycloak.cli import options
 from querycloak.cli.generated_options import with_groups
+from querycloak.errors import ParameterError
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.evaluation.evaluation import Evaluation
@@ -40,9 +42,19 @@ def _tasks() -> Iterable[str]:
 @with_groups
 def evaluate_releases(
     train: options.TrainLog,
-    test: Annotated[str, typer.Argument(metavar="TEST", help="A log of other users, to judge them by.")],
-    release: options.ReleaseFolders,
+    test: Annotated[str | None, typer.Argument(metavar="TEST", help="A log of other users, to judge them by.")] = None,
+    release: Annotated[list[Path] | None, typer.Argument(metavar="RELEASE...", help="Release folders.")] = None,
     *,
+    publishable: Annotated[
+        bool,
+        typer.Option(
+            "--publishable",
+            help="Measure the method and options of one RELEASE on a public synthetic log; no log is read.",
+        ),
+    ] = False,
+    population_size: Annotated[
+        int | None, typer.Option(help="With --publishable: users of the log, if public; the card's if not given.")
+    ] = None,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +67,16 @@ def evaluate_releases(
     quiet: options.Quiet = False,
 ) -> None:
     """Measure what releases are good for (private output)."""
-    evaluation = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
+    evaluation: Evaluation
+    if publishable:
+        given = [Path(each) for each in (train, test, *(release or ())) if each is not None]
+        evaluation = evaluated_publicly(given, task, population_size, out, quiet=quiet or as_json)
+    else:
+        if population_size is not None:
+            raise ParameterError(Sentence("{population_size} goes with {publishable}: leave it out"))
+        if test is None or not release:
+            raise ParameterError("give TRAIN, TEST and at least one RELEASE: evaluate TRAIN TEST RELEASE")
+        evaluation = evaluated(train, test, release, task, out, reading, quiet=quiet or as_json)
     if as_json or not quiet:
         show_evaluation(evaluation, as_json=as_json)
 
@@ -88,15 +109,34 @@ def evaluated(
     return evaluation
 
 
+def evaluated_publicly(
+    given: Sequence[Path], tasks: Sequence[str] | None, size: int | None, out: Path | None, *, quiet: bool
+) -> Evaluation:
+    """Evaluate the one release folder among the arguments on its public twin; logs among them are not read."""
+    from querycloak.cli.terminal import step_progress
+    from querycloak.evaluation.evaluation_file import check_evaluation_file
+    from querycloak.evaluation.public_twin import evaluate_publicly
+    from querycloak.evaluation.task_registry import tasks_named
+
+    tasks_named(tasks)
+    folders = [each for each in given if (each / "card.json").is_file()]
+    if len(folders) != 1:
+        raise ParameterError(Sentence("{publishable} measures one release: name the folder of one"))
+    target = None if out is None else check_evaluation_file(out)
+    with step_progress("evaluating", quiet=quiet) as on_step:
+        evaluation = evaluate_publicly(folders[0], tasks, population_size=size, on_step=on_step)
+    if target is not None:
+        evaluation.save(target)
+    return evaluation
+
+
 def show_evaluation(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print the rows, or tables of what matters most in them."""
     if as_json:
         json.dump(evaluation.to_json(), sys.stdout, allow_nan=False)
         sys.stdout.write("\n")
         return
-    from querycloak.evaluation.evaluation import PRIVATE
-
-    lines = [PRIVATE]
+    lines = textwrap.wrap(evaluation.heading, _WIDTH)
     for task in dict.fromkeys(row.task for row in evaluation.rows):
         lines += _task_lines(task, [row for row in evaluation.rows if row.task == task])
     sys.stdout.write("\n".join([*lines, "", *textwrap.wrap(_LEGEND, _WIDTH)]) + "\n")

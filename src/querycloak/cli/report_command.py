@@ -27,6 +27,9 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option(help="The ledger that paid; $QUERYCLOAK_LEDGER, if set, if not given.")
     ] = None,
+    publishable: Annotated[
+        Path | None, typer.Option(help="What `evaluate --publishable --out` wrote (.json); both pages show it.")
+    ] = None,
     about: Annotated[Path | None, typer.Option(help="TOML file: owner, contact, purpose, approved_by ...")] = None,
     to: Annotated[
         Literal["registry"] | None, typer.Option(help="registry: also the entry for OpenDP's registry.")
@@ -40,7 +43,7 @@ def report(
 
     written = write_report(
         release, out, evaluation=evaluation, audits=audit or [], measured_on=measured_on, ledger=ledger, about=about,
-        registry=to == "registry",
+        registry=to == "registry", publishable=publishable,
     )  # fmt: skip
     if not quiet:
         show_report(written)

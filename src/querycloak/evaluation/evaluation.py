@@ -47,6 +47,11 @@ class Evaluation(ShownInNotebooks):
 
     rows: tuple[Row, ...]
 
+    @property
+    def heading(self) -> str:
+        """The first line of the output."""
+        return PRIVATE
+
     def __repr__(self) -> str:
         releases, tasks = ({getattr(row, name) for row in self.rows} for name in ("release", "task"))
         return f"<Evaluation: {len(self.rows):,} rows, {len(releases)} subjects, {len(tasks)} tasks (private)>"

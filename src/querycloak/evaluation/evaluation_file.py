@@ -80,9 +80,9 @@ def check_evaluation_file(path: str | os.PathLike[str]) -> Path:
 
 
 def write_evaluation(table: pa.Table, document: dict[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write the table, or the document if it is to be JSON; only its owner may read it."""
+    """Write the table, or the document if it is to be JSON; only its owner may read it, unless it is publishable."""
     target = check_evaluation_file(path)
-    with private_file(target, WHAT) as file:
+    with private_file(target, WHAT, mode=0o644 if document.get("publishable") else 0o600) as file:
         if target.suffix == ".json":
             file.write(json.dumps(document, allow_nan=False).encode() + b"\n")
         elif target.suffix == ".csv":

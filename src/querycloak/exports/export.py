@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from querycloak.errors import ParameterError
+from querycloak.errors import InputError, ParameterError
 from querycloak.exports import click_sessions, csv_tables, ir_dataset, judgement_files
 from querycloak.exports.grades import LEVELS
 from querycloak.files.private_file import check_new, private_file
@@ -66,8 +66,25 @@ EXPORTS: Mapping[str, Export] = {
 
 def exports() -> dict[str, Export]:
     """Return every format by name: ours, then those of installed packages."""
-    others = {point.name: point.load() for point in entry_points(group=GROUP) if point.name not in EXPORTS}
-    return {**EXPORTS, **others}
+    others = {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in EXPORTS}
+    return {**EXPORTS, **{name: _loaded(each) for name, each in others.items()}}
+
+
+def _loaded(entry: EntryPoint) -> Export:
+    """A format of another package; a failure to import it is said when the format is used."""
+
+    def write(release: Release, output: Output, grades: str, levels: int) -> None:
+        problem = ""
+        try:
+            function = entry.load()
+        except Exception as error:  # broad: the import runs code of another package
+            problem = type(error).__name__
+        if problem or not callable(function):
+            reason = f"cannot be loaded: {problem}" if problem else "is no function"
+            raise InputError(f"the export {entry.name!r} of another package {reason}; mend or remove it")
+        function(release, output, grades, levels)
+
+    return write
 
 
 def export(

@@ -66,6 +66,16 @@ def measured(
     return Measurements(rows, attacks, method, stand_in)
 
 
+def publishable_rows(given: str | os.PathLike[str], card: Mapping[str, Any]) -> tuple[str, Rows]:
+    """Words for the public twin, and the rows that were measured on it; refused unless it is of this method."""
+    document = _document(given, "publishable")
+    if not isinstance(document, Mapping) or document.get("publishable") is not True:
+        raise InputError("the publishable evaluation is none: give the .json file that evaluate wrote on a public twin")
+    if any(document.get(name) != card.get(name) for name in ("method", "variant", "options")):
+        raise InputError("the publishable evaluation is about another method, or about other options than this release")
+    return str(document["measured_on"]), _results(document, "publishable")
+
+
 def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:
     other = load_card(folder)
     same = all(other.get(part) == card.get(part) for part in ("method", "variant", "options"))

@@ -17,7 +17,7 @@ from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
-from querycloak.pages.measured import Given, Measurements, measured
+from querycloak.pages.measured import Given, Measurements, measured, publishable_rows
 from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
 from querycloak.pages.privacy_pictures import trade_off_picture
 from querycloak.pages.registry_entry import registry_entry
@@ -53,6 +53,8 @@ class Signing:
     """Who a user is, in words for the page; None if nobody said it."""
     files: Sequence[tuple[str, str, str]] = ()
     """Private files, what is in them, and until when they are kept."""
+    publishable: tuple[str, Sequence[Mapping[str, Any]]] | None = None
+    """The public twin and the rows that were measured on it; None if there are none."""
 
     @classmethod
     def of(cls, folder: Path, about: About, measured: Measurements, account: Account | None, **more: Any) -> Signing:
@@ -96,6 +98,8 @@ def _page(signing: Signing, *, private: bool) -> str:
         balance=_balance(signing) if private else None,
         accounted=_accounted(signing),
         evaluation=_evaluation(signing) if private else None,
+        twin=None if signing.publishable is None else signing.publishable[0],
+        publishable=_public_figures(signing),
         attacks=attacks,
         unit=signing.unit,
         criteria=criteria,
@@ -258,6 +262,26 @@ def _accounted(signing: Signing) -> str:
     return f"Charge {accounting.charge} of the population {accounting.population!r} in the owner's ledger pays for it."
 
 
+def _public_figures(signing: Signing) -> list[dict[str, Any]]:
+    """A line for every measure, or for each slice of one that has slices alone, of the release of the twin.
+
+    The rule without data and the synthetic log itself stand beside it.
+    """
+    rows = [row for row in (signing.publishable or ("", ()))[1] if row.get("reading") == "all"]
+    values = {(row["release"], *_case(row)): row.get("value") for row in rows}
+    own = [row for row in rows if row["release"] == signing.release.method and row.get("value") is not None]
+    whole = {(row["task"], row["measure"]) for row in own if not row.get("slice")}
+    return [
+        {
+            **row,
+            "without_data": values.get((NO_DATA, *_case(row))),
+            "original": values.get((ORIGINAL, *_case(row))),
+        }
+        for row in own
+        if not row.get("slice") or (row["task"], row["measure"]) not in whole
+    ]
+
+
 _BESIDE_ALL = ("answered", "common")
 
 
@@ -331,12 +355,13 @@ def report(
     ledger: str | os.PathLike[str] | None = None,
     about: Mapping[str, str] | str | os.PathLike[str] | None = None,
     registry: bool = False,
+    publishable: str | os.PathLike[str] | None = None,
 ) -> WrittenReport:
     """Write the pages to sign of a release folder: public.html is published with it, private.html stays with the owner.
 
     evaluation, audits: as they were made, or the files they were saved in; they must be about this release, or about
     `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them; those of
-    the card if not given.
+    the card if not given. publishable: the file of an evaluation on a public twin.
     """
     of_kind("registry", registry, bool, "True or False", "True writes the entry for the registry, too")
     place = path_of("release", release, "give the folder of a release")
@@ -344,7 +369,9 @@ def report(
     folder = _folder(path_of("out", out, "give a folder for the pages"))
     stand_in = None if measured_on is None else path_of("measured_on", measured_on, "give the folder of a release")
     fields = About.of(load_card(place).get("about") if about is None else about)
-    signing = Signing.of(place, fields, measured(place, evaluation, audits, stand_in), _account(place, ledger))
+    twin = None if publishable is None else publishable_rows(publishable, load_card(place))
+    figures = measured(place, evaluation, audits, stand_in)
+    signing = Signing.of(place, fields, figures, _account(place, ledger), publishable=twin)
     entry = None
     if registry:
         published = str(signing.card["published"])
