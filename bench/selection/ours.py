@@ -42,23 +42,23 @@ def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:
 
 
 def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
-    """Scouts on buckets of parts and of keys, then the decision on keys (privacy/calibration/selection.md)."""
+    """Scouts on buckets of parts and on keys, then the decision (privacy/calibration/selection.md).
+
+    Keys share a bucket of 64 bits so rarely that each is its own here.
+    """
     kept = held.first(plan.per_user)
     if not plan.scouts:
         return _above(_votes(kept, np.full(kept.key.size, FULL_INTEREST)), plan.noise, plan.threshold, draw)
-    _, bucket = np.unique(draw.integers(BUCKETS, size=held.keys), return_inverse=True)
-    kept = kept.kept(_first_of_bucket(kept, bucket))
-    known = np.full(bucket.max(initial=-1) + 1, FULL_INTEREST)
+    known = np.full(held.keys, FULL_INTEREST)
     for scout in plan.scouts:
         if scout.parts is not None:
             kept = kept.kept(_with_all_parts(kept, scout, draw)[kept.key])
             continue
-        each = _weights(kept, known[bucket[kept.key]])
-        loads = np.bincount(bucket[kept.key], each, minlength=known.size).astype(np.int64)
+        loads = _votes(kept, known[kept.key])
         noisy = loads + drawn(scout.noise, loads.size, draw)
         known = interest_of(known, noisy, plan)
-        kept = kept.kept((noisy > scout.floor)[bucket[kept.key]])
-    return _above(_votes(kept, known[bucket[kept.key]]), plan.noise, plan.threshold, draw)
+        kept = kept.kept((noisy > scout.floor)[kept.key])
+    return _above(_votes(kept, known[kept.key]), plan.noise, plan.threshold, draw)
 
 
 def _with_all_parts(kept: Holdings, scout: PreselectionRound, draw: np.random.Generator) -> np.ndarray:
@@ -74,12 +74,6 @@ def _with_all_parts(kept: Holdings, scout: PreselectionRound, draw: np.random.Ge
     noisy = np.bincount(place, each) + drawn(scout.noise, numbers.size, draw)
     passed = numbers[noisy > scout.floor]
     return np.asarray(np.all((parts < 0) | np.isin(buckets[parts], passed), axis=1))
-
-
-def _first_of_bucket(kept: Holdings, bucket: Ints) -> np.ndarray:
-    mask = np.zeros(kept.key.size, bool)
-    mask[np.unique(kept.user * (int(bucket.max(initial=0)) + 1) + bucket[kept.key], return_index=True)[1]] = True
-    return mask
 
 
 def _weights(kept: Holdings, interest: Ints) -> Ints:

@@ -15,6 +15,7 @@ from querycloak.engines import Engine
 from querycloak.methods.keyed_digest import keyed_digest
 from querycloak.methods.keys import weighted_selection
 from querycloak.methods.keys.partition_selection import count_keys
+from querycloak.methods.keys.thresholded import release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection, _once_per_bucket, _weighed
 from querycloak.privacy.calibration.selection import plan_tables
 from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan
@@ -71,6 +72,44 @@ def test_a_bucket_whose_holders_give_it_nothing_draws_noise_all_the_same(engine:
     loads = weighing.loads(weighed)
     known = weighing._preselected(loads, everything, Randomness(seed=1))
     assert (loads.num_rows, known.num_rows) == (300, 300)
+
+
+@pytest.mark.parametrize("most", [1000, 20, 3])
+def test_loads_come_in_slices_in_one_order(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """However many come at once, every bucket comes once, with its load, in ascending order."""
+    held = [(f"u{key % 7}", f"key {key % 90}") for key in range(200)]
+    plan = plan_tables(8, 1e-7, {"queries": 400}, selection="multi-round").plans["queries"]
+    assert isinstance(plan, WeightedPlan)
+    weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan).bucketed("secret")
+    weighed = weighing.weighed(None)
+    whole = weighing.loads(weighed).to_pylist()
+    monkeypatch.setattr(weighted_selection, "MOST_AT_ONCE", most)
+    slices = list(weighing.loads_in_turn(weighed))
+    assert len(slices) == {1000: 1, 20: 16, 3: 256}[most]
+    assert [row for part in slices for row in part.to_pylist()] == whole
+    buckets = [row["bucket"] for row in whole]
+    assert buckets == sorted(set(buckets))
+    assert {len(bucket) for bucket in buckets} == {weighted_selection.BUCKET_DIGITS}
+
+
+def test_a_release_in_slices_is_one_release(duckdb_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, plan = crowd(), plan_tables(4, 1e-4, {"queries": 256}, selection="multi-round").plans["queries"]
+    assert isinstance(plan, WeightedPlan)
+    monkeypatch.setattr(weighted_selection, "MOST_AT_ONCE", 1000)
+    assert {"heavy 0", "heavy 1"} <= set(released(duckdb_engine, held, plan, 4))
+
+
+def test_a_key_to_which_its_holders_give_nothing_is_decided_all_the_same(duckdb_engine: Engine) -> None:
+    """Else it would be the own key of one more user, and others' weight would have brought it through the rounds."""
+    held = [("u", f"key {key}") for key in range(300)]
+    plan = plan_tables(8, 1e-7, {"clicks": 400}, selection="multi-round").plans["clicks"]
+    assert isinstance(plan, WeightedPlan)
+    weighing = WeightedSelection.of(duckdb_engine, table(duckdb_engine, held), KEY, plan)
+    weighed = _weighed(table(duckdb_engine, held, known=[64 if key == 0 else 1024 for key in range(300)]))
+    votes = weighing.votes(weighed)
+    numbers = votes.numbers().values()
+    assert (len(numbers), min(numbers)) == (300, 0)
+    assert release_keys(votes, plan.noise, plan.threshold, Randomness(seed=1)).table.num_rows == 0
 
 
 def test_a_user_alone_has_the_whole_weight(engine: Engine) -> None:

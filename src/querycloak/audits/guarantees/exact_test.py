@@ -132,7 +132,8 @@ def _own_chance(having: Step, without: Step) -> float:
     missed = 0.0
     for cell in cells:
         centre = int(having.centres.get(cell, 0) or without.centres.get(cell, 0))
-        missed += math.log1p(-min(_passes(having, centre), 1 - 2.0**-53))
+        before = max(step.passed_before.get(cell, 1.0) for step in (having, without) if cell in step.centres)
+        missed += math.log1p(-min(before * _passes(having, centre), 1 - 2.0**-53))
     return -math.expm1(missed)
 
 

@@ -5,8 +5,9 @@ Importing this module registers them with `steps_of`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from querycloak.methods.sessions.public_tables import PAIRS, PublicTables
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound
+from querycloak.privacy.sampling.noise import Gaussian
 
 _SECRET = "the same for all logs"
 """Keys buckets of both neighbours: what is proven holds for every secret. No release uses it."""
@@ -142,17 +144,38 @@ def _(counted: WeightedSelection, past: Past) -> list[Step]:
     left = counted.bucketed(_SECRET)
     whole, plan, weighed = left, counted.plan, left.weighed(None)
     steps, first = [], True
+    before: dict[str, float] = {}
     for number, scout in enumerate(plan.scouts, start=1):
         loads = whole.loads(left.looked_at(scout, weighed))
         centres = dict(zip(loads["bucket"].to_pylist(), loads["n"].to_pylist(), strict=True))
         buckets = _buckets(left, scout)
         drawn = (each_is_drawn([each for each in buckets if first or past.came_out(each)], centres),)
         steps.append(Step(f"scout {number}", centres, l2_squared=GRID**2, noise=scout.noise, limits=drawn))
-        left, weighed = left.after(scout, _interests(buckets, past))
+        if scout.parts is None:
+            before = _passed(left, scout, centres, before)
+        left, weighed = left.after(scout, left.engine.upload(_interests(buckets, past)))
         first = scout.parts is not None  # of what a round of parts leaves, all keys are looked at
     votes = whole.votes(weighed).numbers()
-    steps.append(Step("decision", votes, l2_squared=GRID**2, noise=plan.noise, threshold=plan.threshold))
+    decision = Step("decision", votes, l2_squared=GRID**2, noise=plan.noise, threshold=plan.threshold)
+    steps.append(replace(decision, passed_before=before))
     return steps if plan.counting is None else [*steps, _counts_of_weighted(whole, past)]
+
+
+def _passed(
+    selection: WeightedSelection, scout: PreselectionRound, loads: Mapping[str, int], before: Mapping[str, float]
+) -> dict[str, float]:
+    """The chance of each key to pass this round of keys and those before it (selection.md, claim 6)."""
+    keys = selection.engine.fetch(selection.keys.select(*selection.key, "bucket").distinct())
+    names = named(zip(*(keys[name].to_pylist() for name in selection.key), strict=True), range(keys.num_rows))
+    buckets = keys["bucket"].to_pylist()
+    needed = (scout.floor + 1 - loads.get(bucket, 0) for bucket in buckets)
+    chances = [_exceeding(scout.noise, each) for each in needed]
+    return {name: before.get(name, 1.0) * chances[place] for name, place in names.items()}
+
+
+@lru_cache(maxsize=65536)
+def _exceeding(noise: Gaussian, least: int) -> float:
+    return noise.tail(least).up()
 
 
 def _counts_of_weighted(counted: WeightedSelection, past: Past) -> Step:

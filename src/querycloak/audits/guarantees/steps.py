@@ -62,6 +62,8 @@ class Step:
     """The chance of a cell that equals the threshold."""
     passes: Callable[[int], float] | None = None
     """The chance of a cell by its centre, rounded up, where no noise decides."""
+    passed_before: Mapping[str, float] = field(default_factory=dict)
+    """The chance that a cell passes the earlier rounds that it must pass, rounded up; 1 if it is missing."""
     limits: Sequence[Limit] = ()
     group: str = ""
     """Steps of one group are drawn together: the chances of their own cells add up."""

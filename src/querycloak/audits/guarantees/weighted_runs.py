@@ -205,8 +205,7 @@ class WeightedRuns:
         Noise is drawn for every key: the table that `release` inverts for each weight would be made anew for most of
         the weights that runs have.
         """
-        votes = self.weights(known)
-        voted = votes > 0
+        votes, voted = self.weights(known), self._is_held(known)
         chosen = np.zeros(votes.shape, np.bool_)
         chosen[voted] = votes[voted] + randomness.many(self.plan.noise, int(voted.sum())) > self.plan.threshold
         return chosen

@@ -1,13 +1,13 @@
 """Weighted selection on an engine: users divide a weight among their keys, noise decides, what came out is counted.
 
 Every round is one grouping in the engine. Preselection rounds work on buckets of keys or of their parts (the first
-digits of a digest), so that no more than 2^24 of them come to this process, for any size of the log
+digits of a digest). No more than about 2^24 of them come to this process at once, for any size of the log
 (privacy/calibration/selection.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import ibis
@@ -34,7 +34,12 @@ from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.spans import Spans
 
-BUCKET_DIGITS = 6
+BUCKET_DIGITS = 16
+"""Digits of a key's bucket: 64 bits, so that a key hardly ever shares one with another (selection.md, claim 6)."""
+PART_DIGITS = 6
+"""Digits of a part's bucket: parts may share one."""
+MOST_AT_ONCE = 1 << 24
+"""Loads that come to this process at once."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class WeightedSelection:
         parts = self.plan.scouts[0].parts
         if parts is None:
             return replace(self, keys=_once_per_bucket(self.engine, self.keys, self.key, secret))
-        pieces = _pieces_of(self.engine, self.keys, self.key, parts, lambda text: _bucket(text, secret))
+        pieces = _pieces_of(self.engine, self.keys, self.key, parts, lambda text: _bucket(text, secret, PART_DIGITS))
         return replace(self, pieces=pieces, secret=secret)
 
     def release(self, randomness: Randomness) -> ReleasedKeys:
@@ -77,9 +82,11 @@ class WeightedSelection:
     def _drawn(self, randomness: Randomness) -> ReleasedKeys:
         left, weighed, draws = self, self.weighed(None), 0
         for scout in self.plan.scouts:
-            loads = left.loads(left.looked_at(scout, weighed))
-            left, weighed = left.after(scout, self._preselected(loads, scout, randomness))
-            draws += loads.num_rows
+            passed: list[ir.Table] = []
+            for loads in left.loads_in_turn(left.looked_at(scout, weighed)):
+                passed.append(self.engine.upload(self._preselected(loads, scout, randomness)))
+                draws += loads.num_rows
+            left, weighed = left.after(scout, passed[0] if len(passed) == 1 else ibis.union(*passed))
         chosen = release_keys(self.votes(weighed), self.plan.noise, self.plan.threshold, randomness)
         draws += chosen.draws
         if self.plan.counting is None:
@@ -87,11 +94,11 @@ class WeightedSelection:
         table = self._counted(chosen, self.plan.counting, randomness)
         return ReleasedKeys(table, draws + chosen.table.num_rows)
 
-    def weighed(self, known: pa.Table | None) -> ir.Table:
+    def weighed(self, known: ir.Table | None) -> ir.Table:
         """The keys with their weights, by the interest in each bucket (column `known`); None: all keys alike."""
         if known is None:
             return _weighed(self.keys.mutate(known=_long(FULL_INTEREST)))
-        return _weighed(self.keys.inner_join(self.engine.upload(known), "bucket"))
+        return _weighed(self.keys.inner_join(known, "bucket"))
 
     def looked_at(self, scout: PreselectionRound, weighed: ir.Table) -> ir.Table:
         """The rows of a round: keys with their weights by now, or their parts, all alike (selection.md, claim 5)."""
@@ -100,12 +107,11 @@ class WeightedSelection:
         parts = self._pieces.select("user", "bucket").distinct()
         return _weighed(parts.mutate(known=_long(FULL_INTEREST)))
 
-    def after(self, scout: PreselectionRound, known: pa.Table) -> tuple[WeightedSelection, ir.Table]:
+    def after(self, scout: PreselectionRound, known: ir.Table) -> tuple[WeightedSelection, ir.Table]:
         """The keys that are left after a round, and their weights then."""
         if scout.parts is None:
             return self, self.weighed(known)
-        passed = self.engine.upload(known.drop_columns(["known"]))
-        whole = _whole_keys(self.keys, self._pieces, self.key, scout.parts, passed)
+        whole = _whole_keys(self.keys, self._pieces, self.key, scout.parts, known.drop("known"))
         left = replace(self, keys=_once_per_bucket(self.engine, whole, self.key, self.secret))
         return left, left.weighed(None)
 
@@ -116,16 +122,28 @@ class WeightedSelection:
         return self.pieces
 
     def votes(self, weighed: ir.Table) -> KeyCounts:
-        """The total weight of each key, of those that have any."""
-        voted = weighed.filter(weighed.weight > 0)
-        weights = voted.group_by(list(self.key)).agg(n=voted.weight.sum().cast("int64"))
+        """The total weight of each key that somebody holds, 0 included."""
+        weights = weighed.group_by(list(self.key)).agg(n=weighed.weight.sum().cast("int64"))
         return KeyCounts(self.engine, self.engine.stage(weights), self.key)
 
     def loads(self, weighed: ir.Table) -> pa.Table:
         """The total weight `n` of each bucket that somebody holds, 0 included, and the interest in it so far."""
+        return pa.concat_tables(list(self.loads_in_turn(weighed)))
+
+    def loads_in_turn(self, weighed: ir.Table) -> Iterator[pa.Table]:
+        """The same in order of bucket; in slices, if there are many."""
         # The interest in a bucket is the same for all of its rows.
         sums = weighed.group_by("bucket").agg(n=weighed.weight.sum().cast("int64"), known=weighed.known.max())
-        return _by_bucket(self.engine.fetch(sums))
+        staged = self.engine.stage(sums)
+        number, digits = int(self.engine.fetch(staged.aggregate(n=staged.count()))["n"][0].as_py()), 0
+        while number >> 4 * digits > MOST_AT_ONCE:
+            digits += 1
+        if not digits:
+            yield _by_bucket(self.engine.fetch(staged))
+            return
+        for place in range(16**digits):
+            within = staged.bucket.substr(0, digits) == f"{place:0{digits}x}"
+            yield _by_bucket(self.engine.fetch(staged.filter(within)))
 
     def _preselected(self, loads: pa.Table, scout: PreselectionRound, randomness: Randomness) -> pa.Table:
         """The buckets whose noisy weight exceeds the round's floor, with the interest that users have in them now."""
@@ -194,17 +212,18 @@ def _once_per_bucket(engine: Engine, keys: ir.Table, key: Sequence[str], secret:
     return bucketed.anti_join(later, ["user", *key])
 
 
-def _bucket(text: ir.StringValue, secret: str) -> ir.StringValue:
-    return keyed_digest(text, secret, BUCKET_DIGITS)
+def _bucket(text: ir.StringValue, secret: str, digits: int | None = None) -> ir.StringValue:
+    return keyed_digest(text, secret, BUCKET_DIGITS if digits is None else digits)
 
 
 def _by_bucket(loads: pa.Table) -> pa.Table:
-    """In order of bucket: digits are sorted as a number, which is many times faster than as texts."""
+    """In order of bucket: digits are sorted as two numbers, which is many times faster than as texts."""
     digits = Spans.of(loads["bucket"].combine_chunks())
-    number = np.zeros(len(digits), np.int64)
-    for place in range(BUCKET_DIGITS):
-        number = number * 256 + digits.data[digits.starts + place]
-    return loads.take(pa.array(np.argsort(number, kind="stable")))
+    padded = np.zeros((len(digits), 16), np.uint8)
+    for place in range(int(digits.lengths.max(initial=0))):
+        padded[:, place] = digits.data[digits.starts + place]
+    numbers = padded.view(">u8").astype(np.uint64)
+    return loads.take(pa.array(np.lexsort((numbers[:, 1], numbers[:, 0]))))
 
 
 def _weighed(rows: ir.Table) -> ir.Table:

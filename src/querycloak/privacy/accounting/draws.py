@@ -90,14 +90,16 @@ class PublicCounts(Draw):
 class GaussianRounds(Draw):
     """Rounds of Gaussian noise, each of which may look at the earlier ones (selection.md, claim 4).
 
-    squared_loss: mu^2 of all rounds together. own_keys: the chance that any key comes out that only one user has.
+    squared_loss: mu^2 of all rounds together. own_keys: the chance that any key comes out that only one user has, for
+    every outcome of earlier rounds. averaged: it is x/(1 + x) instead, where x bounds a mean over these (claim 6).
     """
 
     squared_loss: float
     own_keys: float
+    averaged: bool = False
 
     def losses(self) -> Losses:
-        """One normal loss, and exceptions (claim 4)."""
+        """One normal loss, and exceptions (composition.md, claim 4)."""
         if self.own_keys >= 1:
             return Losses({}, Fraction(1))
         own = -math.log1p(-self.own_keys) * (1 + FORMULA_ROUNDING)
@@ -105,7 +107,8 @@ class GaussianRounds(Draw):
 
     def to_json(self) -> dict[str, Any]:
         """As a charge holds it."""
-        return {"kind": "gaussian-rounds", "squared_loss": self.squared_loss, "own_keys": self.own_keys}
+        averaged = {"averaged": True} if self.averaged else {}
+        return {"kind": "gaussian-rounds", "squared_loss": self.squared_loss, "own_keys": self.own_keys, **averaged}
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any]], Draw]] = {
     "histogram-with-coin": _histogram,
     "public-counts": lambda fields: PublicCounts(_noise(fields["noise"]), checked_bound(fields["per_user"])),
     "gaussian-rounds": lambda fields: GaussianRounds(
-        _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"])
+        _not_negative(fields["squared_loss"]), _not_negative(fields["own_keys"]), fields.get("averaged", False) is True
     ),
     "one-of": lambda fields: OneOf(
         tuple(tuple(map(_draw, plan)) for plan in fields["plans"]),

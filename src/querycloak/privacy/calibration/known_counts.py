@@ -27,6 +27,8 @@ def known_draw(epsilon: float, delta: float, share: float) -> PublicCounts:
 
 
 def total_delta(epsilon: float, draws: Sequence[Draw]) -> float:
-    """Return the delta at epsilon of draws of Gaussian noise together, rounded up (selection.md, claim 4)."""
+    """Return the delta at epsilon of draws of Gaussian noise together, rounded up (selection.md, claims 4 and 6)."""
     cost = cost_of(user_guarantee(epsilon, None, "draws of Gaussian noise"), [draw.to_json() for draw in draws])
-    return together(epsilon, GaussianRounds(cost.squared, -math.expm1(-cost.own) * (1 + 2.0**-40) + cost.exceptions))
+    own = -math.expm1(-cost.own) * (1 + 2.0**-40) + cost.exceptions
+    averaged = any(isinstance(draw, GaussianRounds) and draw.averaged for draw in draws)
+    return together(epsilon, GaussianRounds(cost.squared, own, averaged))

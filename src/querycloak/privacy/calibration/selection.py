@@ -184,6 +184,8 @@ def _weighted_tables(
     squared_share: float,
 ) -> TablePlans:
     own = float(stated(delta) * OWN_KEYS)
+    if selection == "multi-round":
+        own /= 1 + own  # in claim 6 chances o add o/(1 - o) to delta
     squared = largest_loss(epsilon, float(stated(delta) * (1 - OWN_KEYS)) * (1 - 1e-9)) * squared_share
     plans: dict[str, WeightedPlan] = {}
     for name, bound in per_user.items():
@@ -214,11 +216,14 @@ def _weighted_tables(
 
 
 def together(epsilon: float, *draws: GaussianRounds) -> float:
-    """Return the delta of tables with these draws, rounded up (selection.md, claim 4)."""
+    """Return the delta of tables with these draws, rounded up (selection.md, claims 4 and 6)."""
     squared = sum(draw.squared_loss for draw in draws) * (1 + 1e-12)
     own = min(1.0, sum(draw.own_keys for draw in draws) * (1 + 1e-12))
     if own >= 1:
         return 1.0
+    if any(draw.averaged for draw in draws):
+        # Products of 1 - own_keys are at least 1 - the sum of own_keys, so this is at least claim 6's product.
+        return min(1.0, (own / (1 - own) + gaussian_delta(squared, epsilon)) * (1 + 1e-12))
     loss = -math.log1p(-own) * (1 + 1e-12)
     return min(1.0, max(own + gaussian_delta(squared, epsilon), gaussian_delta(squared, epsilon - loss)) * (1 + 1e-12))
 

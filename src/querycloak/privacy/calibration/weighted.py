@@ -6,18 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, StageOfParts
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.gaussian import noise_for, squared_loss
+from querycloak.privacy.calibration.own_keys import FLOAT_SLACK, Floor, added_by, mean_own_keys, own_keys
 from querycloak.privacy.calibration.poisoning import GRID
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.parameters import checked_bound
@@ -37,7 +36,6 @@ __all__ = [
     "Shares",
     "WeightedPlan",
     "interest_of",
-    "own_keys",
     "plan_weighted",
     "recorded_selection",
 ]
@@ -50,7 +48,6 @@ LEAST_INTEREST = 64
 """Least weight of the heaviest key: enough for at least 1/GRID, or rounding down would lose it."""
 ENOUGH = Fraction(7, 10)
 """A key found this part of the threshold heavy needs no more weight: users give it less the heavier it is."""
-FLOAT_SLACK = 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Shares:
 
 WEIGHTED = Shares((), 0.2)
 ROUNDS = Shares(((0.2, 1.0), (0.2, 1.75)), 0.2)
-ROUNDS_OF_PARTS = Shares(((0.15, 0.7), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
+ROUNDS_OF_PARTS = Shares(((0.15, 1.0), (0.15, 1.75)), 0.2, of_parts=(0.1, 1.25))
 """Shares for keys with parts: a shared part is easier to see than a shared key."""
 PARTS: Mapping[str, int] = MappingProxyType({"query": 1, "queries": 2})
 """Parts for a preselection round, with their least number in a key: the query of a pair, those of a sequence."""
@@ -129,8 +126,8 @@ class WeightedPlan(TablePlan):
         squared = sum(squared_loss(noise, GRID**2) for noise in weighed)
         if self.counting is not None:
             squared += squared_loss(self.counting, self.times.squared if self.times else self.counted_per_user)
-        own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
-        return GaussianRounds(squared * (1 + FLOAT_SLACK), own)
+        own = _own(self.scouts, self.noise, self.threshold, self.per_user, equal=self.equal_weights)
+        return GaussianRounds(squared * (1 + FLOAT_SLACK), own, averaged=bool(_floors(self.scouts)))
 
     def gain(self, keys: int) -> Fraction:
         """Return the weight that a user with this number of keys gives to all of them, over the threshold."""
@@ -148,7 +145,9 @@ class WeightedPlan(TablePlan):
 
     @property
     def rows_of_one_user(self) -> float:
-        """The sum that claim 3 of selection.md bounds, which is at least that of the chances themselves."""
+        """The mean number of claim 6 in selection.md, or the sum of claim 3, which is at least that of the chances."""
+        if floors := _floors(self.scouts):
+            return mean_own_keys([*floors, Floor(self.noise, self.threshold)], self.per_user)
         own = own_keys(self.noise, self.threshold, self.per_user, equal=self.equal_weights)
         return -math.log1p(-own) * (1 + FLOAT_SLACK) if own < 1 else math.inf
 
@@ -189,6 +188,7 @@ class WeightedPlan(TablePlan):
             "scout_noise": [scout.noise.sigma / GRID for scout in self.scouts],
             "scout_floor": [scout.floor / GRID for scout in self.scouts],
             "scout_of": [scout.parts or "keys" for scout in self.scouts],
+            "own_keys": "rounds" if _floors(self.scouts) else "decision",
             "counting_noise": None if self.counting is None else self.counting.sigma,
             "counted_per_user": None if self.counting is None or self.times is not None else self.counted_per_user,
         }
@@ -204,55 +204,6 @@ def interest_of(before: IntArray, noisy: IntArray, plan: WeightedPlan) -> IntArr
     enough = int(plan.threshold * ENOUGH)
     interest: IntArray = np.maximum(np.minimum(before, before * enough // np.maximum(noisy, 1)), LEAST_INTEREST)
     return interest
-
-
-@lru_cache(maxsize=1024)  # a plan is solved for to see whether it is the best, and again to be used
-def own_keys(noise: Gaussian, threshold: int, per_user: int, *, equal: bool) -> float:
-    """Return the most likely that any key of one user alone can pass, rounded up (claim 3).
-
-    equal: the user's keys have equal weights, GRID/sqrt(n) rounded down; else any weights of length GRID.
-    """
-    losses = _losses(noise, threshold)
-    if losses[-1] == math.inf:
-        return 1.0
-    if equal:
-        n = np.arange(1, per_user + 1)
-        weights = np.array([math.isqrt(GRID * GRID // number) for number in range(1, per_user + 1)])
-        most = float((n * losses[weights]).max())
-    else:
-        most = _most_of_any_weights(losses, per_user)
-    return min(1.0, -math.expm1(-most) * (1 + FLOAT_SLACK))
-
-
-def _losses(noise: Gaussian, threshold: int) -> NDArray[np.float64]:
-    """Return -ln(1-p) for keys of weight 0 to GRID that only one user has, rounded up."""
-    if threshold < GRID:
-        return np.full(GRID + 1, math.inf)
-    tails = _tails(noise.sigma)
-    needed = threshold + 1 - np.arange(GRID + 1)
-    passing = tails[np.minimum(needed, tails.size - 1)]
-    losses: NDArray[np.float64] = -np.log1p(-passing) * (1 + FLOAT_SLACK)
-    return losses
-
-
-@lru_cache(maxsize=16)
-def _tails(sigma: float) -> NDArray[np.float64]:
-    """Return upper bounds of Pr[Z >= m] for m = 0, 1, ... as far as they matter."""
-    # Beyond 14 sigma lies less than 1e-42 of the law; sums of 2^18 positive terms are good to 2^-34.
-    weights = np.exp(-0.5 * (np.arange(math.ceil(14 * sigma) + 2) / sigma) ** 2)
-    from_here = np.cumsum(weights[::-1])[::-1]
-    total = 2 * from_here[0] - 1
-    tails: NDArray[np.float64] = np.minimum((from_here / total + 1e-42) * (1 + 2.0**-30), 0.75)
-    return tails
-
-
-def _most_of_any_weights(losses: NDArray[np.float64], per_user: int) -> float:
-    """Return an upper bound on the sum of losses of at most `per_user` weights of length GRID: Lagrange's."""
-    squares = (np.arange(GRID + 1) / GRID) ** 2
-    prices = np.concatenate([[0.0], losses[-1] * np.geomspace(2.0**-20, 2.0, 256)])
-    gains = (losses[None, :] - prices[:, None] * squares[None, :]).max(axis=1)
-    bounds = (prices + per_user * np.maximum(gains, 0)) * (1 + FLOAT_SLACK)
-    return float(bounds.min())
 
 
 def plan_weighted(
@@ -282,9 +233,23 @@ def plan_weighted(
     counting = _noise(spend.squared_loss * shares.counting, changed) if shares.counting else None
     equal = not scouts and not priors
     threshold = smallest_integer(
-        lambda t: own_keys(noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID
+        lambda t: _own(scouts, noise, t, per_user, equal=equal) <= spend.own_keys, above=GRID, first=2 * GRID
     )
     return WeightedPlan(scouts, noise, threshold, per_user, counting, counted, epsilon, delta, priors, times)
+
+
+def _floors(scouts: tuple[PreselectionRound, ...]) -> tuple[Floor, ...]:
+    """The rounds of keys: parts of own keys may be shared, so that rounds of parts bound nothing."""
+    return tuple(Floor(scout.noise, scout.floor) for scout in scouts if scout.parts is None)
+
+
+def _own(
+    scouts: tuple[PreselectionRound, ...], noise: Gaussian, threshold: int, per_user: int, *, equal: bool
+) -> float:
+    """Return what keys of one user alone add, as `GaussianRounds.own_keys` holds it (claims 3 and 6)."""
+    if floors := _floors(scouts):
+        return added_by(noise, threshold, per_user, floors)
+    return own_keys(noise, threshold, per_user, equal=equal)
 
 
 def _check_weights(per_user: int, parts: int) -> None:

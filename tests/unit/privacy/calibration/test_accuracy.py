@@ -225,11 +225,11 @@ def test_what_a_table_reaches_is_written_and_read() -> None:
         (1.0, 1e-6, "laplace", 3, Range(15, 15), Range(17, 17)),
         (1.0, 1e-6, "gaussian", 47, Range(131, 131), Range(170, 170)),
         (1.0, 1e-6, "weighted", 77, Range(29, 462), Range(37, 590)),
-        (1.0, 1e-6, "multi-round", 77, Range(41, 662), Range(53, 841)),
-        (3.0, math.exp(-10), "multi-round", 24, Range(12, 184), Range(15, 239)),
+        (1.0, 1e-6, "multi-round", 77, Range(37, 589), Range(48, 770)),
+        (3.0, math.exp(-10), "multi-round", 24, Range(11, 167), Range(14, 224)),
         (8.0, 2.25e-7, "laplace", 0, Range(3, 3), Range(3, 3)),
         (8.0, 2.25e-7, "gaussian", 8, Range(24, 24), Range(30, 30)),
-        (8.0, 2.25e-7, "multi-round", 13, Range(7, 112), Range(9, 141)),
+        (8.0, 2.25e-7, "multi-round", 13, Range(7, 110), Range(9, 138)),
     ],
 )
 def test_golden_numbers_of_the_defaults(

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from querycloak.errors import ParameterError
 from querycloak.privacy.calibration.deltas import hockey_stick, tail_bounds
 from querycloak.privacy.calibration.gaussian import gaussian_delta, squared_loss
+from querycloak.privacy.calibration.own_keys import own_keys
 from querycloak.privacy.calibration.selection import plan_tables, together
-from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan, interest_of, own_keys
+from querycloak.privacy.calibration.weighted import GRID, PreselectionRound, WeightedPlan, interest_of
 from querycloak.privacy.sampling.noise import Gaussian
 
 Numbers = NDArray[np.int64]
