@@ -45,6 +45,7 @@ class Visit:
     def __init__(self, browser: Any, address: str, width: int = 1280, scheme: str = "light", **more: Any) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **more)
         self.page = self.context.new_page()
+        self.page.set_default_timeout(120_000)  # a machine may be busy
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))

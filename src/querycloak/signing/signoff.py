@@ -264,7 +264,7 @@ class _Run:
         if not (self.split / SPLIT).is_file():
             self._make_split()
         chosen = self._log.source.choices
-        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise)
+        choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise, attributes=chosen.attributes)
         opened = prepare(self.split / f"{name}.parquet", choices=choices).on(self._log.engine, on_step=self._within)
         opened.stage()
         return opened

@@ -78,16 +78,16 @@ class Answer:
     method: Method
     epsilon: float
     delta: float
-    curve: Curve
+    curve: Curve | None
     meaning: list[str]
     accuracy: dict[str, list[str]]
     unprotected: list[str]
     cautions: list[str]
 
     @property
-    def rows(self) -> str:
-        """Rows expected of the twin."""
-        return shown_rows(self.curve.at(self.epsilon))
+    def rows(self) -> str | None:
+        """Rows expected of the twin; None if no twin was counted for this need."""
+        return None if self.curve is None else shown_rows(self.curve.at(self.epsilon))
 
 
 class Studio:
@@ -107,7 +107,7 @@ class Studio:
         method = form.method
         proven = method.proven()
         epsilon, delta = (float(each) for each in proven.numbers)
-        curve = curve_of(form.chosen_need.twin or form.need, form.users, form.searches)
+        curve = curve_of(form.need, form.users, form.searches) if form.chosen_need.measured else None
         return Answer(
             method=method,
             epsilon=epsilon,
@@ -214,7 +214,7 @@ class Studio:
         return {
             "form": form,
             "needs": NEEDS,
-            "chosen": form.chosen_need if answer else NEEDS[0],
+            "chosen": next((need for need in NEEDS if need.name == form.need), NEEDS[0]),
             "units": list(UNITS),
             "unit_meaning": unit_meaning(form.unit) if form.unit in UNITS else "",
             "answer": answer,

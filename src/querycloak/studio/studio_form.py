@@ -85,7 +85,10 @@ class StudioForm:
         delta = _number(self.delta, "delta") if self.delta else usual_delta(self.users)
         bound = self.max_keys_per_user
         keys = _whole(bound, "the keys per person") if bound else need.bound(self.searches)
-        return {"delta": delta, "max_keys_per_user": keys, **({"by": self.by} if need.by and self.by else {})}
+        bounds = {"max_keys_per_user": keys} if need.bounded else {}
+        if need.by and not self.by:
+            raise InputError("columns to count by must be named, such as country; the log must have them")
+        return {"delta": delta, **bounds, **({"by": self.by} if need.by else {})}
 
     @cached_property
     def method(self) -> Method:

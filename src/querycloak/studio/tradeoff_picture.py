@@ -12,8 +12,8 @@ from querycloak.studio.twin_grid import EPSILONS, Curve
 LOWEST, HIGHEST = EPSILONS[0], EPSILONS[-1]
 TICKS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 WIDE, NARROW = 640, 340
-_LEFT, _RIGHT = 0.1, 0.03
-"""Shares of the width beside the plots; the slider above has the same."""
+_LEFT, _RIGHT = {WIDE: 0.1, NARROW: 0.14}, 0.03
+"""Shares of the width beside the plots; `studio.css` gives the slider above the same."""
 _TOP, _ROWS, _GAP, _BELIEF, _BOTTOM = 46, 150, 30, 80, 26
 
 
@@ -35,33 +35,34 @@ class TradeoffPicture:
     form: str
     width: int
     epsilon: float
-    curve: Curve
+    curve: Curve | None
+    """None if no twin was counted: the picture then has the lower plot alone."""
 
     @property
     def height(self) -> int:
         """Of the whole picture."""
-        return _TOP + _ROWS + _GAP + _BELIEF + _BOTTOM
+        return self.panels[1][1] + _BOTTOM
 
     @property
     def left(self) -> float:
         """Where plots begin."""
-        return self.width * _LEFT
+        return round(self.width * _LEFT[self.width], 1)
 
     @property
     def right(self) -> float:
         """Where plots end."""
-        return self.width * (1 - _RIGHT)
+        return round(self.width * (1 - _RIGHT), 1)
 
     @property
-    def panels(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Top and bottom of both plots."""
-        below = _TOP + _ROWS + _GAP
-        return (_TOP, _TOP + _ROWS), (below, below + _BELIEF)
+    def panels(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Top and bottom of both plots; the upper one has no height without a curve."""
+        upper = _TOP if self.curve is None else _TOP + _ROWS
+        return (_TOP, upper), (upper + _GAP, upper + _GAP + _BELIEF)
 
     @property
     def decades(self) -> int:
         """Powers of ten on the axis of rows."""
-        most = max(*self.curve.rows, self.curve.k_anonymous or 0)
+        most = 0 if self.curve is None else max(*self.curve.rows, self.curve.k_anonymous or 0)
         return max(2, math.ceil(math.log10(1 + most)))
 
     def x(self, epsilon: float) -> float:
@@ -80,8 +81,9 @@ class TradeoffPicture:
 
     @property
     def line(self) -> str:
-        """Points of the curve of rows."""
-        return " ".join(f"{self.x(each)},{self.y(self.curve.at(each))}" for each in _steps())
+        """Points of the curve of rows; empty without one."""
+        curve = self.curve
+        return "" if curve is None else " ".join(f"{self.x(each)},{self.y(curve.at(each))}" for each in _steps())
 
     @property
     def belief_line(self) -> str:
@@ -122,8 +124,8 @@ class TradeoffPicture:
 
     @property
     def rows(self) -> float:
-        """Rows expected at the epsilon that is chosen."""
-        return self.curve.at(self.epsilon)
+        """Rows expected at the epsilon that is chosen; 0 without a curve."""
+        return 0.0 if self.curve is None else self.curve.at(self.epsilon)
 
     @property
     def deployments(self) -> list[Mark]:
@@ -133,7 +135,7 @@ class TradeoffPicture:
         ]
 
 
-def pictures(curve: Curve, epsilon: float) -> list[TradeoffPicture]:
+def pictures(curve: Curve | None, epsilon: float) -> list[TradeoffPicture]:
     """The picture for wide and for narrow screens; style shows one of them."""
     return [TradeoffPicture("wide", WIDE, epsilon, curve), TradeoffPicture("narrow", NARROW, epsilon, curve)]
 

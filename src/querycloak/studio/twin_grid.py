@@ -35,7 +35,8 @@ class Need:
     """Something that people want of a log, and the method that serves it.
 
     keys_per_search: keys that one search of a user gives, about; the bound grows with it. k_anonymous: keys for which
-    k-anonymity has such a table, None if it has none. by: counts go by attributes of the log, and the twin has none.
+    k-anonymity has such a table, None if it has none. by: counts go by attributes of the log. measured: twins were
+    counted; False if rows say nothing about use, or if twins lack the columns. bounded: the method has such a bound.
     """
 
     name: str
@@ -45,8 +46,8 @@ class Need:
     keys_per_search: int = 1
     k_anonymous: Literal["queries", "clicks"] | None = None
     by: bool = False
-    twin: str | None = None
-    """The need whose twins stand for this one; its own if None."""
+    measured: bool = True
+    bounded: bool = True
 
     def bound(self, searches_per_user: float) -> int:
         """Keys per user that count if the owner names no other number."""
@@ -58,13 +59,15 @@ NEEDS = (
     Need("ranking", "Rank results", "clicks", "pairs of query and result", k_anonymous="clicks"),
     Need("suggestion", "Suggest the next query", "sessions", "sequences and clicks"),
     Need("vocabulary", "Know words and spellings", "phrases", "words and phrases", keys_per_search=4),
+    Need("counts", "Count by country, week ...", "queries", "queries by columns", by=True, measured=False),
+    Need("look", "Have a log to look at", "synthetic", "a made-up log", measured=False, bounded=False),
 )
 
 
 def measured_rows(users: int, searches_per_user: int) -> dict[str, Any]:
     """Rows that come out of one twin: for each need at each epsilon, and under k-anonymity where it applies."""
     with synthetic_twin(users, searches_per_user) as twin:
-        return {need.name: _rows_of(need, twin, users, searches_per_user) for need in NEEDS}
+        return {need.name: _rows_of(need, twin, users, searches_per_user) for need in NEEDS if need.measured}
 
 
 def _rows_of(need: Need, twin: SearchLog, users: int, searches_per_user: int) -> dict[str, Any]:

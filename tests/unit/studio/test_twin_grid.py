@@ -10,7 +10,7 @@ from querycloak.studio.tradeoff_picture import pictures, shown_rows
 from querycloak.studio.twin_grid import EPSILONS, GRID, NEEDS, SEARCHES, USERS, curve_of, measured_rows
 
 
-@pytest.mark.parametrize("need", [need for need in NEEDS if need.twin is None], ids=lambda need: need.name)
+@pytest.mark.parametrize("need", [need for need in NEEDS if need.measured], ids=lambda need: need.name)
 def test_the_grid_has_every_cell_and_a_curve_goes_through_it(need: object) -> None:
     name = getattr(need, "name")  # noqa: B009
     twins = json.loads(GRID.read_text())["twins"]
