@@ -6,8 +6,13 @@ The command line lets `interrupt` handle them; a Python program has its own hand
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 received: list[int] = []
@@ -50,3 +55,20 @@ def uninterrupted() -> Iterator[None]:
         _cleaning.pop()
     if len(received) > before and not _cleaning:
         raise KeyboardInterrupt
+
+
+def interruptibly(work: Callable[[], Result], seconds: float | None = None) -> Result:
+    """Result of compiled work or a wait that looks for no signals: it is done in a thread, so that signals end it.
+
+    A TimeoutError after this number of seconds; None: no end. The thread goes on until the process ends.
+    """
+    call: Future[Result] = Future()
+
+    def done() -> None:
+        try:
+            call.set_result(work())
+        except BaseException as error:  # broad: raised again where the result is waited for
+            call.set_exception(error)
+
+    threading.Thread(target=done, daemon=True).start()
+    return call.result(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -200,10 +201,15 @@ class Reading(OptionGroup):
     ) -> Iterator[SearchLog]:
         """The log, with a progress bar while it is read; `out` is the place that will be written."""
         from querycloak.cli.terminal import reading_progress
+        from querycloak.memory_limits import engine_memory, require_addresses
+
+        require_addresses()
         from querycloak.engines import connect
 
         check_apart(out, logs)
         prepared = self.prepared(logs, all_columns=all_columns)
+        if self.memory is None and not quiet and (fewer := engine_memory()[1]) is not None:
+            sys.stderr.write(f"querycloak: {fewer}; --memory names another amount\n")
         with reading_progress(prepared.source.size, "reading", quiet=quiet) as watching:
             running = connect(self.engine, threads=self.threads, memory=self.memory)
             try:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from querycloak.engines.engine import CLOSED, BatchSource, OnBytes, Result, Work, guarded, memory_bytes
 from querycloak.errors import ParameterError, QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
+from querycloak.memory_limits import engine_memory
 from querycloak.sentence import Sentence
 
 DEFAULT_MEMORY = "3GB"
@@ -39,7 +40,7 @@ class DuckDBEngine:
         self._names = (f"querycloak_{number}" for number in itertools.count(1))
         settings = {
             "threads": self.threads,
-            "memory_limit": f"{memory_bytes(memory or DEFAULT_MEMORY)}B",
+            "memory_limit": f"{memory_bytes(memory) if memory else engine_memory(memory_bytes(DEFAULT_MEMORY))[0]}B",
             "temp_directory": str(self._folder.path),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,

@@ -11,6 +11,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.errors import EngineError, QuerycloakError, ResourceError
+from querycloak.memory_limits import require_addresses
 from querycloak.privacy.parameters import natural, of_kind, refusal, refuse
 from querycloak.sentence import Sentence
 
@@ -94,6 +95,7 @@ class Engine(Protocol):
 
 def connect(engine: str = "duckdb", *, threads: int | None = None, memory: str | None = None) -> Engine:
     """`duckdb`, `spark` (on this machine), `spark://host:port` or `sc://host:port`."""
+    require_addresses()
     if threads is not None:
         natural("threads", threads, "leave it out to use all cores")
     if memory is not None:

@@ -31,6 +31,7 @@ from querycloak.engines.spark_failures import Desertion, failed_start, failure, 
 from querycloak.errors import InputError, ParameterError, QuerycloakError, ResourceError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.interruption import uninterrupted
+from querycloak.memory_limits import engine_memory
 from querycloak.privacy.parameters import refuse
 
 PART = 32 << 20
@@ -54,7 +55,8 @@ class SparkEngine:
     name = "spark"
 
     def __init__(self, master: str, *, threads: int | None = None, memory: str | None = None) -> None:
-        amount = memory_bytes(memory or DEFAULT_MEMORY)
+        usual, _ = engine_memory(memory_bytes(DEFAULT_MEMORY))
+        amount = memory_bytes(memory) if memory else max(usual, _LEAST_MEMORY)
         if amount < _LEAST_MEMORY:
             refuse("memory", "at least 512MiB with Spark", memory, "give it more, or take duckdb")
         _require_answer(master)

@@ -96,9 +96,12 @@ class Decompressed:
         try:
             piece: bytes = self._stream.read(size)
             return piece
-        except (OSError, pa.ArrowException):
-            pass
-        raise InputError(f"{self._label}: its {self._compression} data is damaged or cut short; fetch the file again")
+        except (OSError, pa.ArrowException) as error:
+            too_long = "too much memory" in str(error)
+        problem = "data is damaged or cut short; fetch the file again"
+        if too_long:
+            problem = "data has a window of more than 128 MB, of the long mode: compress it again without that mode"
+        raise InputError(f"{self._label}: its {self._compression} {problem}")
 
     def tell(self) -> int:
         """Number of stored bytes read."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from querycloak.errors import InputError
+from querycloak.interruption import interruptibly
 from querycloak.logs.reading import compression
 from querycloak.logs.reading.compression import Decompressed, checked_compression
 from querycloak.logs.reading.spooled import STANDARD_INPUT, spooled
@@ -25,6 +26,9 @@ from querycloak.sentence import Action, Sentence
 LOG_ENDINGS = (".tsv", ".txt", ".csv", ".log", ".json", ".jsonl", ".ndjson", ".parquet", ".sample", ".dat")
 TRUTH_ENDING = ".truth"
 """The folder with the truth about a synthetic log: never a log itself."""
+_PATIENCE = 60.0
+"""Seconds for the answer of a server."""
+Result = TypeVar("Result")
 _NEVER_LOGS = ("readme", "license", "licence", "copying")
 
 
@@ -261,7 +265,7 @@ def _local_state(label: str, path: str) -> tuple[int, tuple[int, ...]]:
 def _remote_state(label: str, address: str) -> tuple[int, tuple[int, ...]]:
     filesystem, path = _remote(label, address)
     try:
-        info = filesystem.get_file_info(path)
+        info = _answered(label, lambda: filesystem.get_file_info(path))
     except OSError:
         info = None
     if info is None or not info.is_file:
@@ -300,7 +304,8 @@ def _remote(label: str, address: str) -> tuple[pa.fs.FileSystem, str]:
     import pyarrow.fs
 
     try:
-        filesystem, path = pyarrow.fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
+        located = address.replace("s3a://", "s3://", 1)
+        filesystem, path = _answered(label, lambda: pyarrow.fs.FileSystem.from_uri(located))
     except (OSError, ValueError):
         filesystem = None
     if filesystem is None:
@@ -308,10 +313,22 @@ def _remote(label: str, address: str) -> tuple[pa.fs.FileSystem, str]:
     return filesystem, path
 
 
+def _answered(label: str, ask: Callable[[], Result]) -> Result:
+    """The answer of a server; libraries would ask again for many minutes, and are deaf to signals meanwhile."""
+    try:
+        return interruptibly(ask, _PATIENCE)
+    except TimeoutError:
+        pass
+    raise InputError(
+        f"{label}: nobody answers at the address given, for {_PATIENCE:g} seconds: check it, the network and what was "
+        "set up for it"
+    )
+
+
 def _open_remote(label: str, address: str) -> ByteStream:
     filesystem, path = _remote(label, address)
     try:
-        stream: ByteStream = filesystem.open_input_file(path)
+        stream: ByteStream = _answered(label, lambda: filesystem.open_input_file(path))
         return stream
     except OSError:
         pass

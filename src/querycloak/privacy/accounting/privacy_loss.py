@@ -16,6 +16,7 @@ from querycloak.privacy.calibration.deltas import (
     ROUNDING,
     SMOOTH_SIGMA,
     FloatArray,
+    convolved,
     gain,
     laplace_law,
     smoothness,
@@ -92,8 +93,8 @@ def _rough_gaussian(sigma: float, s: int) -> Law:
     longest = power.size
     for digit in reversed(bin(s)[2:]):
         if digit == "1":
-            total = _within(np.convolve(total, power), sigma, s)
-        power = _within(np.convolve(power, power), sigma, s)
+            total = _within(convolved(total, power), sigma, s)
+        power = _within(convolved(power, power), sigma, s)
         longest = max(longest, total.size, power.size)
     n = np.arange(total.size, dtype=np.float64) - total.size // 2
     masses = total * (1 + ROUNDING * s * (longest + 1024))
@@ -214,7 +215,7 @@ def _on_grid(law: Law, width: float) -> _Gridded:
 
 
 def _convolved(one: _Gridded, other: _Gridded) -> _Gridded:
-    masses: FloatArray = np.convolve(one.masses, other.masses).astype(np.float64)
+    masses: FloatArray = convolved(one.masses, other.masses).astype(np.float64)
     rounding = 1 + ROUNDING * (min(one.masses.size, other.masses.size) + 2)
     beyond = (one.beyond + other.beyond) * UP  # both totals are 1, but for what the bounds add
     return _trimmed(one.first + other.first, masses * rounding, beyond)

@@ -9,11 +9,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from querycloak.interruption import interruptibly
 from querycloak.privacy.sampling.noise import Laplace, Noise
 
 __all__ = [
     "FloatArray",
     "any_passes",
+    "convolved",
     "gain",
     "histogram_delta",
     "hockey_stick",
@@ -27,6 +29,8 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
+_LONG = 1 << 30
+"""Products of a convolution that takes about a second."""
 ROUNDING = 2.0**-52
 """Twice the rounding error of one float operation."""
 SMOOTH_SIGMA = 2.0
@@ -122,8 +126,15 @@ def _laws_of_sums(sigma: float) -> list[FloatArray]:
     return [weights / weights.sum()]
 
 
+def convolved(one: FloatArray, other: FloatArray) -> FloatArray:
+    """The law of a sum; a long computation can be interrupted."""
+    if one.size * other.size < _LONG:
+        return np.convolve(one, other)
+    return interruptibly(lambda: np.convolve(one, other))
+
+
 def _one_more(sigma: float, laws: list[FloatArray]) -> FloatArray:
-    law = np.convolve(laws[-1], laws[0])
+    law = convolved(laws[-1], laws[0])
     surplus = law.size // 2 - math.ceil(REACH * sigma * math.sqrt(len(laws) + 1)) - 1
     return law[surplus:-surplus] if surplus > 0 else law
 
