@@ -20,7 +20,7 @@ from bench.reliability.finding import FileOptions
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 PIECE = 100
 SIZES = [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024]
-NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20}
+NUMBERS = {"kills": 1_000, "inputs": 10_000, "charges": 20, "reserves": 200}
 TEXT = """# Reliability
 
 What happens to a log, a release and a ledger if something goes wrong. `make reliability` tests it and
@@ -44,6 +44,7 @@ def checks(log: Path, folder: Path, given: argparse.Namespace) -> dict[str, Call
         ),
         "fuzz": lambda: fuzz.fuzz(folder, given.inputs),
         "ledger": lambda: races.race_on_a_ledger(folder / "ledger", 8, given.charges),
+        "reserves": lambda: races.kill_on_a_ledger(folder / "reserves", given.reserves),
         "output": lambda: races.race_for_an_output(log, folder / "output", 6),
         "tokens": lambda: tokens.look_for_tokens(folder / "tokens"),
         "disks": lambda: full_disks.fill(log, folder / "disks", given.sizes),
@@ -93,7 +94,9 @@ def main() -> None:
     for name, number in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    parser.add_argument("--only", nargs="*", help="some of kills fuzz ledger output tokens disks power; no page then")
+    parser.add_argument(
+        "--only", nargs="*", help="some of kills fuzz ledger reserves output tokens disks power; no page then"
+    )
     parser.add_argument(
         "--keep", type=Path, help="a folder for what each check found; those found there are not run again"
     )

@@ -39,6 +39,8 @@ def test_fuzzing_finds_an_exception_that_is_not_ours(tmp_path: Path, monkeypatch
 def test_nobody_overdraws_and_one_run_gets_an_output(log: Path, tmp_path: Path) -> None:
     assert races.race_on_a_ledger(tmp_path / "ledger", 4, 4).problems == []
     assert races.race_for_an_output(log, tmp_path / "output", 3).problems == []
+    killed = races.kill_on_a_ledger(tmp_path / "reserves", 5, 3)
+    assert (killed.runs, killed.problems) == (5, [])
 
 
 def test_full_disks_are_refused_in_words(log: Path, tmp_path: Path) -> None:
