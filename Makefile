@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit slow docs audit bench bench-peers cluster reliability lock clean
+.PHONY: demo test lint types unit slow docs audit bench bench-peers cluster reliability lock sbom clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -57,6 +57,12 @@ reliability: $(VENV)/.dev
 # Versions and checksums of what `demo` and `test` install, found anew.
 lock: $(VENV)/.dev
 	$(BIN)/python scripts/lock_requirements.py
+
+# The wheel, and its bill of materials (CycloneDX): files with checksums, and the packages of the lock.
+sbom: $(VENV)/.dev
+	rm -rf build/sbom
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/sbom .
+	$(BIN)/python scripts/make_sbom.py build/sbom/querycloak-*.whl requirements/demo.lock build/sbom/querycloak.cdx.json
 
 clean:
 	rm -rf $(VENV) $(VENV)-docs build dist demo-out

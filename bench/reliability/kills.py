@@ -31,9 +31,11 @@ METHODS = {
     "generalize": ("--min-users", "3"),
     "query-pool": ("--epsilon", "4"),
     "optimal": BUDGET,
+    "phrases": BUDGET,
+    "eu-records": ("--preset", "ddg-2026", "--min-term-users", "3"),
     "semantic": ("--epsilon", "4", "--max-queries", "1", "--domain", "sport", "--any-language"),
 }
-LONG = ("compare", "demo", "reproduce")
+LONG = ("compare", "demo", "reproduce", "signoff")
 EVERY = 50
 """Commands that take long are killed once in as many runs as this."""
 PLAN = """[[release]]
@@ -43,12 +45,30 @@ options = { min-users = 3 }
 """
 
 
+SIGNOFF = """population = "people"
+unit = "account"
+method = "clicks"
+test = 0.3
+
+[about]
+owner = "Example Library"
+contact = "library@example.org"
+purpose = "research"
+
+[options]
+epsilon = 4
+delta = 1e-3
+selection = "laplace"
+"""
+
+
 def prepared(log: Path) -> Path:
     """What commands are given beside the log: both sides of it, a release of one, what to compare; made once."""
     place = log.parent / "given"
     if not place.exists():
         place.mkdir()
         (place / "plan.toml").write_text(PLAN)
+        (place / "signoff.toml").write_text(SIGNOFF)
         sides = ("split", str(log), "--by", "user", "--test", "0.3", "--out", str(place / "sides"), *READ)
         train = str(place / "sides" / "train.parquet")
         made = ("release", "k-anonymity", train, "--min-users", "2", "--out", str(place / "made"), *READ[2:])
@@ -68,6 +88,14 @@ def commands(log: Path, place: Path) -> dict[str, tuple[str, ...]]:
     }
     return {
         **releases,
+        "release clicks --counts none": (*releases["release clicks"], "--counts", "none"),
+        "export": ("export", made, "--as", "csv", "--out", out, "--quiet"),
+        "ledger plan": (
+            "ledger", "plan", "people", "--releases", "4", "--epsilon", "2", "--delta", "1e-4", *charged[:2],
+        ),
+        "signoff": (
+            "signoff", train, "--plan", str(given / "signoff.toml"), *charged[:2], "--out", out, "--yes", "--quiet",
+        ),
         "split": ("split", str(log), "--by", "user", "--test", "0.3", "--out", out, *READ),
         "inspect --rejected": ("inspect", str(log), "--max-bad", "1", "--rejected", out, *READ),
         "synth": ("synth", "--users", "20", "--threads", "1", "--quiet", "--out", f"{out}.tsv"),
@@ -90,7 +118,7 @@ def whole(name: str, place: Path) -> bool:
         return not (place / "out.tsv").exists() or (place / "out.tsv.truth").is_dir()
     if name in ("evaluate", "audit release"):
         return not (place / "out.json").exists() or bool(json.loads((place / "out.json").read_bytes()))
-    if name == "ledger set":
+    if name.startswith("ledger"):
         return not Ledger(place / "ledger").verify()
     if not out.exists():
         return True
@@ -149,8 +177,8 @@ def _check(found: FileOptions, run: str, name: str, place: Path, code: int) -> N
         code in (0, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT), f"{run}: exit {code}"
     )
     _attempt(found, f"{run}: not whole", lambda: whole(name, place))
-    if name.startswith("release"):
-        made = (place / "out").exists()
+    if name.startswith("release") or name == "signoff":
+        made = (place / "out" / "public" / "release" if name == "signoff" else place / "out").exists()
         charges = Ledger(place / "ledger").show("people")[0].charges
         found.expect(not made or len(charges) == 1, f"{run}: a release that nobody paid for")
     forked.run(("--version",), place / "next", {"QUERYCLOAK_TMP": str(place / "tmp")})

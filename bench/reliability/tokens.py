@@ -48,12 +48,23 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     yield ("release", "k-anonymity", str(log), *READ, "--min-users", "3", "--format", "tsv", *out("tsv"))
     yield ("release", "clicks", str(log), *BUDGET, *out("refused"))
     yield ("release", "affinity", str(log), *READ, "--min-users", "3", "--concept-users", "3", *out("affinity"))
+    yield ("release", "phrases", str(log), *READ, *BUDGET, *out("phrases"))
+    yield ("release", "eu-records", str(log), *READ, "--preset", "ddg-2026", "--min-term-users", "3", *out("eu"))
+    yield ("release", "clicks", str(log), *READ, *BUDGET, "--counts", "none", *out("uncounted"))
     yield ("release", "generalize", str(log), *READ, "--min-users", "3", *out("generalize"))
     yield ("tune", "clicks", str(log), *READ, *BUDGET)
     yield ("split", str(log), *READ, "--by", "user", "--test", "0.3", *out("private-split"))
     for name in ("clicks", "k", "tsv", "private-split"):
         yield ("describe", str(place / name))
         yield ("verify", str(place / name))
+    for kind in ("csv", "qrels", "ir-datasets", "quepid", "workbench"):
+        yield ("export", str(place / "clicks"), "--as", kind, *out(f"export-{kind}"))
+    yield ("diff", str(place / "clicks"), str(place / "uncounted"))
+    yield ("complete", str(place / "clicks"), "wat")
+    ledger = ("--ledger", str(place / "ledger"))
+    yield ("ledger", "set", "people", "--epsilon", "9", "--delta", "1e-2", *ledger)
+    yield ("ledger", "plan", "people", "--releases", "4", "--epsilon", "2", "--delta", "1e-3", *ledger)
+    yield ("release", "queries", str(log), *READ, "--plan-of", "people", *ledger, *out("series"))
     yield ("evaluate", str(log), str(log), str(place / "k"), *READ, "--task", "counts")
     yield ("audit", "release", str(log), str(place / "k"), "--control", str(log), *READ, "--attack", "secrets")
 

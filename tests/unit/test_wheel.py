@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+from scripts.make_sbom import bill_of
 
 from tests.commands import PATIENCE
 from tests.pages import ROOT
@@ -35,6 +38,7 @@ def test_the_wheel_is_whole_and_works_outside_of_the_checkout(tmp_path: Path) ->
     pip("wheel", *OFFLINE, "--wheel-dir", tmp_path / "wheel", ROOT)
     (wheel,) = (tmp_path / "wheel").glob("querycloak-*.whl")
     check_contents(wheel)
+    check_bill(wheel)
     installed = tmp_path / "installed"
     pip("install", *OFFLINE, "--target", installed, wheel)
     folder = tmp_path / "elsewhere"
@@ -51,6 +55,22 @@ from querycloak.text.english import public_phrases
 from querycloak.text.wordnet import wordnet
 print(querycloak.__file__, len(wordnet().labels), public_phrases().num_rows)
 """
+
+
+def check_bill(wheel: Path) -> None:
+    """The bill of materials lists every file of the wheel with its checksum, and what the lock installs."""
+    bill = bill_of(wheel, ROOT / "requirements" / "demo.lock")
+    subject = bill["metadata"]["component"]
+    assert (bill["bomFormat"], bill["specVersion"], subject["name"]) == ("CycloneDX", "1.6", "querycloak")
+    digests = {each["name"]: each["hashes"][0]["content"] for each in subject["components"]}
+    with zipfile.ZipFile(wheel) as archive:
+        assert digests == {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+    packages = {each["name"]: each for each in bill["components"]}
+    for name in ("duckdb", "opendp", "numpy"):
+        assert packages[name]["bom-ref"] in bill["dependencies"][0]["dependsOn"]
+        assert packages[name]["properties"]
+    references = [each["bom-ref"] for each in (*bill["components"], *subject["components"], subject)]
+    assert len(references) == len(set(references))
 
 
 def check_contents(wheel: Path) -> None:

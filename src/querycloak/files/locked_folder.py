@@ -138,8 +138,8 @@ def clean_up(beside: Iterable[str] = ()) -> None:
     looked through, because notes of places are lost with the temporary folder.
     """
     remove_stale(temporary_folder(), PRIVATE)
-    for place in _named_places(beside):
-        remove_stale(place, UNFINISHED)
+    for named in _named_places(beside):
+        remove_stale(named, UNFINISHED)
     for note in _notes():
         with suppress(OSError, ValueError):
             prefix, place = os.fsdecode(note.read_bytes()).split("\n", 1)

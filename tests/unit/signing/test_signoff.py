@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +227,63 @@ def test_a_method_that_protects_single_queries_has_no_signoff(tmp_path: Path) ->
     (tmp_path / "plan.toml").write_text(plan)
     with pytest.raises(ParameterError, match="protects each single query"):
         read_plan(tmp_path / "plan.toml")
+
+
+def command(place: Path) -> list[str]:
+    paths = ["--plan", place / "plan.toml", "--out", place / "out", "--ledger", place / "ledger.sqlite"]
+    return [
+        sys.executable,
+        "-m",
+        "querycloak",
+        "signoff",
+        *map(str, [place / "log.parquet", *paths]),
+        "--yes",
+        "--quiet",
+    ]
+
+
+def goes_on(place: Path, settings: dict[str, str]) -> None:
+    """A killed sign-off goes on, pays once, publishes nothing of one person, and leaves nothing behind."""
+    done = subprocess.run(command(place), env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (charge,) = charges(place)
+    release = place / "out" / "public" / "release"
+    assert qc.verify(release, ledger=place / "ledger.sqlite").ok
+    assert len(charge.releases) == 1
+    assert TOKEN.encode() not in public_texts(place)
+    assert not (place / "out" / "private" / "split").exists()
+    assert [path for path in place.rglob(".querycloak-*") if "places" not in path.name] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault", ["after charge", "before announce", "before rename", "after rename", "before complete"]
+)
+def test_killed_at_a_step_of_its_release_a_sign_off_goes_on(place: Path, fault: str) -> None:
+    (place / "tmp").mkdir()
+    settings = {**os.environ, "QUERYCLOAK_TMP": str(place / "tmp")}
+    killed = subprocess.run(
+        command(place), env={**settings, "QUERYCLOAK_FAULT": fault}, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert TOKEN.encode() not in public_texts(place)
+    goes_on(place, settings)
+
+
+@pytest.mark.slow
+def test_killed_at_several_moments_a_sign_off_goes_on(tmp_path: Path) -> None:
+    place = begin(tmp_path / "here")
+    (place / "tmp").mkdir()
+    settings = {**os.environ, "QUERYCLOAK_TMP": str(place / "tmp")}
+    began = time.monotonic()
+    whole = begin(tmp_path / "whole")
+    subprocess.run(command(whole), env=settings, capture_output=True, check=True)
+    lasting = time.monotonic() - began
+    for moment in (0.2, 0.4, 0.5, 0.6, 0.5, 0.4, 0.3):  # what was done before is kept, so later ones come further
+        process = subprocess.Popen(command(place), env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(moment * lasting)
+        process.kill()
+        process.wait()
+        assert TOKEN.encode() not in public_texts(place)
+        assert len(charges(place)) <= 1
+    goes_on(place, settings)
