@@ -69,8 +69,9 @@ def test_a_charge_is_on_the_disk_with_what_the_bill_says(ledger: Ledger) -> None
     assert charges(ledger) == 0
     paid = payment.pay("counted")
     (made,) = ledger.show("people")[0].charges
-    assert (made.method, made.guarantee, dict(made.parameters)) == ("semantic", BILL.guarantee, BILL.parameters)
-    assert paid.accounting == Accounting("people", made.id)
+    named = {**BILL.parameters, "run": paid.accounting.run}
+    assert (made.method, made.guarantee, dict(made.parameters)) == ("semantic", BILL.guarantee, named)
+    assert paid.accounting == Accounting("people", made.id, made.parameters["run"])
     assert paid.accounting.ledger is ledger
     assert paid.counted == "counted"
 
@@ -121,7 +122,8 @@ def test_a_campaign_is_charged_once_and_spent_user_by_user(ledger: Ledger) -> No
     with order.paying():
         paid = payment.pay(first)
     assert paid.counted.allowed == {"ann": 3, "bob": 1, "cho": 4}
-    assert paid.accounting == Accounting("people", 1)
+    assert paid.accounting == Accounting("people", 1, paid.accounting.run)
+    assert paid.accounting.run is not None
     # Of a limit of 8, 3 is spent; the campaign goes on even when nothing is left.
     ledger.set_limit("people", 3, 0)
     again = payment_of(ledger, "people", CAMPAIGN)
@@ -131,7 +133,7 @@ def test_a_campaign_is_charged_once_and_spent_user_by_user(ledger: Ledger) -> No
     assert account.left[0] == 0
     second = again.pay(Counted({"cho": 1, "ann": 3}, keys=first.keys))
     assert second.counted.allowed == {"cho": 0, "ann": 1}
-    assert second.accounting == Accounting("people", 1)
+    assert second.accounting == paid.accounting
     assert charges(ledger) == 1
     assert len(set(first.keys)) == 1  # one key for the whole campaign
 
