@@ -22,7 +22,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 # A folder may import only from itself and those before it.
 ORDER = [
     "compiled_code", "lazy_names", "sentence", "shown_in_notebooks", "errors", "extras", "interruption",
-    "memory_limits", "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers",
+    "memory_limits",
+    "files", "privacy", "engines", "text", "language", "logs", "synthetic", "releases", "methods", "papers",
     "evaluation", "exports", "audits", "contract", "extend", "comparison", "reproduction", "pages",
     "signing", "studio", "cli",
 ]  # fmt: skip
