@@ -19,6 +19,7 @@ _MEANINGS = {
     "agrees": "what the paper prints or finds holds here",
     "agrees in part": "some of it holds",
     "differs": "it does not hold here",
+    "cannot tell": "too few cases here to say",
     "cannot hold": "the paper's own definitions rule its numbers out",
     "not comparable": "there is nothing to compare, or not on this log",
     "not reproduced": "something is missing for it",
@@ -50,6 +51,7 @@ _WORDS = {
     "agrees": ("agrees", "agree"),
     "agrees in part": ("agrees in part", "agree in part"),
     "differs": ("differs", "differ"),
+    "cannot tell": ("cannot be told",) * 2,
     "cannot hold": ("cannot hold by the paper's own definitions",) * 2,
 }
 

@@ -11,6 +11,10 @@ Cell = str | int | float | None
 Verdict = Literal[
     "agrees", "agrees in part", "differs", "cannot tell", "cannot hold", "not comparable", "not reproduced"
 ]
+SIGNIFICANT = 0.01
+"""The level of zhang2016's own tests."""
+EQUAL_WITHIN = 0.02
+"""The largest difference in nDCG@10 that counts as none: ten times the one that zhang2016 prints."""
 LEAST_HITS = 50
 """Fewer hits decide nothing: their number alone varies by a third or so."""
 
@@ -114,6 +118,25 @@ def all_of(findings: Sequence[bool | None]) -> bool | None:
     if False in findings:
         return False
     return None if None in findings else True
+
+
+def insignificant(difference: Mapping[str, Any]) -> bool | None:
+    """Whether the paper's own test, two-tailed, finds no difference; None with fewer than 50 answered cases."""
+    if difference.get("p_value") is None or difference["answers"] < LEAST_HITS:
+        return None
+    return bool(difference["p_value"] >= SIGNIFICANT)
+
+
+def equivalent(difference: Mapping[str, Any]) -> bool | None:
+    """Two one-sided tests (TOST): whether the 95 % interval lies within the margin; None if it covers its edge.
+
+    Fewer than 50 answered cases tell nothing.
+    """
+    if difference.get("low") is None or difference["answers"] < LEAST_HITS:
+        return None
+    if difference["low"] > -EQUAL_WITHIN and difference["high"] < EQUAL_WITHIN:
+        return True
+    return False if difference["low"] > EQUAL_WITHIN or difference["high"] < -EQUAL_WITHIN else None
 
 
 def verdict_of(findings: Sequence[bool | None]) -> Verdict:

@@ -239,7 +239,9 @@ class OptimalTables:
         """The better of our search and HiGHS's, with the smaller of both bounds; every exhibit takes it from here."""
         if key not in self._solved:
             ours, proved = solve(rows, goal, begun=begun), by_highs(rows, goal, self.seconds)
-            bound = min(ours.bound, math.floor(proved.bound + _TOLERANCE) if goal.size == 1.0 else proved.bound)
+            bound = min(ours.bound, proved.bound)  # HiGHS's is infinite if it was stopped before it had one
+            if goal.size == 1.0:
+                bound = min(ours.bound, math.floor(bound + _TOLERANCE))
             if proved.counts is not None:
                 better = exchange(rows, goal, proved.counts, _ROUNDS)
                 if goal.value(better) > ours.value:

@@ -20,7 +20,6 @@ from querycloak.reproduction.exhibit import (
     all_of,
     number,
     order_words,
-    rises,
     verdict_of,
 )
 from querycloak.reproduction.workbench import Workbench
@@ -157,11 +156,13 @@ def literal(bench: Workbench) -> Exhibit:
         for name, printed in TABLE_5.items()
     ]
     ours = {name: results[name]["P@5"]["answered"] for name in TABLE_5}
+    sessions = {name: float(results[name]["sessions"]) for name in TABLE_5}
     return Exhibit(
         "Table 5 (as written)", "Query suggestion with repeats kept and the query itself allowed",
         verdict_of(_findings(results)),
         f"The original's P@5 is {number(ours['Original'])}, where the paper prints {TABLE_5['Original'][0]}. The "
-        f"order: {order_words(ours)}. Hits: "
+        f"order: {order_words(ours)}; the paper has the reverse. Sessions answered: {order_words(sessions)}, of which "
+        "the paper has DP_S < DP_C < KA < Original. Hits: "
         + ", ".join(f"{name} {results[name]['hits']:,}" for name in TABLE_5) + ".",
         "The paper neither removes repeats of a query from sessions nor keeps a query from being suggested after "
         "itself. Read like this, most hits are the query itself, asked again; such a suggestion helps nobody, so our "
@@ -199,11 +200,15 @@ def _table_5(bench: Workbench, *, literal: bool = False) -> dict[str, Any]:
 
 
 def _findings(results: Mapping[str, Any]) -> list[bool | None]:
-    """Truth of the paper's three findings: precision rises, recall rises, evaluated sessions fall."""
+    """Truth of the paper's three findings: precision rises, recall rises, evaluated sessions fall.
+
+    The paper calls the numbers of sessions of DP_C and DP_S similar, so no order of these two is asked for.
+    """
+    sessions = {name: results[name]["sessions"] for name in TABLE_5}
     pairs = list(itertools.pairwise(results[name] for name in TABLE_5))
     return [
         *(all_of([measured(a, measure).below(measured(b, measure)) for a, b in pairs]) for measure in ("P@5", "R@5")),
-        rises([-results[name]["sessions"] for name in TABLE_5]),
+        sessions["Original"] > sessions["KA"] > max(sessions["DP_C"], sessions["DP_S"]),
     ]
 
 
@@ -215,7 +220,8 @@ def _statement_5(results: Mapping[str, Any]) -> str:
     hits = ", ".join(f"{name} {results[name]['hits']:,}" for name in TABLE_5)
     return (
         "The paper has, on the sessions that each run answers, Original < KA < DP_C < DP_S in precision and recall, "
-        f"and the reverse in sessions answered. Here precision: {order_words(precision)}; sessions answered: "
+        "and the reverse in sessions answered, of which DP_C and DP_S have a similar number. Here precision: "
+        f"{order_words(precision)}; sessions answered: "
         f"{order_words(sessions)}. Hits: {hits}. On the sessions that DP_S answers it reaches P@5 "
         f"{number(results['DP_S']['P@5']['answered'])}, the original on the same sessions "
         f"{number(results['DP_S']['P@5']['original'])}. Over all sessions, recall: {order_words(everything)}. Our "

@@ -227,7 +227,7 @@ def _statement_2(points: Mapping[int, Any], ks: Sequence[int], empty: Sequence[i
     if not empty:
         return first + second
     which = ", ".join(map(str, empty))
-    return f"{first}{second} At K = {which} DP_S releases no session, so its rows are those of DP_C."
+    return f"{first}{second} At K = {which} DP_S releases no session: its row is DP_C, drawn anew."
 
 
 def four(value: float | None) -> float | None:

@@ -15,13 +15,26 @@ import pytest
 from querycloak.evaluation.numbered_logs import Steps
 from querycloak.files.resumable_folder import KeptSteps
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.pages.reproduction_page import headline
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction import carpineto2015_exhibits as carpineto2015
 from querycloak.reproduction import sanchez2018_exhibits as sanchez2018
 from querycloak.reproduction import zhang2016_exhibits as zhang2016
 from querycloak.reproduction import zhang2017_exhibits as zhang2017
 from querycloak.reproduction import zhang2017_figures
-from querycloak.reproduction.exhibit import Grid, Measured, Series, all_of, number, order_words, rises, verdict_of
+from querycloak.reproduction.exhibit import (
+    Exhibit,
+    Grid,
+    Measured,
+    Reproduced,
+    Series,
+    all_of,
+    equivalent,
+    number,
+    order_words,
+    rises,
+    verdict_of,
+)
 from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
 from querycloak.reproduction.literal_suggestion import literal_prefixes
 from querycloak.reproduction.papers import PAPERS
@@ -230,8 +243,26 @@ def test_figure_2_tests_the_crossing_and_says_where_dp_s_is_dp_c() -> None:
     assert judged(8, 0.05)[0] == "cannot tell"
     assert judged(400, 0.05)[0] == "agrees"
     assert judged(400, 0.15)[0] == "agrees in part"  # no crossing: DP_S is ahead beyond it, too
-    assert "At K = 20 DP_S releases no session, so its rows are those of DP_C." in judged(8, 0.05)[1]
+    assert "At K = 20 DP_S releases no session: its row is DP_C, drawn anew." in judged(8, 0.05)[1]
     assert "Runs have 8 to 8 hits" in judged(8, 0.05)[1]
+
+
+def test_eight_hits_do_not_make_table_5_differ() -> None:
+    """Zhang and Yang, Section 5.3: DP_C and DP_S answer similar numbers of sessions; their order decides nothing."""
+
+    def run(sessions: int, hits: int) -> dict[str, object]:
+        mean = {"answered": 0.002, "low": 0.001, "high": 0.003}
+        return {"P@5": mean, "R@5": mean, "sessions": sessions, "hits": hits}
+
+    results = {"Original": run(5298, 185), "KA": run(1226, 8), "DP_C": run(818, 8), "DP_S": run(830, 8)}
+    assert zhang2017._findings(results) == [None, None, True]
+    assert zhang2017._findings({**results, "KA": run(700, 8)}) == [None, None, False]
+
+
+def test_the_headline_counts_what_cannot_be_told() -> None:
+    exhibits = [Exhibit("Table 1", "One", "agrees", "It holds."), Exhibit("Table 2", "Two", "cannot tell", "Too few.")]
+    made = Reproduced("key", "A paper.", "method", "a log", False, False, tuple(exhibits))
+    assert headline(made) == "Of 2 tables and figures that can be compared, 1 agrees, 1 cannot be told."
 
 
 def test_suggestion_as_written_keeps_repeats_and_the_query_itself() -> None:
@@ -249,10 +280,15 @@ def test_doubled_records_and_equivalence() -> None:
     assert "delta grows 109 times" in zhang2017.doubled().statement
     assert zhang2017.doubled().verdict == "cannot hold"
     inside, outside = {"low": -0.01, "high": 0.015, "answers": 900}, {"low": 0.03, "high": 0.05, "answers": 900}
-    assert zhang2016.equivalent(inside) is True
-    assert zhang2016.equivalent(outside) is False
-    assert zhang2016.equivalent({"low": -0.01, "high": 0.03, "answers": 900}) is None
-    assert zhang2016.equivalent({**inside, "answers": 8}) is None
+    assert equivalent(inside) is True
+    assert equivalent(outside) is False
+    assert equivalent({"low": -0.01, "high": 0.03, "answers": 900}) is None
+    assert equivalent({**inside, "answers": 8}) is None
+    # Equivalent within the margin, and yet a difference by the paper's own test: that is no full agreement.
+    assert verdict_of(zhang2016._findings([{**inside, "p_value": 0.001}])) == "agrees in part"
+    assert verdict_of(zhang2016._findings([{**inside, "p_value": 0.3}])) == "agrees"
+    assert verdict_of(zhang2016._findings([{**outside, "p_value": 0.001}])) == "differs"
+    assert verdict_of(zhang2016._findings([{**inside, "answers": 8, "p_value": 0.001}])) == "cannot tell"
     scaled = zhang2016.scaled_run(20_000)
     assert (scaled.threshold, scaled.noise) == (15, 0.304)
 
