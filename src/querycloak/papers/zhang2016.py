@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted
-from querycloak.methods.query_pool.method import POOL_IS_PUBLIC, QueryPool
+from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.exact import rounded_up
@@ -63,7 +63,7 @@ class PaperQueryPool(QueryPool):
             kind="syntactic",
             unit="user",
             neighbours=None,
-            unprotected=(*NOT_PRIVATE, *ALWAYS, POOL_IS_PUBLIC),
+            unprotected=(*NOT_PRIVATE, *ALWAYS, *self.public_lists()),
             because="not differentially private for any epsilon: rare queries are filtered by all users' rows before "
             "each user is bounded, and keys outside public lists come out (query_pool.md, counterexamples)",
         )

@@ -30,6 +30,7 @@ from querycloak.methods.unprotected import CHOSEN_ON_LOG, with_bad_rows
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
+from tests.conftest import FIXTURES
 
 METHODS_FOLDER = Path(querycloak.__file__).parent / "methods"
 BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 2.25e-7}
@@ -66,6 +67,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         "query_pool/query_pool.md",
         [
             QueryPool(epsilon=1.0),
+            QueryPool(epsilon=1.0, urls=str(FIXTURES / "urls.txt")),
             QueryPool(epsilon=1.0, delta=1e-6, off_pool=True),
             QueryPool(epsilon=1.0, delta=1e-6, clicks="threshold"),
             QueryPool(epsilon=1.0, variant="paper"),

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 ClickKind = Literal["none", "threshold", "public"]
 SPLIT = {"queries": 2, "clicks": 1, "transitions": 1}
 GAP_MINUTES = 30
-POOL_IS_PUBLIC = "the pool and the urls given: they must not come from private records"
+POOL_IS_PUBLIC = "the pool given: it must not come from private records"
+URLS_ARE_PUBLIC = "the urls given: they must not come from private records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,10 +189,14 @@ class QueryPool(Method):
         delta = sum(laplace_delta(self.noises[n], self.thresholds[n], self.bounds[n]) for n in self._thresholded())
         if delta >= 1:
             refuse("threshold", "high enough for delta to stay below 1", self.threshold, "raise it")
-        unprotected = (*ALWAYS, *self._accounts(), POOL_IS_PUBLIC)
+        unprotected = (*ALWAYS, *self._accounts(), *self.public_lists())
         epsilon = rounded_up(sum(parts, Fraction(0)))
         stated_delta = delta * (1 + 2**-40) if self._thresholded() else None
         return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
+
+    def public_lists(self) -> list[str]:
+        """Unprotected lists: the pool, and the urls if they were given."""
+        return [POOL_IS_PUBLIC, *([URLS_ARE_PUBLIC] if "urls" in self.lists else [])]
 
     def _accounts(self) -> list[str]:
         """Power of several accounts of one person, at the table that needs the fewest."""
