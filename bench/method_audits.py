@@ -65,6 +65,7 @@ def methods(pool: str) -> dict[str, Method]:
             noise=1, threshold=10, pool=pool, variant="paper", queries_per_user=1, clicks_per_user=1
         ),
         "optimal": qc.Optimal(epsilon=2, delta=0.01, max_keys_per_user=4, linked_per_user=3),
+        "optimal paper": qc.Optimal(epsilon=2, delta=0.5, variant="paper"),
         "semantic": qc.Semantic(epsilon=2, domain="sport", max_queries=2),
         "semantic delta": qc.Semantic(epsilon=2, delta=0.01, domain="sport", max_queries=8),
         "semantic candidates": qc.Semantic(epsilon=2, domain="sport", max_queries=2, candidates="usual=20"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,16 +15,21 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from querycloak.audits.guarantees import method_runs  # noqa: F401 (it registers methods)
+from querycloak.audits.guarantees.public_runs import UserSteps, _without_pairs, sorted_counts
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, in_memory, numbered, runs_alike
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
-from querycloak.methods.method import Method
+from querycloak.methods.keys.key_tables import UnboundedTables
+from querycloak.methods.method import Drawn, Method
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.phrases.method import Phrases
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.sessions.method import Sessions
+from querycloak.methods.sessions.public_tables import PublicTables
+from querycloak.privacy.calibration.public_counts import PublicPlan, lowest_cut, quiet_cut, quiet_cuts
+from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.conftest import FIXTURES
 from tests.logs import Row, aol, write
@@ -42,6 +48,7 @@ METHODS: dict[str, Method] = {
     "auto": Clicks(epsilon=2, delta=0.1, max_keys_per_user="auto", auto_share=0.2, selection="laplace"),
     "paper": Clicks(noise=2, threshold=8, max_keys_per_user=2, variant="paper"),
     "sessions": Sessions(noise=2, threshold=5, sessions_per_user=1, queries_per_session=2, max_keys_per_user=2),
+    "sessions public": Sessions(epsilon=9, delta=0.1),
     "phrases": Phrases(noise=1, threshold=5, max_keys_per_user=3, longest=2, queries=True),
     "phrases rounds": Phrases(epsilon=9, delta=0.1, selection="multi-round", max_keys_per_user=4, longest=2),
     "phrases without counts": Phrases(
@@ -51,6 +58,7 @@ METHODS: dict[str, Method] = {
     "pool": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2),
     "pool paper": QueryPool(noise=1, threshold=5, pool=POOL, queries_per_user=2, clicks_per_user=2, variant="paper"),
     "optimal": Optimal(epsilon=3, delta=0.1, max_keys_per_user=3, linked_per_user=2),
+    "optimal paper": Optimal(epsilon=3, delta=0.9, variant="paper"),
     "semantic": Semantic(epsilon=2, domain="question", max_queries=2),
     "semantic counts": Semantic(epsilon=2, domain="question", criterion="hbdp", max_queries=2),
 }
@@ -165,8 +173,80 @@ def test_runs_in_which_the_same_came_out_are_found() -> None:
     assert found == {("a", "b"): [0, 2], (): [1], ("b",): [3]}
 
 
-def test_methods_without_an_axis_of_runs_are_drawn_one_by_one(tmp_path: Path, duckdb_engine: Engine) -> None:
-    held = [(f"u{user}", "12:00:00", "tennis", "1", "http://t.example/") for user in range(8)]
-    log = read(write(tmp_path / "log.tsv", aol(held)), engine=duckdb_engine)
-    drawn = draw_runs(Optimal(epsilon=2, delta=0.9, variant="paper").count(log), Randomness(seed=1), 3)
-    assert sorted(set(drawn.tables["log"][RUN].to_pylist())) == [0, 1, 2]
+def test_counts_without_an_axis_of_runs_are_drawn_one_by_one() -> None:
+    class Coin:
+        def draw(self, randomness: Randomness) -> Drawn:
+            table = pa.table({"query": ["tennis"], "count": randomness.noise(Laplace(1.0), 1)})
+            return Drawn({"queries": table}, "public-keys")
+
+    drawn = draw_runs(Coin(), Randomness(seed=1), 3)
+    assert drawn.tables["queries"][RUN].to_pylist() == [0, 1, 2]
+
+
+def steps_of_sessions(seed: int) -> list[Row]:
+    """Ten users who go back and forth between queries, with pauses; some moves happen within one second."""
+    random = np.random.default_rng(seed)
+    queries, pauses = ["a", "b", "c", "d e", "a b", "b c", "é", "z"], [0, 5, 60, 600]
+    rows: list[Row] = []
+    for user in range(10):
+        second = 0
+        for _ in range(12):
+            second += int(random.choice(pauses))
+            clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+            rows.append((f"u{user}", clock, str(random.choice(queries)), "", ""))
+    return rows
+
+
+def test_pairs_and_cells_in_memory_are_those_of_the_engine(tmp_path: Path, duckdb_engine: Engine) -> None:
+    """What audits count anew for every set of released queries is what a release counts (sessions.md)."""
+    log = read(write(tmp_path / "log.tsv", aol(steps_of_sessions(1))), engine=duckdb_engine)
+    counted = Sessions(epsilon=8, delta=1e-6, gap_minutes=5).count(log)
+    assert isinstance(counted, UnboundedTables)
+    later = counted.counted_at(next(iter(counted.candidates.values()))).later
+    assert isinstance(later, PublicTables)
+    for repeats, names, per_user in (
+        (True, ["a", "b", "c", "é"], 2),
+        (False, ["a", "a b", "b", "b c", "c", "d e", "nobody", "z"], 1),
+        (False, ["a", "b", "d e"], 8),
+        (False, [], 1),
+    ):
+        tables, plan = replace(later, repeats=repeats), PublicPlan(Laplace(1.0), per_user)
+        users, queries = UserSteps.of(tables), pa.array(names, pa.string())
+        assert users.pairs(queries, plan).to_pylist() == sorted_counts(tables.pairs(queries, plan)[0]).to_pylist()
+        totals, words, _ = tables.cells_of(queries, plan)
+        own_totals, own_words = users.cells(queries, plan)
+        assert (own_totals.tolist(), own_words.to_pylist()) == (totals.tolist(), sorted_counts(words).to_pylist())
+
+
+def test_runs_get_the_cuts_and_plans_of_single_ones() -> None:
+    """Vectors over runs decide as `quiet_cut` and `PublicPlans.given` do for one run."""
+    random = np.random.default_rng(2)
+    noise, keys, runs = Laplace(2.0), 400, 30
+    lowest = lowest_cut(noise, keys)
+    noisy = [lowest + 1 + random.integers(0, 40, random.integers(0, 60)) for _ in range(runs)]
+    run = np.repeat(np.arange(runs), [each.size for each in noisy])
+    together = quiet_cuts(np.concatenate(noisy), run, runs, noise, keys).tolist()
+    assert together == [quiet_cut(each, noise, keys) for each in noisy]
+    assert len(set(together)) > 3
+    method = Sessions(epsilon=8, delta=1e-6).plan.candidates[0].method
+    assert isinstance(method, Sessions)
+    plans = method.public
+    assert plans is not None
+    least = plans.least_second_count(3)
+    counts: list[list[int | None]] = [
+        [],
+        [9],
+        [least, least, 1],
+        [least, least - 1, 1],
+        [None, None, None],
+        [10 * least, least, None],
+    ]
+    table = pa.table(
+        {
+            RUN: pa.array([at for at, each in enumerate(counts) for _ in each], pa.int64()),
+            "query": pa.array([f"q{place}" for each in counts for place in range(len(each))], pa.string()),
+            "count": pa.array([count for each in counts for count in each], pa.int64()),
+        }
+    )
+    singly = [plans.given(table.filter(pc.equal(table[RUN], at)))[1] is not None for at in range(len(counts))]
+    assert _without_pairs(plans, table, len(counts)).tolist() == singly == [True, True, False, True, False, False]

@@ -205,16 +205,25 @@ class SolvedPairs:
 
 def sample(holdings: Holdings, counts: IntArray, randomness: Randomness) -> tuple[IntArray, IntArray, IntArray]:
     """Pair, user and count after drawing x_ij users for each pair, each with probability c_ijk / c_ij."""
+    _, pair, user, count = sample_runs(holdings, counts, randomness, 1)
+    return pair, user, count
+
+
+def sample_runs(
+    holdings: Holdings, counts: IntArray, randomness: Randomness, runs: int
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Run, pair, user and count of several independent draws."""
     import numpy as np
 
-    pair = np.repeat(np.arange(holdings.pairs), counts)
+    pair = np.tile(np.repeat(np.arange(holdings.pairs), counts), runs)
     # Lay all counts end to end: a uniform place within a pair's stretch falls on user k with probability c_ijk / c_ij.
     ends = np.cumsum(holdings.count)
     begins = np.concatenate([[0], ends])[holdings.starts[:-1]]
     place = begins[pair] + randomness.below_each(holdings.totals[pair])
-    drawn = np.searchsorted(ends, place, side="right")
-    entry, number = np.unique(drawn, return_counts=True)
-    return holdings.pair[entry], holdings.user[entry], number.astype(np.int64)
+    run = np.repeat(np.arange(runs), int(counts.sum()))
+    drawn, number = np.unique(run * len(ends) + np.searchsorted(ends, place, side="right"), return_counts=True)
+    entry = drawn % len(ends)
+    return drawn // len(ends), holdings.pair[entry], holdings.user[entry], number.astype(np.int64)
 
 
 def _largest(holdings: Holdings) -> float:

@@ -79,13 +79,13 @@ def pasts(having: Sequence[Step], without: Sequence[Step]) -> list[Past]:
         {cell for cell in cells if one.centres[cell] != other.centres[cell]}
         for cells, one, other in zip(common, having, without, strict=False)
     ]
-    return [
-        Past(),
-        Past("three in four came out", 0.75),
-        Past("one in three came out", 1 / 3),
+    heavy = [
         Past("what the user touched looked heavy", lightened=frozenset().union(*moved)),
         Past("what both logs hold looked heavy", lightened=frozenset().union(*common)),
     ]
+    parts = [Past("three in four came out", 0.75), Past("one in three came out", 1 / 3)]
+    # Where nothing looked heavy, everything came out as in the first.
+    return [Past(), *parts, *(past for past in heavy if past.lightened)]
 
 
 def _findings(

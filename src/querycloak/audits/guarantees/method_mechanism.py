@@ -36,6 +36,7 @@ class MethodMechanism:
         self.method, self._randomness = method, randomness or Randomness()
         self._folder, self._engine = PrivateFolder(), connect("duckdb")
         self._counted: dict[str, Counted] = {}
+        self._steps: dict[str, dict[Past, Sequence[Step]]] = {}
         self.failure: Exception | None = None
         self._logs = 0
 
@@ -77,8 +78,12 @@ class MethodMechanism:
             return _exit_codes(1, error)
 
     def steps(self, data: str, past: Past) -> Sequence[Step]:
-        """Values that the method adds noise to; empty if it cannot show them."""
-        return steps_of(self.counted(data), past)
+        """Values that the method adds noise to; empty if it cannot show them. Kept as long as the log is."""
+        counted = self.counted(data)
+        steps = self._steps.setdefault(data, {})
+        if past not in steps:
+            steps[past] = steps_of(counted, past)
+        return steps[past]
 
     def counted(self, data: str) -> Counted:
         """The log, read and counted as for a release; the last few are kept."""
@@ -86,7 +91,9 @@ class MethodMechanism:
             self._counted[data] = self._counted.pop(data)  # the one used last stays longest
         else:
             while len(self._counted) > 1:
-                del self._counted[next(iter(self._counted))]
+                oldest = next(iter(self._counted))
+                del self._counted[oldest]
+                self._steps.pop(oldest, None)
             log = self.opened(data)
             with order.counting():
                 counted = self.method.count(log)

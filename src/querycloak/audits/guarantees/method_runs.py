@@ -50,6 +50,7 @@ from querycloak.methods.phrases.method import QUERIES, TABLE, Phrases
 from querycloak.methods.query_pool.count import QUERY, Pooling
 from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PublicTables
+from querycloak.papers.hong2012 import SolvedPairs, sample_runs
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import choose_plans
 from querycloak.privacy.calibration.histogram import noisy_counts, release
@@ -262,6 +263,16 @@ def _links_by_run(links: pa.Table, runs: int) -> list[tuple[IntArray, IntArray, 
     count, bounds = links["count"].to_numpy(), np.searchsorted(links[RUN].to_numpy(), np.arange(runs + 1))
     slices = [slice(*bounds[run : run + 2]) for run in range(runs)]
     return [(first[some], second[some], count[some]) for some in slices]
+
+
+@draw_runs.register
+def _(counted: SolvedPairs, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Users drawn for the counts of all runs at once; their names say nothing, so they keep their numbers."""
+    run, pair, user, count = sample_runs(counted.holdings, counted.solution.counts, randomness, runs)
+    keys: pa.Table = counted.holdings.keys
+    table = keys.take(pa.array(pair)).append_column("count", pa.array(count))
+    table = table.add_column(0, "user", pa.array(user).cast(pa.string()))
+    return DrawnRuns(runs, {"log": numbered(table, run)})
 
 
 @draw_runs.register

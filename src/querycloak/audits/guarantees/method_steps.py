@@ -32,6 +32,7 @@ from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PAIRS, PublicTables
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
+from querycloak.privacy.calibration.public_counts import PublicPlan
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound
 from querycloak.privacy.sampling.noise import Gaussian
 
@@ -41,28 +42,34 @@ _SECRET = "the same for all logs"
 
 @steps_of.register
 def _(counted: KeyTables, past: Past) -> list[Step]:
+    return _steps_of_tables(counted, past, {})
+
+
+def _steps_of_tables(counted: KeyTables, past: Past, of_bounds: dict[tuple[str, int], dict[str, int]]) -> list[Step]:
+    """of_bounds: counts of public tables by table and bound per user, which several plans may share."""
     steps = [
         replace(step, name=f"{table}: {step.name}")
         for table, each in counted.counted.items()
         for step in steps_of(each, past)
     ]
-    return steps + (_public_steps(counted.later, past) if isinstance(counted.later, PublicTables) else [])
+    if not isinstance(counted.later, PublicTables):
+        return steps
+    for table, plan in counted.later.plans.tables.items():
+        if (table, plan.per_user) not in of_bounds:
+            of_bounds[table, plan.per_user] = _public_counts(counted.later, table, plan, past)
+        bounds = (plan.per_user, plan.per_user, 1, plan.noise)
+        steps.append(Step(f"{table}: counts", of_bounds[table, plan.per_user], *bounds))
+    return steps
 
 
-def _public_steps(later: PublicTables, past: Past) -> list[Step]:
-    """Counts of pairs and of reformulations, for queries that are supposed to have come out (sessions.md)."""
+def _public_counts(later: PublicTables, table: str, plan: PublicPlan, past: Past) -> dict[str, int]:
+    """Counts of pairs or of reformulations, for queries that are supposed to have come out (sessions.md)."""
     asked = later.engine.fetch(later.steps.select("query").distinct())["query"].to_pylist()
     names = pa.array(sorted(query for query in asked if past.came_out(query)), pa.string())
-    steps = []
-    for table, plan in later.plans.tables.items():
-        bounds = (plan.per_user, plan.per_user, 1, plan.noise)
-        if table == PAIRS:
-            steps.append(Step("sessions: counts", later.pairs(names, plan)[0].numbers(), *bounds))
-        else:
-            totals, words, _ = later.cells_of(names, plan)
-            kinds = dict(zip(KINDS, totals.tolist(), strict=True))
-            steps.append(Step("reformulations: counts", {**kinds, **words.numbers()}, *bounds))
-    return steps
+    if table == PAIRS:
+        return later.pairs(names, plan)[0].numbers()
+    totals, words, _ = later.cells_of(names, plan)
+    return {**dict(zip(KINDS, totals.tolist(), strict=True)), **words.numbers()}
 
 
 @steps_of.register
@@ -71,9 +78,10 @@ def _(counted: UnboundedTables, past: Past) -> list[Step]:
     plans = [each.plans for each in counted.candidates.values()]
     quality = dict(zip(counted.candidates, qualities(plans, counted.users_by_keys), strict=True))
     steps = [Step("choice", quality, most=largest_score(plans))]
+    of_bounds: dict[tuple[str, int], dict[str, int]] = {}
     for name, candidate in counted.candidates.items():
-        tables = counted.counted_at(candidate)
-        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in steps_of(tables, past)]
+        of_plan = _steps_of_tables(counted.counted_at(candidate), past, of_bounds)
+        steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
     return steps
 
 

@@ -32,6 +32,7 @@ PAIR_OF_QUERY = 20
 """A pair seldom has more than this part of the users of the second most frequent query: 45 on the logs tried."""
 MOST_QUERIES = 1_000_000
 """Released queries, at most, for which ranges are stated before the draw."""
+FEWEST_QUERIES = 2
 FEW_QUERIES = "fewer than two queries came out"
 RARE_QUERIES = "the queries that came out are so rare that no pair of them is likely to exceed the cut"
 _NOBODY = (
@@ -81,14 +82,16 @@ class PublicPlans:
 
     def _no_pairs(self, queries: pa.Table) -> str | None:
         number = queries.num_rows
-        if number < 2:
+        if number < FEWEST_QUERIES:
             return FEW_QUERIES
         counts = sorted(queries["count"].drop_null().to_pylist(), reverse=True)
-        noise = self.tables[PAIRS].noise
-        if len(counts) < 2:  # queries come out without counts
+        if len(counts) < FEWEST_QUERIES:  # queries come out without counts
             return None
-        needed = cut_for(noise, number * (number - 1), SPURIOUS)
-        return RARE_QUERIES if counts[1] < PAIR_OF_QUERY * needed else None
+        return RARE_QUERIES if counts[1] < self.least_second_count(number) else None
+
+    def least_second_count(self, queries: int) -> int:
+        """The count that the second most frequent of this number of queries needs, so that pairs get their part."""
+        return PAIR_OF_QUERY * cut_for(self.tables[PAIRS].noise, queries * (queries - 1), SPURIOUS)
 
     @property
     def because(self) -> str:

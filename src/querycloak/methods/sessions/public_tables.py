@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,22 +82,28 @@ class PublicTables:
         among = self.engine.upload(pa.table({"query": names}))
         pairs = pairs_of_steps(self.steps, among, QUERIES_OF_SESSION, repeats=self.repeats)
         bounded = first_keys(pairs, PAIR, plan.per_user)
-        public = PublicKeys({"query": names, "next_query": names}, different=not self.repeats)
-        return KeyCounts.of(self.engine, bounded, PAIR), public
+        return KeyCounts.of(self.engine, bounded, PAIR), self.pairs_of(names)
+
+    def pairs_of(self, names: pa.Array) -> PublicKeys:
+        """All pairs of these queries."""
+        return PublicKeys({"query": names, "next_query": names}, different=not self.repeats)
 
     def cells_of(self, names: pa.Array, plan: PublicPlan) -> tuple[IntArray, KeyCounts, PublicKeys]:
         """Counts of kinds as a whole, counts of the words of these queries by kind, and all such cells."""
         if self.cells is None:
             raise TypeError("reformulations were not read; this is a bug in querycloak")
-        words = words_of(names)
-        listed = self.engine.upload(pa.table({"word": pa.concat_arrays([words, pa.array([ALL_WORDS], pa.string())])}))
+        words = pa.concat_arrays([words_of(names), pa.array([ALL_WORDS], pa.string())])
+        listed = self.engine.upload(pa.table({"word": words}))
         bounded = self.engine.stage(first_keys(self.cells.semi_join(listed, "word"), CELL, plan.per_user))
         whole = bounded.filter(bounded.word == ALL_WORDS)
         totals = self.engine.fetch(whole.group_by("kind").agg(n=whole.count()))
         numbers = dict(zip(totals["kind"].to_pylist(), totals["n"].to_pylist(), strict=True))
         counts = KeyCounts.of(self.engine, bounded.filter(bounded.word != ALL_WORDS), CELL)
-        kinds = pa.array(OF_WORDS, pa.string())
-        return np.array([numbers.get(kind, 0) for kind in KINDS]), counts, PublicKeys({"kind": kinds, "word": words})
+        return np.array([numbers.get(kind, 0) for kind in KINDS]), counts, self.words_by_kind(names)
+
+    def words_by_kind(self, names: pa.Array) -> PublicKeys:
+        """All words of these queries, by kinds that name words."""
+        return PublicKeys({"kind": pa.array(OF_WORDS, pa.string()), "word": words_of(names)})
 
     def _drawn_pairs(self, names: pa.Array, plan: PublicPlan | None, randomness: Randomness) -> AboveCut:
         if plan is None:
@@ -147,16 +153,21 @@ def with_kinds(noisy: IntArray, words: pa.Table) -> pa.Table:
     return by_noisy_count(pa.concat_tables([kinds, words.select(CELL)]), counts, CELL)
 
 
-def released_queries(tables: Mapping[str, Table]) -> pa.Table:
-    """query and count of all queries that came out, in order of text; of clicks, the counts of a query added up."""
-    parts = [pa.table({"query": pa.array([], pa.string()), "count": pa.array([], pa.int64())})]
+def released_queries(tables: Mapping[str, Table], by: Sequence[str] = ()) -> pa.Table:
+    """query and count of all queries that came out, in order of text; of clicks, the counts of a query added up.
+
+    by: first columns of the tables, such as a run, by whose values queries are kept apart.
+    """
+    key = [*by, "query"]
+    numbers = {name: pa.array([], pa.int64()) for name in by}
+    parts = [pa.table({**numbers, "query": pa.array([], pa.string()), "count": pa.array([], pa.int64())})]
     for table in tables.values():
         whole = table if isinstance(table, pa.Table) else pa.Table.from_batches(list(table), table.schema)
         counts = whole["count"].fill_null(1) if "count" in whole.column_names else pa.nulls(whole.num_rows, pa.int64())
-        each = pa.table({"query": whole["query"], "count": counts})
-        parts.append(each.group_by("query").aggregate([("count", "sum")]).rename_columns(["query", "count"]))
-    together = pa.concat_tables(parts).group_by("query").aggregate([("count", "max")])
-    return together.rename_columns(["query", "count"]).sort_by("query")
+        each = pa.table({**{name: whole[name] for name in key}, "count": counts})
+        parts.append(each.group_by(key).aggregate([("count", "sum")]).rename_columns([*key, "count"]))
+    together = pa.concat_tables(parts).group_by(key).aggregate([("count", "max")])
+    return together.rename_columns([*key, "count"]).sort_by([(name, "ascending") for name in key])
 
 
 def words_of(queries: pa.Array) -> pa.Array:

@@ -5,6 +5,7 @@ Proof: methods/sessions/sessions.md, "Pairs of released queries". What is printe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from querycloak.privacy.sampling.exact import float_up, four_digits_up, stated
 from querycloak.privacy.sampling.noise import Gaussian, Laplace, Noise
 from querycloak.privacy.sampling.randomness import IntArray
 
-__all__ = ["SPURIOUS", "PublicPlan", "cut_for", "expected_of_nobody", "lowest_cut", "quiet_cut"]
+__all__ = ["SPURIOUS", "PublicPlan", "cut_for", "expected_of_nobody", "lowest_cut", "quiet_cut", "quiet_cuts"]
 
 SPURIOUS = Fraction(1, 100)
 """How many rows of nobody are expected for each printed row, at most."""
@@ -62,10 +63,17 @@ def quiet_cut(noisy: IntArray, noise: Noise, keys: int) -> int:
 
     noisy: the noisy counts above `lowest_cut`. If no cut fits, it is the one that a single row would need.
     """
+    return int(quiet_cuts(noisy, np.zeros(noisy.size, np.int64), 1, noise, keys)[0])
+
+
+def quiet_cuts(noisy: IntArray, run: IntArray, runs: int, noise: Noise, keys: int) -> IntArray:
+    """The same for each of several runs; run: the run of each noisy count."""
     lowest, highest = lowest_cut(noise, keys), cut_for(noise, keys, SPURIOUS)
-    ordered = np.sort(noisy)
+    cuts, open_runs = np.full(runs, highest), np.ones(runs, np.bool_)
     for cut in range(lowest, highest):
-        printed = ordered.size - int(np.searchsorted(ordered, cut, side="right"))
-        if expected_of_nobody(noise, cut, keys) <= SPURIOUS * printed:
-            return cut
-    return highest
+        fewest = math.ceil(Fraction(expected_of_nobody(noise, cut, keys)) / SPURIOUS)
+        quiet = open_runs & (np.bincount(run[noisy > cut], minlength=runs) >= fewest)
+        cuts[quiet], open_runs = cut, open_runs & ~quiet
+        if not open_runs.any():
+            break
+    return cuts
