@@ -33,6 +33,7 @@ from querycloak.evaluation.task_registry import tasks_named
 from querycloak.logs.searchlog import Log, OnStep, SearchLog, read
 from querycloak.privacy.parameters import of_kind, path_of
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 from querycloak.sentence import Action, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 
@@ -197,7 +198,8 @@ def _check_sides(train: SearchLog, test: SearchLog) -> None:
 
 def _check_keys(release: Target, train: SearchLog) -> None:
     """Refuse a release that was made of another log."""
-    if source_of(release, QUERIES) is None or release.counts == "public-keys" or "phrases" in release.kinds:
+    made_up = release.rows is RowKind.COMPOSED or release.counts == "public-keys"
+    if made_up or source_of(release, QUERIES) is None or "phrases" in release.kinds:
         return  # it may spell texts that nobody asked: others in place of what was asked, words, noise on a public list
     queries = subject_table(release, QUERIES)
     if queries.num_rows and not _any(train, train.engine.upload(queries).semi_join(train.rows, "query")):

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from querycloak.privacy.parameters import one_of
 from querycloak.releases import parquet
@@ -25,10 +26,14 @@ from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_for
 from querycloak.releases.text_tables import CSV, TSV, TextFormat
+from querycloak.synthetic.log_writer import Encoding
 
 MOST_SHOWN = 10_000
 """Dropped rows of a table that are kept for the owner."""
 FORMATS: Mapping[str, ModuleType | TextFormat] = {each.ending: each for each in (parquet, TSV, CSV)}
+
+LAYOUTS: Mapping[str, str] = {"aol": "log-aol.tsv", "ubi": "log-ubi.jsonl"}
+"""Files of a made-up log in the layouts of other software, by the parameter `log_layout`."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ def save(
                 files.append(replace(written, described=described(kind, release.rows, written.schema.names)))
         contents = Contents(release, tuple(files), output_filter, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
+        layout = release.parameters.get("log_layout")
+        if layout in LAYOUTS and "log" in release.tables:
+            checksums |= _write_layout(release.tables["log"], layout, unfinished, _Look(output_filter, Counter(), []))
         texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}
         for name, text in texts.items():
             checksums[name] = _write_text(unfinished, name, text)
@@ -120,6 +128,26 @@ def _write_table(kind: str, table: Table, form: ModuleType | TextFormat, file: W
         form.write(regrouped(batches, schema), schema, file)
     dialect = form.dialect if isinstance(form, TextFormat) else None
     return TableFile(kind, KINDS[kind], file.name, form.media_type, rows, schema, file.checksum, file.size, dialect)
+
+
+def _write_layout(table: Table, layout: str, unfinished: Unfinished, look: _Look) -> dict[str, str]:
+    """Write the rows once more, in another layout; the file's name and its checksum."""
+    encoding, schema = Encoding(layout, None), schema_for("log", table)
+    with unfinished.file(LAYOUTS[layout]) as file:
+        file.write(encoding.header)
+        for batch in batches_of(table):
+            rows = pa.Table.from_batches([look.kept(conformed(batch, schema))])
+            rows = rows.set_column(1, "time", rows["time"].cast(pa.timestamp("s")))
+            if layout == "ubi":
+                rows = rows.set_column(2, "query", _escaped(rows["query"])).set_column(4, "url", _escaped(rows["url"]))
+            if rows.num_rows:
+                file.write(encoding.encoded(rows))
+    return {file.name: file.checksum}
+
+
+def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as JSON writes them between quotes; normalised ones hold no control characters."""
+    return pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
 
 
 def _write_text(unfinished: Unfinished, name: str, text: str) -> str:

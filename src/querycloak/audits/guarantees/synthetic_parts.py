@@ -54,14 +54,14 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
         else:
             pairs = counted.pairs(queries.combine_chunks())[0].numbers()
             steps.append(Step(f"{part}: counts", pairs, 1, 1, 1, each.noise))
-    return [*steps, *_losses(counted)]
+    return [*steps, *losses_of_parts(counted)]
 
 
 def _came_out(texts: pa.Array | pa.ChunkedArray, past: Past) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(sorted(text for text in texts.to_pylist() if past.came_out(text)), pa.string())])
 
 
-def _losses(counted: SyntheticParts) -> list[Step]:
+def losses_of_parts(counted: SyntheticParts) -> list[Step]:
     """What each part loses by the noise that it draws, against its share by the note: a part is named that is over."""
     plan = counted.method.plan
     stated = plan_parts(counted.method.given, counted.method.split)

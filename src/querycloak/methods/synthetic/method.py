@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import fewest, several_accounts
@@ -54,6 +54,10 @@ class Synthetic(Method):
         help=f"How the budget is divided, such as words=40,hosts=0; parts that are not named keep theirs. If not "
         f"given: {','.join(f'{name}={share}' for name, share in SHARES.items())}."
     )
+    log_layout: Literal["parquet", "aol", "ubi"] = option(
+        "parquet",
+        help="aol or ubi: write the log also as log-aol.tsv (AOL's columns) or log-ubi.jsonl (User Behavior Insights).",
+    )
     given: Budget = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +98,7 @@ class Synthetic(Method):
             "shares": dict(self.plan.shares),
             "users": self.users,
             "split": self.split,
+            "log_layout": self.log_layout,
             "longest": LONGEST,
             "gap_minutes": GAP_MINUTES,
             "modelled": list(MODELLED),

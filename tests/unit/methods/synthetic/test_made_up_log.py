@@ -1,0 +1,194 @@
+"""Made-up logs: parameters, the budget of all parts, rows from noisy parts, audits that name a broken part."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import querycloak as qc
+from querycloak import contract
+from querycloak.audits.guarantees import method_mechanism
+from querycloak.audits.guarantees.runs import draw_runs
+from querycloak.audits.guarantees.steps import Past, steps_of
+from querycloak.audits.guarantees.synthetic_parts import losses_of_parts
+from querycloak.engines import Engine
+from querycloak.errors import ParameterError
+from querycloak.methods.synthetic.laws import digest_of
+from querycloak.methods.synthetic.made_up_log import made_up_log
+from querycloak.methods.synthetic.made_up_queries import digest_of_words
+from querycloak.methods.synthetic.parts import NoisyParts, SyntheticParts
+from querycloak.methods.synthetic.parts_plan import LEVEL_SHARES, SHARES
+from querycloak.methods.synthetic.shape import CELLS
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.calibration.gaussian import largest_loss, squared_loss
+from querycloak.privacy.calibration.selection import together
+from querycloak.privacy.sampling.noise import Gaussian
+from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.saving import LAYOUTS
+from tests.logs import write
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"users": 0}, "users must be"),
+        ({"split": "words=0"}, "above 0 for words"),
+        ({"split": "queries=0"}, "above 0 for queries"),
+        ({"split": "users=0"}, "above 0 for users"),
+        ({"split": "clicks=0,hosts=0"}, "0 for ranks"),
+        ({"split": "verbs=1"}, "a whole number of parts"),
+        ({"split": "words=1,words=2"}, "a whole number of parts"),
+        ({"log_layout": "xml"}, "log_layout"),
+        ({"delta": None}, "must be given"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_log(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        qc.Synthetic(**{"epsilon": 3, "delta": 1e-6, **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("split", [None, "words=60,hosts=0,transitions=0"])
+def test_the_budget_of_all_parts_is_that_of_the_note(split: str | None) -> None:
+    """synthetic.md, *The budget from this note alone*."""
+    method = qc.Synthetic(epsilon=3, delta=1e-6, split=split)
+    plan, shares = method.plan, method.plan.shares
+    whole = largest_loss(3, 1e-6 / 2)
+    draws = [GaussianRounds(0.0, 0.0)]
+    for name, each in plan.selected.items():
+        level = int(name[-1]) - 1 if name.startswith("level-") else None
+        part = shares[name] if level is None else shares["words"] * LEVEL_SHARES[level] / sum(LEVEL_SHARES)
+        draw = each.draw()
+        assert isinstance(draw, GaussianRounds)
+        assert draw.squared_loss <= whole * part / sum(shares.values())
+        draws.append(draw)
+    for name, public in plan.public.items():
+        assert isinstance(public.noise, Gaussian)
+        lost = squared_loss(public.noise, CELLS[name].squared if name in CELLS else 1)
+        assert lost <= whole * shares[name] / sum(shares.values())
+        draws.append(GaussianRounds(lost, 0.0))
+    assert set(plan.public) | {"words", "queries", "clicks", "hosts"} == set(SHARES) - (
+        {"transitions"} if split else set()
+    )
+    assert together(3, *draws) <= 1e-6
+    assert method.proven().delta is not None
+    assert method.proven().delta <= 1e-6
+
+
+def noisy_parts() -> NoisyParts:
+    """Parts of a small world: three queries, four words."""
+    rows = [("red", False, False), ("blue", False, False), ("shoe", False, False), ("red", True, False)]
+    rows += [("blue", True, False), ("shoe", False, True), ("red shoe", True, True), ("red", False, True)]
+    phrases = pa.table({
+        "phrase": [phrase for phrase, _, _ in rows],
+        "words": pa.array([len(phrase.split()) for phrase, _, _ in rows], pa.int64()),
+        "begins": [begins for _, begins, _ in rows],
+        "ends": [ends for _, _, ends in rows],
+        "count": pa.array([90, 80, 70, 50, 40, 60, 20, 15], pa.int64()),
+    })  # fmt: skip
+    cells = {name: np.full(each.number, 5, np.int64) for name, each in CELLS.items()}
+    cells["users"] = np.array([40, 30, 20, 9, *([-3] * (CELLS["users"].number - 4))])
+    queries = pa.table({"query": ["red shoe", "a.com"], "count": [20, 30]})
+    clicks = pa.table({"query": ["a.com"], "url": ["http://a.com/"], "count": [12]})
+    hosts = pa.table({"word": ["shoe"], "host": ["http://shoe.com"], "count": [8]})
+    pairs = pa.table({"query": ["red shoe"], "next_query": ["a.com"], "count": [4]})
+    return NoisyParts(phrases, queries, clicks, hosts, pairs, cells, dict.fromkeys(cells, 1.0))
+
+
+def test_rows_are_marked_ordered_and_the_same_each_time() -> None:
+    made = made_up_log(noisy_parts(), 300, (None, None), 7)
+    table, again = (pa.Table.from_batches(made) for _ in range(2))
+    assert table.equals(again)
+    assert not table.equals(pa.Table.from_batches(made_up_log(noisy_parts(), 300, (None, None), 8)))
+    rows = table.to_pylist()
+    assert len({row["user"] for row in rows}) == 300
+    assert all(row["user"].startswith("made-up-") for row in rows)
+    keys = [(row["user"], row["time"]) for row in rows]
+    assert keys == sorted(keys)
+    assert {word for row in rows for word in row["query"].split()} == {"red", "blue", "shoe", "a.com"}
+    for row in rows:
+        assert (row["rank"] is None) or row["url"] is not None
+        known = {"a.com": "http://a.com/"}.get(row["query"], "http://shoe.com")
+        assert row["url"] is None or row["url"] == known or row["url"].endswith(".invalid")
+    assert {row["url"] for row in rows} >= {"http://a.com/", "http://shoe.com", None}
+
+
+def test_the_number_of_users_is_noisy_and_nothing_comes_of_nothing() -> None:
+    parts = noisy_parts()
+    assert made_up_log(parts, None, (None, None), 1).users == 99
+    nothing = replace(parts, phrases=parts.phrases.slice(0, 0), queries=parts.queries.slice(0, 0))
+    assert list(made_up_log(replace(nothing, clicks=parts.clicks.slice(0, 0), hosts=parts.hosts.slice(0, 0),
+                                    transitions=parts.transitions.slice(0, 0)), 9, (None, None), 1)) == []  # fmt: skip
+
+
+def test_words_have_one_digest() -> None:
+    words = np.array([4, 0, 17], np.int64)
+    assert digest_of(words.tolist()) == int(digest_of_words(words, 0, 3))
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory, duckdb_engine: Engine) -> SyntheticParts:
+    _ = method_mechanism  # registers what is counted
+    path = write(tmp_path_factory.mktemp("made-up") / "log.tsv", contract.small_log())
+    counted = qc.Synthetic(epsilon=60, delta=0.01).count(qc.read(path, engine=duckdb_engine))
+    assert isinstance(counted, SyntheticParts)
+    return counted
+
+
+def test_a_part_with_a_third_of_its_noise_is_caught_by_name(counted: SyntheticParts) -> None:
+    def over() -> list[str]:
+        steps = losses_of_parts(counted)
+        return [step.name for step in steps for each in step.limits if each.value > each.most]
+
+    assert over() == []
+    method = counted.method
+    sound = method.plan
+    for part in ("queries", "kinds"):
+        if part in sound.public:
+            noise = Gaussian(sound.public[part].noise.size / 3)
+            broken = replace(sound, public={**sound.public, part: replace(sound.public[part], noise=noise)})
+        else:
+            plan = sound.selected[part]
+            third = replace(plan, noise=Gaussian(plan.noise.size / 3))  # type: ignore[type-var]
+            broken = replace(sound, selected={**sound.selected, part: third})
+        try:
+            method.__dict__["plan"] = broken
+            assert over() == [part]
+        finally:
+            method.__dict__["plan"] = sound
+
+
+def test_the_exact_instrument_sees_every_part(counted: SyntheticParts) -> None:
+    steps = {step.name: step for step in steps_of(counted, Past())}
+    assert {f"{part}: counts" for part in ("queries", "clicks", "hosts", "transitions", *CELLS)} <= set(steps)
+    assert sum(int(n) for n in steps["users: counts"].centres.values()) == 60
+    assert steps["hours: counts"].l2_squared == 16
+
+
+@pytest.mark.slow
+def test_many_runs_publish_the_parts(counted: SyntheticParts) -> None:
+    drawn = draw_runs(counted, Randomness(3), 20)
+    assert {"phrases", "queries", "clicks", "hosts", "cells of users", "cells of searches"} <= set(drawn.tables)
+    cells = drawn.tables["cells of users"]
+    mine = [row["count"] for row in cells.to_pylist() if row["part"] == "sessions"]
+    true = counted.true_cells("sessions", pa.chunked_array([pa.array([], pa.string())]))
+    assert abs(np.mean(mine) * CELLS["sessions"].number - true.sum()) < 60
+
+
+@pytest.mark.slow
+def test_a_release_reads_back_as_a_log_in_every_layout(tmp_path: Path) -> None:
+    log = qc.read(write(tmp_path / "log.tsv", contract.small_log()))
+    for layout, name in LAYOUTS.items():
+        out = tmp_path / layout
+        method = qc.Synthetic(epsilon=60, delta=0.01, users=30, log_layout=layout)  # type: ignore[arg-type]
+        method.release(log, randomness=Randomness(5)).save(out)
+        assert qc.verify(out).ok
+        assert name in json.loads((out / "card.json").read_text())["checksums"]
+        with qc.read(out / name) as one, qc.read(out / "log.parquet") as other:
+            counts = [each.engine.fetch(each.searches.count().as_table())[0][0].as_py() for each in (one, other)]
+            assert counts[0] == counts[1] > 30
+        assert qc.load(out).model().probability("query 1") > 0
