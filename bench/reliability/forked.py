@@ -33,6 +33,10 @@ LOADED = (
     "querycloak.methods.generalize.method",
     "querycloak.methods.query_pool.method",
     "querycloak.methods.optimal.method",
+    "querycloak.methods.phrases.method",
+    "querycloak.methods.eu_records.method",
+    "querycloak.exports.export",
+    "querycloak.signing.signoff",
     "querycloak.text.wordnet",
     "querycloak.pages.signing_report",
 )

@@ -32,6 +32,7 @@ METHODS = {
     "query-pool": ("--epsilon", "4"),
     "optimal": BUDGET,
     "phrases": BUDGET,
+    "synthetic": BUDGET,
     "eu-records": ("--preset", "ddg-2026", "--min-term-users", "3"),
     "semantic": ("--epsilon", "4", "--max-queries", "1", "--domain", "sport", "--any-language"),
 }
@@ -143,8 +144,11 @@ def _files_are_whole(folder: Path) -> bool:
     return True
 
 
-def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> FileOptions:
-    """Kill each command in turn, at a moment between its beginning and its end; long ones more seldom."""
+def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1, names: list[str] | None = None) -> FileOptions:
+    """Kill each command in turn, at a moment between its beginning and its end; long ones more seldom.
+
+    names: the commands to kill, all in turn; None for all commands.
+    """
     found = FileOptions(
         "killed at a random moment",
         "SIGKILL, SIGTERM, SIGHUP and SIGINT to every command that writes",
@@ -152,11 +156,12 @@ def kill_at_random(log: Path, folder: Path, times: int, seed: int = 1) -> FileOp
     )
     chance = random.Random(seed)
     prepared(log)
-    names = [name for name in commands(log, folder) if name not in LONG]
+    named = names is not None
+    names = names or [name for name in commands(log, folder) if name not in LONG]
     lasting: dict[str, float] = {}
     for number in range(times):
         seldom, often = divmod(number, EVERY)
-        name = LONG[(seed + seldom) % len(LONG)] if often == EVERY - 1 else names[number % len(names)]
+        name = LONG[(seed + seldom) % len(LONG)] if often == EVERY - 1 and not named else names[number % len(names)]
         if name not in lasting:
             lasting[name] = _lasting(name, log, folder / "measure")
         place = _fresh(folder / "place")

@@ -49,6 +49,7 @@ def commands(log: Path, place: Path) -> Iterator[tuple[str, ...]]:
     yield ("release", "clicks", str(log), *BUDGET, *out("refused"))
     yield ("release", "affinity", str(log), *READ, "--min-users", "3", "--concept-users", "3", *out("affinity"))
     yield ("release", "phrases", str(log), *READ, *BUDGET, *out("phrases"))
+    yield ("release", "synthetic", str(log), *READ, *BUDGET, *out("synthetic"))
     yield ("release", "eu-records", str(log), *READ, "--preset", "ddg-2026", "--min-term-users", "3", *out("eu"))
     yield ("release", "clicks", str(log), *READ, *BUDGET, "--counts", "none", *out("uncounted"))
     yield ("release", "generalize", str(log), *READ, "--min-users", "3", *out("generalize"))

@@ -10,6 +10,8 @@ from bench.reliability.__main__ import in_pieces, page, tried
 from bench.reliability.finding import FileOptions
 
 from querycloak.errors import QuerycloakError
+from querycloak.methods.registry import BUILT_IN
+from tests.unit.test_outputs import WRITING
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_commands_leave_whole_things_or_nothing(log: Path, tmp_path: Path) -> None:
     found = kills.kill_at_random(log, tmp_path, 7)
     assert (found.runs, found.problems) == (7, [])
+
+
+def test_every_method_and_every_command_that_writes_is_killed(tmp_path: Path) -> None:
+    """The studio is left out: it writes by the same functions as `release` and `signoff`, and never ends by itself."""
+    assert set(kills.METHODS) == set(BUILT_IN)
+    killed = list(kills.commands(tmp_path / "log", tmp_path))
+    for command, option in WRITING:
+        if option in ("--out", "--rejected") or command == "ledger plan":
+            assert any(each.startswith(command) for each in killed), command
 
 
 def test_fuzzed_inputs_are_read_or_refused(tmp_path: Path) -> None:
