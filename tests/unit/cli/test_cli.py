@@ -233,8 +233,12 @@ def test_interrupted_while_an_error_line_is_composed(number: signal.Signals) -> 
 def test_signals_one_after_another_end_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     from querycloak.cli import running
 
+    def ended_by(_: BaseException) -> int:
+        interrupt(signal.SIGTERM, None)
+        return 2
+
     def interrupted_again() -> None:
-        monkey.setattr(running, "_ended_by", lambda _: interrupt(signal.SIGTERM, None) or 2)
+        monkey.setattr(running, "_ended_by", ended_by)
         raise ValueError
 
     with pytest.MonkeyPatch.context() as monkey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,9 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def released(ledger: Ledger, **options: object) -> qc.Release:
-    method = qc.Queries(**({"epsilon": 1.0, "delta": 1e-6} | options))
+def released(ledger: Ledger, **options: Any) -> qc.Release:
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, **options}
+    method = qc.Queries(**given)
     log = ledger.path.parent / "log.tsv"
     log.write_text(small_log())
     return method.release(qc.read(log), ledger=ledger, population="shop")
