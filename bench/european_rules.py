@@ -1,152 +1,283 @@
-"""`python -m bench.european_rules`: the EU's old rule for search data, its new one, and ours, on the standard log.
+"""`python -m bench.european_rules`: the EU's rules for search data beside releases with a guarantee, on one log.
 
-The old rule is `k-anonymity --preset dma`. The new one is the Commission's decision of 16 July 2026 (case DMA.100209),
-as far as others quote it: records without names, a query only if enough users used each of its words, the few searches
-of one visit together. Every number is an assumption and can be changed here. The standard log has neither place, device
-nor language, so that step of the rule does nothing.
+What each keeps (queries, searches), what it is good for (tasks of `evaluate`) and what it leaks (attacks of `audit
+release`), then how each assumed number of a rule matters. The log is synthetic, in the rules' schema: results shown and
+clicked, country and device. `--log` takes a log of your own, such as AOL's (with
+`--attributes ''`, for it has none).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
-import secrets
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 import querycloak as qc
-from bench.standard_releases import DELTA, EPSILON, STANDARD, standard_split
+from querycloak.audits.attack_registry import attacks_named
+from querycloak.audits.knowledge import AuditData
+from querycloak.audits.owners import owners_under_seed
+from querycloak.audits.release_audit import attacked_by
+from querycloak.evaluation.subject_tables import QUERIES, table_of
 from querycloak.evaluation.target import Target
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.method import Method
+from querycloak.methods.registry import METHODS
+from querycloak.privacy.sampling.randomness import Randomness
 
-NUMBERS = {"term_users": 50, "most_words": 10, "gap_minutes": 30, "most_searches": 5}
-"""Assumed: 50 users of a word is the April draft's; the others are ours."""
-SQL = (Path(__file__).parent / "european_rules.sql").read_text()
-RULES: dict[str, Method] = {
-    "old rule: 30 users of a query": qc.KAnonymity(preset="dma"),
-    "queries, epsilon 8": qc.Queries(epsilon=EPSILON, delta=DELTA),
-    "queries, epsilon 1": qc.Queries(epsilon=1.0, delta=DELTA),
+DELTA, SEED = 1e-6, 1
+EPSILONS = (8.0, 3.0, 1.0)
+BARE: dict[str, Any] = {
+    "min_term_users": 1,
+    "max_words": 1_000,
+    "max_digits": 1_000,
+    "min_group_users": 1,
+    "latency_days": 0,
 }
-LINKED, SECRETS, ALONE = "50 users, recall 0.85", "all kinds", "m=2 random"
-COLUMNS = (
-    "release",
-    "queries",
-    "searches",
-    "secrets",
-    "visits singled out",
-    "of others",
-    "linkage precision",
-    "of a guess",
+USEFUL = {
+    "completion": ("completion", "Success@10"),
+    "language": ("language", "expressible"),
+    "suggestion": ("suggestion", "R@5"),
+    "ranking": ("ranking", "tau-b"),
+    "click model": ("click-model", "perplexity"),
+}
+"""Figures of use: task and measure; of a click model less is better."""
+LEAKED = {
+    "known visit": ("known-visit", "m=2 right"),
+    "known visit, attributes": ("known-visit", "m=2 and attributes right"),
+    "sessions linked": ("linkage-sessions", "50 users, recall 0.5"),
+    "disease inferred": ("inference", "m=5 disease"),
+    "secrets": ("secrets", "all kinds"),
+    "regurgitated": ("regurgitation", "completed, all kinds"),
+}
+"""Figures of harm: attack and setting; the risk, 0 for no gain over public knowledge."""
+SENSITIVE: Sequence[tuple[str, str, Sequence[Any]]] = (
+    ("dma-2026", "min_term_users", (2, 10, 50, 200, 1_000)),
+    ("dma-2026", "max_words", (3, 10, 20)),
+    ("dma-2026", "max_digits", (0, 8, 20)),
+    ("dma-2026", "min_group_users", (100, 1_000, 29_000)),
+    ("dma-2026", "mini_session", (1, 5, 10)),
+    ("dma-2026", "gap_minutes", (5, 30, 120)),
+    ("dma-2026", "times", ("day", "week", "month")),
+    ("ddg-2026", "min_term_users", (1, 2, 5, 50)),
+    ("ddg-2026", "linked", ("visit", "day", "user")),
 )
+"""Rule, assumed (or, group size, quoted) number, and the values that are tried."""
+OWN_USERS = (0, 30, 300)
+COLUMNS = ("part", "release", "figure", "value", "low", "high")
 Row = dict[str, Any]
 
 
-@contextmanager
-def ruled(log: Path, numbers: Mapping[str, int] = NUMBERS) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The log under the new rule, in tables of its own."""
-    connection = duckdb.connect()
-    given = {**numbers, "log": str(log), "secret": secrets.token_hex(16)}
-    for statement in filter(str.strip, SQL.split(";\n")):
-        used = {name: value for name, value in given.items() if f"${name}" in statement}
-        connection.execute(statement, used)
-    yield connection
-    connection.close()
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of a split, and where the truth is, if anybody knows it."""
+
+    train: SearchLog
+    test: SearchLog
+    truth: Path | None
 
 
-def kept(connection: duckdb.DuckDBPyConnection, texts: pa.Array) -> Row:
-    """Which share of all queries stand in a release, and of all searches."""
-    connection.register("out", pa.table({"query": texts}))
-    sql = "select avg((query in (select query from out))::int) from {}"
-    shares = [
-        connection.sql(sql.format(table)).fetchall()[0][0]
-        for table in ("(select distinct query from searches)", "searches")
+def study_releases(attributes: Sequence[str], scaled: Mapping[str, int]) -> Iterator[tuple[str, Method]]:
+    """Every release of the study by its name; scaled: thresholds as the same share of this log's users."""
+    by = ",".join(attributes) or None
+    yield "dma-2024", qc.KAnonymity(preset="dma-2024", by=by) if by else qc.KAnonymity(preset="dma")
+    yield "dma-2026", qc.EuRecords(preset="dma-2026", by=by)
+    yield (
+        "dma-2026, scaled",
+        qc.EuRecords(
+            preset="dma-2026", by=by, min_term_users=scaled["min_term_users"], min_group_users=scaled["min_group_users"]
+        ),
+    )
+    yield "ddg-2026", qc.EuRecords(preset="ddg-2026", by=by)
+    yield "bare records", qc.EuRecords(preset="dma-2026", by=by, **BARE)
+    for epsilon in EPSILONS:
+        yield f"queries, epsilon {epsilon:g}", qc.Queries(epsilon=epsilon, delta=DELTA, by=by)
+        yield f"clicks, epsilon {epsilon:g}", qc.Clicks(epsilon=epsilon, delta=DELTA, by=by)
+        yield f"phrases, epsilon {epsilon:g}", qc.Phrases(epsilon=epsilon, delta=DELTA, queries=True)
+
+
+def scaled_numbers(users: int, population: int) -> dict[str, int]:
+    """Thresholds of dma-2026 as the same share of `users` as they are of a population; 2 at least."""
+    rule = qc.EuRecords(preset="dma-2026").numbers
+    return {name: max(2, round(rule[name] * users / population)) for name in ("min_term_users", "min_group_users")}
+
+
+def made(name: str, method: Method, log: SearchLog) -> Target:
+    """A release with a known seed, and whose rows are whose; nothing is published."""
+    release = method.release(log, randomness=Randomness(SEED))
+    return Target.of(release, name, owners=owners_under_seed(release, log, SEED))
+
+
+def kept(log: SearchLog, release: Target) -> Iterator[Row]:
+    """Shares of all different queries, and of all searches, that stand in a release word for word."""
+    texts = pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
+    searches = log.engine.stage(log.searches.group_by("query").agg(n=log.searches.count()))
+    out = searches.semi_join(log.engine.upload(pa.table({"query": texts})), "query")
+    numbers = [
+        log.engine.fetch(each.agg(queries=each.count(), searches=each.n.sum())).to_pylist()[0]
+        for each in (out, searches)
     ]
-    return dict(zip(("queries", "searches"), shares, strict=True))
+    for figure, name in (("distinct queries", "queries"), ("searches", "searches")):
+        share = (numbers[0][name] or 0) / numbers[1][name]
+        yield {"part": "kept", "release": release.name, "figure": figure, "value": share}
 
 
-def texts_of(release: Target) -> pa.Array:
-    """The different queries that a release tells."""
-    return pa.chunked_array([part.unique() for part in release.texts()], pa.string()).unique()
+def useful(sides: Sides, releases: Sequence[Target]) -> Iterator[Row]:
+    """Figures of the tasks, of the log itself and of no data, too."""
+    rows = evaluated(sides, releases, [task for task, _ in USEFUL.values()])
+    for figure, (task, measure) in USEFUL.items():
+        for row in rows:
+            if (row["task"], row["measure"]) == (task, measure):
+                yield {"part": "useful", "figure": figure, **{name: row[name] for name in _SHOWN}}
 
 
-def attacked(name: str, table: pa.Table) -> Target:
-    """Rows under names, as an attacker has them."""
-    return Target(name=name, tables={"log": table})
+_SHOWN = ("release", "value", "low", "high")
 
 
-def one(rows: tuple[Row, ...], release: str, setting: str) -> Row:
-    """The row of a setting; nothing where it could not be measured."""
-    return next((row for row in rows if row["release"] == release and row["setting"] == setting), {})
+def evaluated(sides: Sides, releases: Sequence[Target], tasks: list[str]) -> list[Row]:
+    """Figures over all cases."""
+    rows = qc.evaluate(sides.train, sides.test, releases, tasks).table().to_pylist()
+    return [row for row in rows if row["slice"] is None and row["reading"] == "all"]
 
 
-def audited(split: Path, truth: Path) -> list[Row]:
-    """A row for the log itself, the new rule, the old one and ours."""
-    train, test = split / "train.parquet", split / "test.parquet"
-    with ruled(train) as here, ruled(test) as there, tempfile.TemporaryDirectory() as folder:
-        for side, connection in (("train", here), ("test", there)):
-            connection.execute(f"copy whole to '{folder}/{side}.parquet' (format parquet)")
-        bare, new = "bare records", "new rule: 50 users of each word"
-        records = [
-            attacked(bare, here.sql("select user, query, url from rows").to_arrow_table()),
-            attacked(new, here.sql("select * from records").to_arrow_table()),
-        ]
-        visits = [
-            attacked(bare, here.sql("select user, query, url from whole").to_arrow_table()),
-            attacked(new, here.sql("select * from released").to_arrow_table()),
-        ]
-        with qc.read(train) as log, qc.read(test) as others:
-            counted = [Target.of(method.release(log), name) for name, method in RULES.items()]
-            told = qc.audit_release(
-                log,
-                [*records, *counted],
-                control=others,
-                truth=truth,
-                attacks=["secrets", "linkage-records"],
-                baselines=False,
-            ).rows
-            shares = {each.name: kept(here, texts_of(each)) for each in (records[0], visits[1], *counted)}
-        with qc.read(Path(folder) / "train.parquet") as log, qc.read(Path(folder) / "test.parquet") as others:
-            alone = qc.audit_release(log, visits, control=others, attacks=["singling-out"], baselines=False).rows
-    return [
-        {
-            "release": name,
-            **share,
-            "secrets": one(told, name, SECRETS).get("main"),
-            "visits singled out": one(alone, name, ALONE).get("main"),
-            "of others": one(alone, name, ALONE).get("control"),
-            "linkage precision": one(told, name, LINKED).get("main"),
-            "of a guess": one(told, name, LINKED).get("control"),
-        }
-        for name, share in shares.items()
-    ]
+def leaked(release: Target, knowledge: AuditData, figures: Sequence[str]) -> Iterator[Row]:
+    """Risks by the attacks."""
+    for attack in dict.fromkeys(LEAKED[figure][0] for figure in figures):
+        findings = {row["setting"]: row for row in attacked_by(attacks_named([attack])[0], release, knowledge).rows}
+        for figure in figures:
+            row = findings.get(LEAKED[figure][1])
+            if LEAKED[figure][0] == attack and row is not None:
+                values = {"value": row["risk"], "low": row["low"], "high": row["high"]}
+                yield {"part": "leaked", "release": release.name, "figure": figure, **values}
+
+
+def sensitivity(sides: Sides, knowledge: AuditData, attributes: Sequence[str]) -> Iterator[Row]:
+    """What one number of a rule changes, the others as the rule has them."""
+    by = ",".join(attributes) or None
+    done: dict[str, list[Row]] = {}
+    for preset, option, values in SENSITIVE:
+        for value in values:
+            method = METHODS["eu-records"](**{"preset": preset, "by": by, option: value})
+            key = repr({**method.parameters(), "preset": "", "quoted": "", "assumed": "", "chosen": ""})
+            if key not in done:
+                release = made("release", method, sides.train)
+                done[key] = [*kept(sides.train, release), *leaked(release, knowledge, ["known visit", "secrets"])]
+            name = f"{preset}, {option} {value}"
+            yield from ({**row, "part": "sensitivity", "release": name} for row in done[key])
+
+
+def recipients(sides: Sides, releases: Sequence[Target]) -> Iterator[Row]:
+    """Completion by somebody who has a log of some users, alone and with a release."""
+    log = sides.train
+    users = log.engine.fetch(log.rows.select("user").distinct().order_by("user"))["user"]
+    mixed: list[Target] = []
+    for number in OWN_USERS:
+        chosen = log.engine.upload(pa.table({"user": users.slice(0, number)}))
+        searches = log.searches.semi_join(chosen, "user")
+        own = log.engine.fetch(searches.group_by("query").agg(count=searches.count()))
+        for release in (None, *releases):
+            parts = [own] if release is None else [own, table_of(release, QUERIES).select(["query", "count"])]
+            whole = pa.concat_tables(
+                [part.cast(pa.schema([("query", pa.string()), ("count", pa.int64())])) for part in parts]
+            )
+            summed = whole.group_by("query").aggregate([("count", "sum")]).rename_columns(["query", "count"])
+            if summed.num_rows:
+                mixed.append(
+                    Target(
+                        name=f"{number} users and {release.name if release else 'nothing'}", tables={"queries": summed}
+                    )
+                )
+    for row in evaluated(sides, mixed, ["completion"]):
+        if row["measure"] == "Success@10" and " users and " in row["release"]:
+            yield {"part": "recipient", "figure": "completion", **{name: row[name] for name in _SHOWN}}
+
+
+def study(
+    sides: Sides,
+    attributes: Sequence[str],
+    population: int,
+    parts: Sequence[str],
+    only: Sequence[str] = ("",),
+    figures: Sequence[str] = tuple(LEAKED),
+) -> Iterator[Row]:
+    """The rows of all parts asked for; only: how names of releases begin; figures: of harm."""
+    sides.train.stage()
+    knowledge = AuditData(sides.train, sides.test, truth=sides.truth, targets=3_000)
+    users = len(knowledge.train_users)
+    yield {"part": "log", "release": "train", "figure": "users", "value": users}
+    releases = []
+    for name, method in study_releases(attributes, scaled_numbers(users, population)):
+        if not name.startswith(tuple(only)) or not {"kept", "useful", "leaked", "recipient"} & set(parts):
+            continue
+        release = made(name, method, sides.train)
+        releases.append(release)
+        yield from kept(sides.train, release) if "kept" in parts else ()
+        yield from leaked(release, knowledge, figures) if "leaked" in parts else ()
+    yield from useful(sides, releases) if "useful" in parts else ()
+    yield from sensitivity(sides, knowledge, attributes) if "sensitivity" in parts else ()
+    few = [each for each in releases if each.name in ("dma-2024", "dma-2026", "queries, epsilon 3")]
+    yield from recipients(sides, few) if "recipient" in parts else ()
+
+
+def opened(folder: Path, log: Path | None, users: int, seed: int) -> tuple[Path, Path | None]:
+    """A folder with both sides of a split, and the truth."""
+    source, truth = log, None
+    if source is None:
+        source, truth = folder / "log.parquet", folder / "log.parquet.truth"
+        qc.synthesize(source, users, seed=seed, views=True, attributes=("country", "device"))
+    with qc.read(source, all_columns=True) as whole:
+        qc.split(whole, folder / "split", by="user")
+    return folder / "split", truth
 
 
 def main() -> None:
-    """Release by every rule, attack, print."""
+    """Release by every rule, evaluate, attack, write."""
     parser = argparse.ArgumentParser(prog="python -m bench.european_rules", description=__doc__)
-    parser.add_argument("--users", type=int, default=STANDARD.users)
-    parser.add_argument("--split", type=Path, help="a folder of `querycloak split`, in place of the standard log")
+    parser.add_argument("--users", type=int, default=20_000, help="users of the synthetic log")
+    parser.add_argument("--log", type=Path, help="a log of your own, in place of the synthetic one")
+    parser.add_argument("--attributes", default="country,device", help="its attributes, with commas; empty for none")
+    parser.add_argument("--split", type=Path, help="a folder of `querycloak split`, in place of a log")
     parser.add_argument("--truth", type=Path, help="with it, the truth of its log")
-    parser.add_argument("--csv", type=Path, help="keep the table for docs/attacks.md")
+    parser.add_argument(
+        "--population", type=int, default=300_000_000, help="users of the rule's search engine (assumed)"
+    )
+    parser.add_argument("--parts", default="kept,useful,leaked,recipient,sensitivity")
+    parser.add_argument("--only", default="", help="releases whose names begin with one of these, with commas")
+    parser.add_argument("--figures", default=";".join(LEAKED), help="figures of harm, with semicolons")
+    parser.add_argument("--csv", type=Path, help="where the figures are kept, such as docs/tables/european-rules.csv")
     given = parser.parse_args()
-    if given.split is not None:
-        rows = audited(given.split, given.truth)
-    else:
-        with standard_split(given.users) as sides:
-            rows = audited(sides.folder, sides.truth)
-    for target in [sys.stdout] if given.csv is None else [sys.stdout, given.csv.open("w", newline="")]:
-        writer = csv.DictWriter(target, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {name: f"{each:.6g}" if isinstance(each, float) else each for name, each in row.items()} for row in rows
-        )
+    attributes = [each for each in given.attributes.split(",") if each]
+    with tempfile.TemporaryDirectory() as place:
+        split, truth = (given.split, given.truth) if given.split else opened(Path(place), given.log, given.users, SEED)
+        engine = qc.connect("duckdb")
+        sides = [qc.read(split / f"{side}.parquet", attributes=attributes, engine=engine) for side in ("train", "test")]
+        parts, only = given.parts.split(","), given.only.split(",")
+        both = Sides(sides[0], sides[1], truth)
+        write(study(both, attributes, given.population, parts, only, given.figures.split(";")), given.csv)
+        engine.close()
+
+
+def write(rows: Iterator[Row], path: Path | None) -> None:
+    """Print rows as they come; keep them in a file."""
+    with contextlib.ExitStack() as stack:
+        targets = [sys.stdout, *([] if path is None else [stack.enter_context(path.open("w", newline=""))])]
+        writers = [csv.DictWriter(target, COLUMNS, lineterminator="\n") for target in targets]
+        for writer in writers:
+            writer.writeheader()
+        for row in rows:
+            values = {
+                name: f"{row[name]:.6g}" if isinstance(row.get(name), float) else row.get(name) for name in COLUMNS
+            }
+            for writer, target in zip(writers, targets, strict=True):
+                writer.writerow(values)
+                target.flush()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ They come from the files in docs/tables, which three benches write. Run these to
 
     python -m bench.method_audits --csv docs/tables/method-audits.csv
     python -m bench.release_audits --csv docs/tables/attacks-standard.csv
-    python -m bench.european_rules --csv docs/tables/european-rules.csv
 
 Everything else on the pages is written by hand.
 """
@@ -18,9 +17,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TABLES = DOCS / "tables"
-BLOCK = re.compile(
-    r"(<!-- (method-audits|risks|small-budgets|figures|european-rules) -->\n).*?(<!-- end -->)", re.DOTALL
-)
+BLOCK = re.compile(r"(<!-- (method-audits|risks|small-budgets|figures) -->\n).*?(<!-- end -->)", re.DOTALL)
 PAGES = ("audits.md", "attacks.md")
 Row = dict[str, str]
 
@@ -32,7 +29,6 @@ def page_with_tables(page: str) -> str:
         "risks": _risks,
         "small-budgets": _small_budgets,
         "figures": _figures,
-        "european-rules": _european_rules,
     }
     return BLOCK.sub(lambda found: found[1] + makers[found[2]]() + found[3], page)
 
@@ -95,14 +91,6 @@ def _small_budgets() -> str:
             shown = f"{wrong:.4f}", f"{float(row['main']):.4f}", f"{least:.4f} to {most:.4f}", f"{bound:.4f}"
             lines.append([row["release"], *shown])
     return _table(head, lines)
-
-
-def _european_rules() -> str:
-    name, *figures = (rows := _read("european-rules.csv"))[0]
-    return _table(
-        [name, *figures],
-        ([row[name], *(_number(row[figure]) if row[figure] else "n/a" for figure in figures)] for row in rows),
-    )
 
 
 def _figures() -> str:

@@ -1,38 +1,40 @@
-"""The EU's new rule as the bench reads it: words of enough users, no long queries, visits in place of people."""
+"""The study of the European rules: its releases, its thresholds, and the page that is made of its figures."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from pathlib import Path
+import csv
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from bench.european_rules import ruled
+import pytest
+from bench.european_rules import SENSITIVE, scaled_numbers, study_releases
+from scripts.make_european_page import PAGE, TABLE, page_with_tables
 
-NUMBERS = {"term_users": 2, "most_words": 2, "gap_minutes": 30, "most_searches": 2}
-ASKED = [
-    ("a", 10, 0, "red shoes"),
-    ("a", 10, 10, "blue shoes"),
-    ("a", 10, 20, "red"),
-    ("a", 12, 0, "blue"),
-    ("b", 10, 0, "red blue shoes"),
-    ("c", 10, 0, "red secret42"),
-]
+import querycloak as qc
+from querycloak.methods.eu_records.european_rules import NUMBERS, RULES
 
 
-def test_what_the_new_rule_leaves(tmp_path: Path) -> None:
-    user, hour, minute, query = zip(*ASKED, strict=True)
-    times = [datetime(2026, 3, 1, *at) for at in zip(hour, minute, strict=True)]
-    none = pa.nulls(len(ASKED))
-    log = pa.table(
-        {"user": user, "time": times, "query": query, "rank": none.cast(pa.int32()), "url": none.cast(pa.string())}
-    )
-    pq.write_table(log, tmp_path / "log.parquet")
-    with ruled(tmp_path / "log.parquet", NUMBERS) as made:
-        kept = {row[0] for row in made.execute("select query from kept").fetchall()}
-        visits = made.execute("select list(query order by query) from released group by user").fetchall()
-        whole = made.execute("select count(distinct user), count(*) from whole").fetchone()
-    assert kept == {"red shoes", "blue shoes", "red", "blue"}  # not the word of one user, not three words
-    # Of the first visit two searches; nobody's visits have one name.
-    assert sorted(visit[0] for visit in visits) == [["blue"], ["blue shoes", "red shoes"]]
-    assert whole == (4, len(ASKED))
+def test_thresholds_are_scaled_to_the_log_and_stay_thresholds() -> None:
+    assert scaled_numbers(3_000, 3_000_000) == {"min_term_users": 2, "min_group_users": 2}
+    assert scaled_numbers(300_000, 3_000_000) == {"min_term_users": 5, "min_group_users": 100}
+
+
+@pytest.mark.parametrize("attributes", [(), ("country", "device")])
+def test_rules_and_guarantees_stand_in_one_study(attributes: tuple[str, ...]) -> None:
+    releases = dict(study_releases(attributes, scaled_numbers(1_000, 1_000_000)))
+    kinds = {name: method.proven().kind for name, method in releases.items()}
+    assert {name for name, kind in kinds.items() if kind == "syntactic"} == {
+        "dma-2024", "dma-2026", "dma-2026, scaled", "ddg-2026", "bare records",
+    }  # fmt: skip
+    assert sum(kind == "approximate-dp" for kind in kinds.values()) == 9
+    assert qc.EuRecords(preset="dma-2026").numbers["min_group_users"] == 1_000
+
+
+def test_every_assumed_number_of_the_decision_is_varied() -> None:
+    varied = {option for preset, option, _ in SENSITIVE if preset == "dma-2026"}
+    assert set(RULES["dma-2026"].assumed) <= varied
+    assert varied <= set(NUMBERS)
+
+
+def test_the_page_has_the_figures_of_the_table() -> None:
+    with TABLE.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert page_with_tables(PAGE.read_text(), rows) == PAGE.read_text()
