@@ -37,6 +37,7 @@ WRITING = {
     ("ledger set", "--ledger"): ("ledger", "set", "p", *BUDGET, "--ledger", "OUT"),
     ("ledger show", "--ledger"): ("ledger", "show", "--ledger", "OUT"),
     ("ledger show", "--picture"): ("ledger", "show", "--picture", "OUT"),
+    ("diff", "--picture"): ("diff", "RELEASE", "RELEASE", "--picture", "OUT"),
     ("ledger verify", "--ledger"): ("ledger", "verify", "--ledger", "OUT"),
     ("ledger plan", "--ledger"): ("ledger", "plan", "p", "--releases", "2", *BUDGET, "--ledger", "OUT"),
     ("guarantee", "--ledger"): ("guarantee", "clicks", *BUDGET, "--population", "p", "--ledger", "OUT"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from querycloak.cli import options
+from querycloak.privacy.parameters import path_of
 
 if TYPE_CHECKING:
     from querycloak.evaluation.release_diff import ChangedKey, ReleaseDiff
@@ -22,12 +23,19 @@ def diff(
     before: Annotated[Path, typer.Argument(metavar="RELEASE", help="The earlier release folder.")],
     after: Annotated[Path, typer.Argument(metavar="RELEASE", help="The later release folder.")],
     fdr: Annotated[float, typer.Option(help="Expected share of reported changes that are noise.")] = 0.05,
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page with a picture of the changes, too.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show what changed between two releases beyond noise (public)."""
     from querycloak.evaluation.release_diff import diff as compared
 
     result = compared(before, after, fdr=fdr)
+    if picture is not None:
+        from querycloak.pages.diff_page import write_diff_page
+
+        write_diff_page(result, path_of("picture", picture, "name a file for the page"), fdr=fdr)
     if as_json:
         json.dump(result.to_json(), sys.stdout)
         sys.stdout.write("\n")

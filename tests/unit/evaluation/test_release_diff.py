@@ -160,3 +160,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert "grows" in shown
     assert "1 appeared, 0 vanished, 1 changed beyond noise" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    published({"stays": 900, "grows <b>": 500, "goes": 700}).save(tmp_path / "a")
+    published({"stays": 903, "grows <b>": 2500, "comes": 800}).save(tmp_path / "b")
+    done = in_process("diff", tmp_path / "a", tmp_path / "b", "--picture", tmp_path / "changes.html")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "changes.html").read_text()
+    assert "1 appeared, 1 vanished, 1 changed beyond noise" in page
+    assert "Counts before and after" in page
+    assert "grows &lt;b&gt;" in page
+    assert "PRIVATE" not in page
+    in_process("diff", tmp_path / "a", tmp_path / "a", "--picture", tmp_path / "same.html")
+    assert "0 appeared, 0 vanished, 0 changed beyond noise" in (tmp_path / "same.html").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.pages import ROOT, examples
+from tests.unit.exports.test_exports import clicks
 from tests.unit.releases.making import CLICKS, SESSIONS, TABLES, a_release
 
-PACKAGES = ("datasets>=5.2,<6", "ir_datasets>=0.6.3,<0.7", "ir_measures>=0.4,<1")
+PACKAGES = ("datasets>=5.2,<6", "ir_datasets>=0.6.3,<0.7", "adbc-driver-sqlite>=1.13,<2")
 _TABLES_OF = """
 import json, sys, datasets
 loaded = {}
@@ -53,3 +56,39 @@ def test_a_release_folder_is_a_data_set_of_hugging_face(python: Path, tmp_path: 
     assert loaded["release/clicks"] == CLICKS.to_pylist()
     if format_name == "parquet":
         assert loaded["release/sessions"] == SESSIONS.to_pylist()
+
+
+def beside_ours(python: Path, script: Path, folder: Path) -> str:
+    """Run a script of a page with our packages first and the other packages behind them."""
+    (packages,) = (python.parents[1] / "lib").glob("python*/site-packages")
+    search = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")])])
+    program = f"import sys, runpy; sys.path.append({str(packages)!r}); runpy.run_path({str(script)!r})"
+    environment = {**os.environ, "PYTHONPATH": search, "IR_DATASETS_HOME": str(folder / "ir")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def script_of(page: str, name: str, folder: Path) -> Path:
+    (text,) = (each.text for each in examples(ROOT / "docs" / page) if each.file == name)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.slow
+def test_an_export_is_a_data_set_of_ir_datasets(python: Path, tmp_path: Path) -> None:
+    clicks().export("ir-datasets", tmp_path / "june-ir")
+    script = script_of("receive-a-release.md", "register_june.py", tmp_path)
+    assert beside_ours(python, script, tmp_path).split() == ["2", "4"]
+
+
+@pytest.mark.slow
+def test_a_log_comes_from_a_database_by_arrow(python: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "searches.sqlite") as connection:
+        connection.execute("CREATE TABLE searches (reader TEXT, asked_at TEXT, words TEXT, place INTEGER, page TEXT)")
+        rows = [(str(n), "2026-01-05 10:00:00", "garden shovel", 1, "page-3") for n in range(3)]
+        connection.executemany("INSERT INTO searches VALUES (?, ?, ?, ?, ?)", rows)
+    script = script_of("other-logs.md", "adbc_log.py", tmp_path)
+    assert beside_ours(python, script, tmp_path).split() == ["3"]
