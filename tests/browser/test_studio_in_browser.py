@@ -113,7 +113,7 @@ def quiet(visit: Visit, studio: Running) -> None:
 
 def test_the_whole_path_with_the_mouse_on_every_screen(browser: Any, studio: Running) -> None:
     with Visit(browser, studio.address) as visit:
-        wide = []
+        wide: list[tuple[str, int, str]] = []
 
         def measure(state: str) -> None:
             for width, scheme in SCREENS:
@@ -182,7 +182,7 @@ def test_the_whole_path_by_keyboard(browser: Any, studio: Running) -> None:
 def test_axe_finds_nothing(browser: Any, studio: Running) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    problems = []
+    problems: list[tuple[str, ...]] = []
     with Visit(browser, studio.address, bypass_csp=True) as visit:
 
         def check(state: str) -> None:

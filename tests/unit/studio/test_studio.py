@@ -21,6 +21,7 @@ from querycloak.studio.app import TOKEN_HEADER
 from querycloak.studio.studio_form import ACCURACY, EPSILON, StudioForm, as_typed
 from querycloak.studio.twin_grid import NEEDS
 from tests.commands import in_process
+from tests.evaluated import some_rows, write_rows
 from tests.studios import TOKEN, Running, running
 
 NASTY = "<script>alert(1)</script>\"'&\u202e"
@@ -189,3 +190,33 @@ def test_a_file_of_somebody_elses_is_not_taken_for_a_plan(studio: Running, tmp_p
 def test_the_command_refuses_a_port_that_is_none_and_one_that_is_taken(studio: Running) -> None:
     assert "--port must be between 1 and 65535" in in_process("studio", "--port", "0").stderr
     assert "is taken or not allowed" in in_process("studio", "--port", str(studio.port)).stderr
+
+
+@pytest.mark.slow
+def test_a_log_is_inspected_measured_and_released_as_commands_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUERYCLOAK_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "log.parquet", some_rows(1, 120))
+    qc.Ledger().set_limit("readers", 10, 1e-2)
+    fields = FILLED | {"log": "log.parquet", "population_size": "120", "out": "signed"}
+    studio = new_studio()
+    studio.take(fields)
+    studio.inspect()
+    studio.background.join()
+    assert ("users", "120") in (studio.figures or ())
+    for release in (False, True):
+        studio.sign_off(release=release)
+        studio.background.join()
+        assert studio.background.state is not None
+        assert studio.background.state.problem is None
+    assert studio.signed is not None
+    assert studio.signed.released
+    assert qc.verify(tmp_path / "signed" / "public" / "release").digest == studio.signed.digest
+    (account,) = qc.Ledger().show("readers")
+    assert len(account.charges) == 1
+    assert "PRIVATE" in (studio.page("private") or "")
+    studio.take(fields | {"epsilon": "3"})
+    with pytest.raises(InputError, match="measure it first"):
+        studio.sign_off(release=True)
