@@ -68,7 +68,8 @@ def figures(users: int, folder: Path) -> dict[str, Any]:
         qc.split(log, folder / "split", by="user")
     train, test = (folder / "split" / f"{side}.parquet" for side in ("train", "test"))
     true = shapes(pq.read_table(train, columns=["user", "time", "query", "rank", "url"]))
-    releases, made = {}, {"users": users, "shapes": {}, "seconds": {}, "rows": {}, "tasks": []}
+    releases: dict[str, Path] = {}
+    made: dict[str, Any] = {"users": users, "shapes": {}, "seconds": {}, "rows": {}, "tasks": []}
     for epsilon, delta in BUDGETS:
         for method in (qc.Synthetic, qc.Optimal, qc.Queries):
             name = f"{method.name} {epsilon}"

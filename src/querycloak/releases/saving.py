@@ -64,7 +64,7 @@ def save(
                 files.append(replace(written, described=described(kind, release.rows, written.schema.names)))
         contents = Contents(release, tuple(files), output_filter, datetime.now(UTC).date())
         checksums = {table.file: table.checksum for table in files}
-        layout = release.parameters.get("log_layout")
+        layout = str(release.parameters.get("log_layout"))
         if layout in LAYOUTS and "log" in release.tables:
             checksums |= _write_layout(release.tables["log"], layout, unfinished, _Look(output_filter, Counter(), []))
         texts = {DATASHEET: datasheet_of(contents), CROISSANT: _json(croissant_of(contents))}

@@ -75,8 +75,9 @@ def test_the_budget_of_all_parts_is_that_of_the_note(split: str | None) -> None:
         {"transitions"} if split else set()
     )
     assert together(3, *draws) <= 1e-6
-    assert method.proven().delta is not None
-    assert method.proven().delta <= 1e-6
+    delta = method.proven().delta
+    assert delta is not None
+    assert delta <= 1e-6
 
 
 def noisy_parts() -> NoisyParts:
