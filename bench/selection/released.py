@@ -45,7 +45,7 @@ def measured(log: SearchLog, table: str, selection: str, runs: int) -> Iterator[
     holders = engine.stage(contributions.group_by(key).agg(n=contributions.count()))
     entries = engine.fetch(holders.aggregate(n=holders.n.sum()))["n"][0].as_py()
     for epsilon, delta in STANDARD_BUDGETS:
-        method = TABLES[table](epsilon=epsilon, delta=delta, selection=selection)  # type: ignore[arg-type]
+        method = TABLES[table](epsilon=epsilon, delta=delta, selection=selection)
         keys, volumes = [], []
         for seed in range(FIRST_SEED, FIRST_SEED + runs):
             released = method.release(log, randomness=Randomness(seed=seed)).table(table)
