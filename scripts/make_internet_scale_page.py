@@ -90,10 +90,10 @@ def _buckets(each: Runs) -> float:
 DRIVER: dict[str, tuple[str, Callable[[Runs], float]]] = {
     "k-anonymity": ("keys released x bytes of a row", _released),
     "clicks --max-keys-per-user 4": ("keys that may pass x bytes of a row", _released),
-    "clicks": ("2^24 buckets and keys released, x bytes of a row", _buckets),
-    "sessions": ("2^24 buckets and keys released, x bytes of a row", _buckets),
+    "clicks": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
+    "sessions": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
     "query-pool": ("the public list: at most 2^24 rows", lambda each: BUCKETS * each.bytes_fetched),
-    "optimal": ("2^24 buckets and keys released, x bytes of a row", _buckets),
+    "optimal": ("2^24 buckets at a time and keys released, x bytes of a row", _buckets),
     "semantic": ("52 bytes for each search, 36 for each user", lambda each: 52 * each.streamed * ROWS + 36 * USERS),
     "affinity": (
         "2^23 x 40 bytes, 10,000 concepts for each n-gram of a user x 100 bytes",

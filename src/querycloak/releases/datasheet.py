@@ -87,7 +87,7 @@ def _made(release: Release) -> dict[str, str]:
 
 _NULL_COUNTS = (
     "A count that noise made less than 1 is null (empty in text): the number is small beside the margin of noise, and "
-    "it is not known to be one person."
+    "it is not known to be one person. So among low counts those that you see are too high on average."
 )
 
 

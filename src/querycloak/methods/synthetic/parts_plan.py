@@ -24,7 +24,7 @@ SHARES: Mapping[str, int] = {
     WORDS: 27, QUERIES: 29, CLICKS: 22, HOSTS: 10, TRANSITIONS: 3,
     "users": 1, "sessions": 1, "hours": 2, "pauses": 1, "kinds": 1, "sources": 1, "lengths": 1, "ranks": 1,
 }  # fmt: skip
-"""Parts of the budget, 100 in all; chosen on a synthetic log (docs/synthetic-release.md)."""
+"""Parts of the budget, 100 in all: a judgement after one look at a synthetic log, not the best of several."""
 LEVEL_SHARES = (3, 2, 1)
 """Parts of the words' budget, by level."""
 NEEDED: Mapping[str, Sequence[str]] = {
