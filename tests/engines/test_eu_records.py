@@ -105,19 +105,17 @@ def test_rows_keep_every_claim(log: SearchLog) -> None:
     assert {(owners[r["session"]], r["query"], r["url"], r["rank"], r["clicked"]) for r in rows} <= shown
 
 
+@pytest.mark.same_on_spark
 @pytest.mark.parametrize(("linked", "letters"), [("user", 0), ("day", 10)])
 def test_pseudonyms_of_persons_and_of_days(log: SearchLog, linked: Any, letters: int) -> None:
-    if log.engine.name == "spark":
-        pytest.skip("one way of linking is enough on Spark, and the test above has it")
     method = qc.EuRecords(preset="ddg-2026", linked=linked, min_term_users=1, max_words=9, max_digits=99)
     table = method.release(log).table("log")
     expected = {(row["user"], str(row["time"])[:letters]) for row in ROWS if "@" not in row["query"]}
     assert len(table["session"].unique()) == len(expected)
 
 
+@pytest.mark.same_on_spark
 def test_tasks_see_searches_in_order_and_clicks_alone(log: SearchLog) -> None:
-    if log.engine.name == "spark":
-        pytest.skip("what is read from a release does not depend on the engine")
     release = qc.EuRecords(preset="dma-2026", **NUMBERS).release(log)
     target = Target.of(release, "records")
     assert set(target.columns["log"]) == {"user", "query", "url", "time"}
@@ -129,9 +127,8 @@ def test_tasks_see_searches_in_order_and_clicks_alone(log: SearchLog) -> None:
     }
 
 
+@pytest.mark.same_on_spark
 def test_rows_of_the_last_days_wait(engine: Engine, tmp_path: Path) -> None:
-    if engine.name == "spark":
-        pytest.skip("a filter on times is the same on both engines")
     now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
     rows = [
         {"user": f"u{user}", "time": now - timedelta(days=days), "query": f"days {days}"}
@@ -140,7 +137,7 @@ def test_rows_of_the_last_days_wait(engine: Engine, tmp_path: Path) -> None:
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
     numbers: dict[str, Any] = {"min_term_users": 2, "min_group_users": 2}
-    with read(tmp_path / "log.parquet") as log:
+    with read(tmp_path / "log.parquet", engine=engine) as log:
         seven = qc.EuRecords(preset="dma-2026", **numbers).release(log).table("log")
         none = qc.EuRecords(preset="dma-2026", latency_days=0, **numbers).release(log).table("log")
     assert set(seven["query"].to_pylist()) == {"days 9"}

@@ -105,7 +105,7 @@ def ledger_show(
     reconcile(book)
     accounts = book.show(population)
     if picture is not None:
-        from querycloak.pages.privacy_pictures import write_ledger_page
+        from querycloak.pages.ledger_page import write_ledger_page
 
         write_ledger_page(book, accounts, path_of("picture", picture, "name a file for the page"))
     show_accounts(book, accounts, tightly=composing.tightly, at_delta=composing.at_delta, as_json=as_json)

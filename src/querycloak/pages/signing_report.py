@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,18 @@ from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
+from querycloak.pages.ledger_page import balance_of
 from querycloak.pages.measured import Given, Measurements, measured, publishable_rows
 from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
-from querycloak.pages.privacy_pictures import trade_off_picture
 from querycloak.pages.registry_entry import registry_entry
 from querycloak.pages.shown_text import PERCENT, shown_share
-from querycloak.privacy.accounting.gaussian_filter import GaussianCost, GaussianLimit
+from querycloak.pages.trade_off_picture import trade_off_picture
 from querycloak.privacy.explanation import explain
 from querycloak.privacy.guarantee import Guarantee
-from querycloak.privacy.ledger.accounts import Account, Charge
+from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import RUN, Ledger
 from querycloak.privacy.parameters import of_kind, path_of
-from querycloak.privacy.sampling.exact import rounded_up, shown_up
+from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.about_file import PRIVATE, PUBLIC, TITLES, About
 from querycloak.releases.folder import CARD
 from querycloak.releases.loading import load_card
@@ -95,7 +94,7 @@ def _page(signing: Signing, *, private: bool) -> str:
         explained=explain(release.proven).replace(" %", PERCENT).split("\n\n"),
         unprotected=release.proven.unprotected or ("nothing that we know of",),
         because=release.proven.because,
-        balance=_balance(signing) if private else None,
+        balance=balance_of(signing.account, release.accounting.charge) if private else None,
         accounted=_accounted(signing),
         evaluation=_evaluation(signing) if private else None,
         twin=None if signing.publishable is None else signing.publishable[0],
@@ -207,52 +206,6 @@ def _measured(audit: Mapping[str, Any] | None, name: str) -> str:
     if not audit or audit.get(name) is None:
         return ""
     return f"at least {audit[name]:.3g}" if name == "epsilon" else f"at {audit[name]:.3g}"
-
-
-def _balance(signing: Signing) -> list[tuple[str, str]] | None:
-    """The ledger's limit, and what was spent before and with this release."""
-    account, charge = signing.account, signing.release.accounting.charge
-    if account is None or charge is None:
-        return None
-    before = [each for each in account.charges if each.id < charge]
-    with_this = [each for each in account.charges if each.id <= charge]
-    if account.limit is not None:
-        return [("Population", account.population), *_squared_balance(account, account.limit, before, with_this)]
-    sums = [
-        tuple(sum((getattr(each, name) for each in charges), start=Fraction(0)) for name in ("epsilon", "delta"))
-        for charges in (before, with_this, account.charges)
-    ]
-    texts = [f"epsilon {rounded_up(epsilon):g}, delta {rounded_up(delta):g}" for epsilon, delta in sums]
-    left = account.epsilon_limit - float(sums[1][0]), account.delta_limit - float(sums[1][1])
-    return [
-        ("Population", account.population),
-        ("Limit", f"epsilon {account.epsilon_limit:g}, delta {account.delta_limit:g}"),
-        ("Spent before this release", f"{texts[0]} ({len(before)} charges)"),
-        ("Spent with this release", texts[1]),
-        ("Left after this release", f"epsilon {max(left[0], 0.0):g}, delta {max(left[1], 0.0):g}"),
-        ("Spent by now", f"{texts[2]} ({len(account.charges)} charges)"),
-    ]
-
-
-def _squared_balance(
-    account: Account, limit: GaussianLimit, before: Sequence[Charge], with_this: Sequence[Charge]
-) -> list[tuple[str, str]]:
-    """The balance of a ledger that adds up squared losses."""
-    parts = (before, with_this, account.charges)
-    first, second, total = (sum((each.gaussian for each in part), start=GaussianCost()) for part in parts)
-
-    def words(cost: GaussianCost) -> str:
-        return f"squared loss {shown_up(cost.squared)}, additive delta {shown_up(cost.additive)}"
-
-    left = max(limit.squared - second.squared, 0.0), max(limit.additive - second.additive, 0.0)
-    return [
-        ("Limit", f"epsilon {limit.epsilon:g}, delta {limit.delta:g}: squared loss {limit.squared:.4g}, "
-                  f"additive delta {limit.additive:.3g}"),
-        ("Spent before this release", f"{words(first)} ({len(before)} charges)"),
-        ("Spent with this release", words(second)),
-        ("Left after this release", f"squared loss {left[0]:.4g}, additive delta {left[1]:.3g}"),
-        ("Spent by now", f"{words(total)} ({len(account.charges)} charges)"),
-    ]  # fmt: skip
 
 
 def _accounted(signing: Signing) -> str:

@@ -1,9 +1,9 @@
-"""Pictures of a guarantee and of a ledger: most of what a test for one person detects; the budget, charge by charge."""
+"""The ledger on pages: the balance of a release, and a page with a picture of each budget."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,60 +12,57 @@ from querycloak.pages.charts import NARROW, Picture, themed
 from querycloak.pages.comparison_pictures import percent_axis
 from querycloak.pages.layout import render, write_page
 from querycloak.pages.shown_text import shown_share
-from querycloak.privacy.accounting.gaussian_filter import FALSE_ALARMS, GaussianCost
+from querycloak.privacy.accounting.gaussian_filter import GaussianCost, GaussianLimit
+from querycloak.privacy.ledger.accounts import Account, Charge
+from querycloak.privacy.sampling.exact import rounded_up, shown_up
 
 if TYPE_CHECKING:
-    from querycloak.privacy.ledger.ledger import Account, Ledger
-    from querycloak.releases.release import Release
-
-_STEPS = 100
+    from querycloak.privacy.ledger.ledger import Ledger
 
 
-def trade_off_picture(release: Release) -> Picture | None:
-    """The most that any test for one person's presence detects, by its false alarms (accounting/filter.md, claim 3).
-
-    None where the card bounds no squared loss, or where the unit is not a whole user that is there or not.
-    """
-    if not release.gaussian_dp or release.proven.neighbours != "add-remove-user":
+def balance_of(account: Account | None, charge: int | None) -> list[tuple[str, str]] | None:
+    """The limit of an account, and what was spent before and with this charge; None if nobody paid."""
+    if account is None or charge is None:
         return None
-    cost = GaussianCost.from_json(release.gaussian_dp)
-    shares = sorted({*FALSE_ALARMS, *(step / _STEPS for step in range(1, _STEPS))})
-    curve = [
-        {
-            "false_alarms": share,
-            "detected": min(cost.detected_at_most(share), _detected_by_budget(release, share)),
-            "guess": share,
-        }
-        for share in [0.0001, *shares]
+    before = [each for each in account.charges if each.id < charge]
+    with_this = [each for each in account.charges if each.id <= charge]
+    if account.limit is not None:
+        return [("Population", account.population), *_squared_balance(account, account.limit, before, with_this)]
+    sums = [
+        tuple(sum((getattr(each, name) for each in charges), start=Fraction(0)) for name in ("epsilon", "delta"))
+        for charges in (before, with_this, account.charges)
     ]
-    few = next(row for row in curve if row["false_alarms"] == 0.01)
-    by_budget = _detected_by_budget(release, 0.01)
-    description = (
-        "The upper line: whoever tests if one given person was in the log, and is wrong about 1 % of those who were "
-        f"not, is right about at most {shown_share(few['detected'])} of those who were; by epsilon and delta alone it "
-        f"would be {shown_share(by_budget)}. The lower line is guessing."
-    )
-    title = "The most that anybody can detect"
-    return Picture("trade-off", title, description, lambda width: themed(_trade_off(curve, width)))
+    texts = [f"epsilon {rounded_up(epsilon):g}, delta {rounded_up(delta):g}" for epsilon, delta in sums]
+    left = account.epsilon_limit - float(sums[1][0]), account.delta_limit - float(sums[1][1])
+    return [
+        ("Population", account.population),
+        ("Limit", f"epsilon {account.epsilon_limit:g}, delta {account.delta_limit:g}"),
+        ("Spent before this release", f"{texts[0]} ({len(before)} charges)"),
+        ("Spent with this release", texts[1]),
+        ("Left after this release", f"epsilon {max(left[0], 0.0):g}, delta {max(left[1], 0.0):g}"),
+        ("Spent by now", f"{texts[2]} ({len(account.charges)} charges)"),
+    ]
 
 
-def _detected_by_budget(release: Release, share: float) -> float:
-    """The bound by epsilon and delta."""
-    epsilon, delta = release.proven.numbers
-    return min(exp(min(epsilon, 700.0)) * share + delta, 1 - exp(-epsilon) * (1 - delta - share), 1.0)
+def _squared_balance(
+    account: Account, limit: GaussianLimit, before: Sequence[Charge], with_this: Sequence[Charge]
+) -> list[tuple[str, str]]:
+    """The balance of a ledger that adds up squared losses."""
+    parts = (before, with_this, account.charges)
+    first, second, total = (sum((each.gaussian for each in part), start=GaussianCost()) for part in parts)
 
+    def words(cost: GaussianCost) -> str:
+        return f"squared loss {shown_up(cost.squared)}, additive delta {shown_up(cost.additive)}"
 
-def _trade_off(curve: list[dict[str, float]], width: int) -> Any:
-    import altair as alt
-
-    whole = alt.Scale(domain=[0, 1], nice=False)
-    x = alt.X("false_alarms:Q", title="False alarms among people who were not", scale=whole, axis=percent_axis(alt))
-    base = alt.Chart(alt.Data(values=curve)).encode(x=x)
-    y = alt.Y("detected:Q", title="Detected of those who were", scale=whole, axis=percent_axis(alt))
-    bound = base.mark_line(strokeWidth=2, color=palette.light("blue")).encode(y=y)
-    guess = base.mark_line(strokeWidth=1, strokeDash=[4, 3], color=palette.light("soft")).encode(y="guess:Q")
-    side = min(width - 80, 320)
-    return (bound + guess).properties(width=side, height=side * 0.75)
+    left = max(limit.squared - second.squared, 0.0), max(limit.additive - second.additive, 0.0)
+    return [
+        ("Limit", f"epsilon {limit.epsilon:g}, delta {limit.delta:g}: squared loss {limit.squared:.4g}, "
+                  f"additive delta {limit.additive:.3g}"),
+        ("Spent before this release", f"{words(first)} ({len(before)} charges)"),
+        ("Spent with this release", words(second)),
+        ("Left after this release", f"squared loss {left[0]:.4g}, additive delta {left[1]:.3g}"),
+        ("Spent by now", f"{words(total)} ({len(account.charges)} charges)"),
+    ]  # fmt: skip
 
 
 def spending_picture(account: Account, number: int = 1) -> Picture:
