@@ -137,9 +137,9 @@ def test_rows_of_the_last_days_wait(engine: Engine, tmp_path: Path) -> None:
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
     numbers: dict[str, Any] = {"min_term_users": 2, "min_group_users": 2}
-    with read(tmp_path / "log.parquet", engine=engine) as log:
-        seven = qc.EuRecords(preset="dma-2026", **numbers).release(log).table("log")
-        none = qc.EuRecords(preset="dma-2026", latency_days=0, **numbers).release(log).table("log")
+    log = read(tmp_path / "log.parquet", engine=engine)
+    seven = qc.EuRecords(preset="dma-2026", **numbers).release(log).table("log")
+    none = qc.EuRecords(preset="dma-2026", latency_days=0, **numbers).release(log).table("log")
     assert set(seven["query"].to_pylist()) == {"days 9"}
     assert set(none["query"].to_pylist()) == {"days 1", "days 6", "days 9"}
 
