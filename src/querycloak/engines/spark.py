@@ -260,9 +260,11 @@ def _running() -> bool:
     """True if somebody else has started a session here, which is then used and left running."""
     if "pyspark" not in sys.modules:
         return False
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession() is not None
+    # A session is active only in the thread that started it, and ours are started in one of their own.
+    return SparkSession.getActiveSession() is not None or SparkContext._active_spark_context is not None
 
 
 def _hush() -> None:
@@ -317,11 +319,12 @@ def _session(master: str, threads: int, memory: str, folder: str) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _silence(), _own_signals():
-        _start(builder.getOrCreate)
-        session = builder.getOrCreate()  # the same one, and now that of this thread
         if master.startswith("sc://"):
+            session = builder.getOrCreate()  # it starts no Java here
             _give_up_sooner(session)
         else:
+            _start(builder.getOrCreate)
+            session = builder.getOrCreate()  # the same one
             session.sparkContext.setLogLevel("OFF")
     return session
 
