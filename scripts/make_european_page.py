@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, TABLE, PICTURE = (
     DOCS / "european-rules.md",
     DOCS / "tables" / "european-rules.csv",
-    DOCS / "pictures" / "european-rules.png",
+    DOCS / "pictures" / "european-rules.svg",
 )
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_MEASURED = "n/a"
@@ -52,27 +52,35 @@ def _number(text: str) -> str:
     return f"{float(text):.3f}".removeprefix("0") if 0 <= float(text) < 1 else f"{float(text):.3f}"
 
 
+_PANELS = {"searches": "searches kept", "secrets": "secrets leaked", "known visit": "visits found"}
+"""Figures of the picture, and what they are called there."""
+_RULES = ("dma-2024", "dma-2026", "ddg-2026", "bare records")
+
+
 def draw(rows: Sequence[Row]) -> None:
-    """Share of searches that come out against the secrets that come out."""
+    """A line for each release: what it keeps beside what it leaks, with intervals."""
     import altair as alt
 
-    figures: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row["figure"] in ("searches", "secrets") and row["part"] in ("kept", "leaked") and row["value"]:
-            figures.setdefault(row["release"], {})[row["figure"]] = float(row["value"])
-    rules = ("dma-2024", "dma-2026", "ddg-2026", "bare records")
+    shown = [row for row in rows if row["figure"] in _PANELS and row["part"] in ("kept", "leaked") and row["value"]]
+    releases = list(dict.fromkeys(row["release"] for row in shown))
     points = [
-        {"release": name, "kind": "rule" if name.startswith(rules) else "guarantee", **values}
-        for name, values in figures.items()
-        if len(values) == 2
+        {
+            "release": row["release"],
+            "kind": "rule" if row["release"].startswith(_RULES) else "guarantee",
+            "panel": _PANELS[row["figure"]],
+            **{name: float(row[name] or row["value"]) for name in ("value", "low", "high")},
+        }
+        for row in shown
     ]
-    base = alt.Chart(alt.Data(values=points)).encode(
-        x=alt.X("secrets:Q", title="planted secrets that come out (risk)"),
-        y=alt.Y("searches:Q", title="share of searches that come out"),
-    )
-    dots = base.mark_circle(size=90).encode(color=alt.Color("kind:N", title=None))
-    texts = base.mark_text(align="left", dx=8, fontSize=10).encode(text="release:N")
-    (dots + texts).properties(width=620, height=380).save(str(PICTURE), scale_factor=1.5)
+    x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", tickCount=4))
+    y = alt.Y("release:N", title=None, sort=releases)
+    colour = alt.Color("kind:N", title=None, scale=alt.Scale(range=["#0072b2", "#c94f00"]))
+    base = alt.Chart(alt.Data(values=points)).encode(y=y, color=colour)
+    dots = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=alt.Shape("kind:N", title=None))
+    spans = base.mark_rule().encode(x=alt.X("low:Q"), x2="high:Q")
+    panel = (spans + dots).properties(width=170, height=22 * len(releases))
+    whole = panel.facet(column=alt.Column("panel:N", title=None, sort=list(_PANELS.values())))
+    whole.configure_view(stroke=None).save(str(PICTURE))
 
 
 def main() -> None:
