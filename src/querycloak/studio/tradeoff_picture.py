@@ -158,7 +158,7 @@ def _percent(share: float) -> str:
     """A limit in per cent, rounded up."""
     if share > 0.9999:
         return "almost 100\u00a0%"
-    digits = 2 if share > 0.99 else 0
+    digits = 2 if share > 0.99 else 1
     return f"{math.ceil(100 * share * 10**digits - 1e-9) / 10**digits:.{digits}f}\u00a0%"
 
 
