@@ -337,7 +337,7 @@ def test_clicks_refuses_what_makes_no_sense(options: dict[str, Any], message: st
         ({"min_users": 5, "keys": "users"}, "keys must be one of queries, clicks, log, got 'users'"),
         ({"min_users": 5, "preset": "dma"}, "preset='dma' sets min_users and keys itself"),
         ({"keys": "log", "preset": "dma"}, "preset='dma' sets min_users and keys itself"),
-        ({"preset": "gdpr"}, "preset must be one of dma, got 'gdpr'"),
+        ({"preset": "gdpr"}, "preset must be one of dma, dma-2024, got 'gdpr'"),
         ({"min_users": 5, "variant": "paper"}, "variant must be one of default, got 'paper'"),
     ],
 )
