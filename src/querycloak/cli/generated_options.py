@@ -51,6 +51,7 @@ GROUP_OF = {
         ),
         ADVANCED,
     ),
+    **dict.fromkeys(("users", "log_layout"), options.OUTPUT),
 }  # fmt: skip
 """The heading of `--help` for each option of a method; those of other people's methods stand under METHOD."""
 

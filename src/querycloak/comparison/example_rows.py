@@ -56,11 +56,12 @@ def _one_name(table: pa.Table) -> pa.Table:
     """Different queries of the name that has about twice as many as it takes, filled up with the first rows."""
     if table.num_rows <= ROWS:
         return table
-    counted = table.group_by("user").aggregate([("query", "count_distinct")])
+    naming = "user" if "user" in table.column_names else "session"
+    counted = table.group_by(naming).aggregate([("query", "count_distinct")])
     distance = np.abs(counted["query_count_distinct"].to_numpy() - 2 * ROWS)
-    name = counted["user"][int(np.lexsort((counted["user"].to_numpy(zero_copy_only=False), distance))[0])]
+    name = counted[naming][int(np.lexsort((counted[naming].to_numpy(zero_copy_only=False), distance))[0])]
     placed = table.append_column("place", pa.array(np.arange(table.num_rows)))
-    own = placed.filter(pc.equal(table["user"], name)).group_by("query").aggregate([("place", "min")])
+    own = placed.filter(pc.equal(table[naming], name)).group_by("query").aggregate([("place", "min")])
     places = dict.fromkeys([*own["place_min"].sort().to_pylist(), *range(2 * ROWS)])
     return table.take(pa.array(list(places)[:ROWS]))
 

@@ -18,7 +18,7 @@ from querycloak.studio.twin_grid import NEEDS, Need
 
 ACCURACY, EPSILON = "accuracy", "epsilon"
 """What the owner starts from."""
-MADE = "# a plan of querycloak studio\n"
+MADE = "# a plan that the studio of querycloak wrote\n"
 """First line of plans that the studio wrote: only such a file is ever replaced."""
 LONGEST = 4_096
 """Characters of a field; what is longer is cut."""
@@ -141,11 +141,14 @@ class StudioForm:
         if method.attributes:
             reading["attributes"] = ",".join(method.attributes)
         about = {"owner": self.owner, "contact": self.contact, "purpose": self.purpose}
+        fields = {
+            "population": _quoted(self.population),
+            "population_size": self.users,
+            "unit": _quoted(self.unit),
+            "method": _quoted(method.name),
+        }
         lines = [
-            f"population = {_quoted(self.population)}",
-            f"population_size = {self.users}",
-            f"unit = {_quoted(self.unit)}",
-            f"method = {_quoted(method.name)}",
+            *(f"{name} = {value}" for name, value in fields.items()),
             *_table("about", about),
             *_table("options", {"epsilon": vars(method)["epsilon"], **self.options}),
             *(_table("log", reading) if reading else []),

@@ -310,7 +310,7 @@ class PreparedProfiles:
             for batch in self._log.engine.stream(uses)
         ]
         none = np.empty(0, np.int64)
-        users, codes, weights = (np.concatenate([none, *parts]) for parts in zip(*batches, strict=True))
+        users, codes, weights = (np.concatenate([none, *parts]) for parts in zip((none,) * 3, *batches, strict=True))
         return users, codes, weights
 
 
