@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from querycloak.logs.log_layouts import Encoding
 from querycloak.privacy.parameters import one_of
 from querycloak.releases import parquet
 from querycloak.releases.card import Contents, TableFile, card_of
@@ -26,7 +27,6 @@ from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_for
 from querycloak.releases.text_tables import CSV, TSV, TextFormat
-from querycloak.synthetic.log_writer import Encoding
 
 MOST_SHOWN = 10_000
 """Dropped rows of a table that are kept for the owner."""

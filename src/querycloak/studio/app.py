@@ -6,7 +6,7 @@ posted, and an address names a part of the studio alone.
 
 from __future__ import annotations
 
-import secrets
+import hmac
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -107,7 +107,7 @@ class Guard:
 
 
 def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(one.encode(), other.encode())
 
 
 def studio_app(studio: Studio, token: str, port: int) -> ASGIApp:

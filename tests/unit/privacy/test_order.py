@@ -42,7 +42,7 @@ DRAWS: dict[str, tuple[Any, ...]] = {
 
 def test_every_public_method_of_randomness_is_tried_here() -> None:
     public = {name for name, _ in inspect.getmembers(Randomness, inspect.isfunction) if not name.startswith("_")}
-    assert public == set(DRAWS)
+    assert public - {"make_ready"} == set(DRAWS)  # which draws nothing, and comes before the charge
 
 
 @pytest.mark.parametrize("source", [Randomness, lambda: Randomness(seed=1)], ids=["operating system", "seeded"])
