@@ -40,18 +40,17 @@ GROUP_OF = {
             "known",
             "off_pool", "clicks", "urls", "criterion", "domain", "candidates", "topics", "taxonomy", "objective",
             "support", "weights", "counts", "tables", "no_clicks", "times", "keep_time", "output_size",
-            "min_term_users", "min_group_users", "linked", "latency_days",
+            "min_term_users", "min_group_users", "linked", "latency_days", "users",
         ),
         SELECTION,
     ),
     **dict.fromkeys(
         (
             "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "known_share", "variant",
+            "any_language", "known_share", "log_layout", "variant",
         ),
         ADVANCED,
     ),
-    **dict.fromkeys(("users", "log_layout"), options.OUTPUT),
 }  # fmt: skip
 """The heading of `--help` for each option of a method; those of other people's methods stand under METHOD."""
 
