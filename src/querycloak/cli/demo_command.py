@@ -30,7 +30,7 @@ for, and attacks are tried on them too, for comparison.
 
 
 def demo(
-    users: Annotated[int | None, typer.Option(help="How many people search; 3,000 if not given.")] = None,
+    users: Annotated[int | None, typer.Option(help="How many people search; 1,000 if not given.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write, ./demo-out if not given; replaced if a demo made it.")
     ] = None,

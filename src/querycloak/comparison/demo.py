@@ -12,7 +12,7 @@ from querycloak.errors import ParameterError
 from querycloak.files.locked_folder import UNFINISHED as NOTED
 from querycloak.logs.reading.files import TRUTH_ENDING
 
-USERS = 3_000
+USERS = 1_000
 LOG = "log.tsv.gz"
 PUBLISHED = PlannedRelease(f"affinity-k{MIN_USERS}-paper", "affinity", {"min_users": MIN_USERS, "variant": "paper"})
 """affinity as its paper has it: every word of a query needs two users (w = 2), for any k."""
