@@ -67,12 +67,12 @@ class RowAccounting:
 
     @property
     def rows_read(self) -> int:
-        """All of them."""
+        """Number of rows that were read."""
         return sum(self.by_code.values())
 
     @property
     def rows_kept(self) -> int:
-        """Those that count."""
+        """Number of rows that were kept."""
         return self.by_code.get(KEPT, 0)
 
     @property

@@ -62,7 +62,7 @@ class Try:
     """Others, who ask a frequent word."""
     key: str = TEXT
     repeats: int = 1
-    """How often each account asks each text."""
+    """Number of times that each account asks each text."""
     letters: bool = False
     """True if texts have no digit, for rules that leave out numbers."""
 

@@ -122,9 +122,9 @@ def keys_of_runs(counted: object, randomness: Randomness, runs: int) -> pa.Table
 
 @keys_of_runs.register
 def _(counted: ThresholdedKeys, randomness: Randomness, runs: int) -> pa.Table:
-    plan = counted.plan
+    plan, keys = counted.plan, sorted_counts(counted.keys)
     return thresholded_of_runs(
-        counted.keys, plan.noise, plan.threshold, randomness, runs, plan.published_noise, plan.tie_probability
+        keys, plan.noise, plan.threshold, randomness, runs, plan.published_noise, plan.tie_probability
     )
 
 
@@ -175,7 +175,7 @@ class _PoolRuns(Pooling):
         return above_of_public(counts, public, noise, threshold, randomness, self.runs)
 
     def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
-        return thresholded_of_runs(counts, noise, threshold, randomness, self.runs)
+        return thresholded_of_runs(sorted_counts(counts), noise, threshold, randomness, self.runs)
 
 
 class _PaperPoolRuns(PaperPooling):
@@ -252,7 +252,7 @@ def _with_links_and_sizes(counted: BoundedPairs, pairs: list[pa.Table], randomne
     sizes = noisy_counts(pairs_per_user(engine, users, plan), plan.size_noise, randomness, runs=len(pairs))
     links = [(nothing, nothing, nothing)] * len(pairs)
     if plan.link_noise is not None and plan.link_threshold is not None:
-        counts = KeyCounts.of(engine, linked_pairs(engine, users, plan.linked_per_user), LINK)
+        counts = sorted_counts(KeyCounts.of(engine, linked_pairs(engine, users, plan.linked_per_user), LINK))
         released = thresholded_of_runs(counts, plan.link_noise, plan.link_threshold, randomness, len(pairs))
         links = _links_by_run(released.sort_by([(RUN, "ascending"), ("count", "descending")]), len(pairs))
     return [NoisyTables(each, *links[run], sizes[run]) for run, each in enumerate(pairs)]

@@ -35,19 +35,6 @@ _NOTHING = "\x1fnothing"
 
 
 def thresholded_of_runs(
-    counts: KeyCounts,
-    noise: Noise,
-    threshold: int,
-    randomness: Randomness,
-    runs: int,
-    published_noise: Noise | None = None,
-    tie_probability: float = 0.0,
-) -> pa.Table:
-    """The keys whose noisy count exceeds the threshold, in each run."""
-    return _thresholded(sorted_counts(counts), noise, threshold, randomness, runs, published_noise, tie_probability)
-
-
-def _thresholded(
     table: pa.Table,
     noise: Noise,
     threshold: int,
@@ -56,7 +43,7 @@ def _thresholded(
     published_noise: Noise | None = None,
     tie_probability: float = 0.0,
 ) -> pa.Table:
-    """The same of keys and their counts `n`, in order of key."""
+    """The keys whose noisy count exceeds the threshold, in each run; table: keys with their counts `n`, sorted."""
     passed = release(
         table["n"].to_numpy(),
         noise,
@@ -86,7 +73,7 @@ def above_of_public(
 def _above_of_public(
     counts: pa.Table, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness, runs: int
 ) -> pa.Table:
-    occurring = _thresholded(counts, noise, threshold, randomness, runs)
+    occurring = thresholded_of_runs(counts, noise, threshold, randomness, runs)
     taken = np.sort(public.codes(counts.drop_columns(["n"])))
     free = public.size - taken.size
     if free == 0:

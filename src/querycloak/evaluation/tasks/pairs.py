@@ -23,7 +23,7 @@ HONG = "Hong, Vaidya, Lu & Wu, Differentially private search log sanitization wi
 OURS = "querycloak, after the same paper"
 MISSING_PAIRS = "with missing pairs counted: F-UMP fixes the output size, so that an empty output is none"
 WITH_USERS = ("diff_ratio", "association_error", "pairs_per_user_error")
-"""Those that a release without users has not."""
+"""Measures that a release without users does not have."""
 
 
 def pair_measures(support: float) -> dict[str, Measure]:

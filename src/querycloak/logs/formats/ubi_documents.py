@@ -76,7 +76,7 @@ class Documents:
         return len(self.kinds)
 
     def where(self, mask: Mask) -> Documents:
-        """Those under a mask."""
+        """The documents under a mask."""
         texts = {name: text.where(mask) for name, text in self.texts.items()}
         masks = (self.instructions[mask], self.clicks[mask], self.impressions[mask])
         return Documents(self.kinds[mask], *masks, self.counts[mask], texts)

@@ -26,7 +26,7 @@ class Fields:
     counts: NDArray[np.int32]
 
     def where(self, mask: Mask) -> Fields:
-        """Those of some records."""
+        """The fields of some records."""
         return Fields([span.where(mask) for span in self.spans], self.counts[mask])
 
     def blank(self, mask: Mask) -> Fields:

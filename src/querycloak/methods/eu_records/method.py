@@ -133,7 +133,7 @@ class EuRecords(Method):
         )
 
     def cautions(self) -> list[str | Sentence]:
-        """Which numbers of the rule are not public."""
+        """The numbers of the rule that are not public."""
         assumed = self.parameters()["assumed"]
         listed = ", ".join(f"{name} {self.numbers[name]}" for name in assumed)
         return [f"assumed by us, for the rule's text is not public in full: {listed}"] if assumed else []
