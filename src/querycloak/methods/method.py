@@ -158,7 +158,7 @@ class Method(metaclass=MethodClass):
 
     @final
     @classmethod
-    def for_users(cls, users: int, **options: Any) -> Self:
+    def for_users(cls, users: int, /, **options: Any) -> Self:
         """The method at the smallest epsilon, to three digits, with which keys of this many users come out (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
@@ -166,7 +166,7 @@ class Method(metaclass=MethodClass):
 
     @final
     @classmethod
-    def for_error(cls, error: int, *, at_users: int, **options: Any) -> Self:
+    def for_error(cls, error: int, /, *, at_users: int, **options: Any) -> Self:
         """The same, and noise changes the counts of such keys by at most this, up or down (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 

@@ -193,6 +193,7 @@ def test_numbers_of_three_digits() -> None:
             lambda: qc.Clicks.for_error(9, at_users=1, delta=1e-6),
             "at_users must be at least 21 here, got 1; no epsilon",
         ),
+        (lambda: qc.Synthetic.for_users(5, delta=1e-6, users=1000), "for_users must be at least 28 here, got 5; no"),
         (lambda: qc.Clicks.for_users(50), "delta must be given"),
         (lambda: qc.Clicks.for_users(50, delta=1e-6, epsilon=1), "epsilon must be left out with for_users, got 1"),
         (lambda: qc.Clicks.for_users(0, delta=1e-6), "for_users must be at least 1, got 0"),
