@@ -221,11 +221,14 @@ class PreparedLoss:
         return np.asarray(table["searches"].cast(pa.int64()).to_numpy()[places.to_numpy()], np.int64)
 
 
+_WITH_QUERIES = {"query", "queries"}
+
+
 def all_queries(subject: Subject) -> pa.Array:
     """Every query that stands anywhere in a release as it was typed, once."""
     queries = []
-    for kind in subject.kinds:
-        if kind != "phrases" and (kind != "log" or subject.rows.is_verbatim):
+    for kind, columns in subject.columns.items():  # tables of phrases or of single words hold no query
+        if not _WITH_QUERIES.isdisjoint(columns) and (kind != "log" or subject.rows.is_verbatim):
             queries.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
     return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in queries]))
 

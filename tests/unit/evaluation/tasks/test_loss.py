@@ -131,6 +131,7 @@ def test_queries_of_all_tables_count() -> None:
     tables = {
         "clicks": pa.table({"query": ["a", "b"], "url": ["u", "u"], "count": [1, 1]}),
         "sessions": pa.table({"queries": pa.array([["b", "c"]]), "count": [1]}),
+        "reformulations": pa.table({"kind": ["add"], "word": ["w"], "count": [9]}),  # no query
     }
     assert sorted(all_queries(Released("r", tables)).to_pylist()) == ["a", "b", "c"]
 
