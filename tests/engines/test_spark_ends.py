@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from querycloak.engines import connect
 from querycloak.engines.engine import memory_bytes
-from querycloak.engines.spark import _RETRIES
 from querycloak.engines.spark_failures import failed_start, failure
+from querycloak.engines.spark_session import RETRIES
 from querycloak.errors import ParameterError
 from tests.commands import PATIENCE
 from tests.conftest import LIGHT_JAVA, require_java
@@ -159,6 +159,6 @@ def test_workers_without_querycloak_are_named() -> None:
 
 def test_a_server_that_is_gone_is_asked_again_for_half_a_minute_at_most() -> None:
     retries = pytest.importorskip("pyspark.sql.connect.client.retries")
-    policy = retries.DefaultPolicy(max_retries=_RETRIES)
-    waits = [policy.initial_backoff / 1000 * policy.backoff_multiplier**retry for retry in range(_RETRIES)]
-    assert sum(waits) + _RETRIES * policy.jitter / 1000 < 30
+    policy = retries.DefaultPolicy(max_retries=RETRIES)
+    waits = [policy.initial_backoff / 1000 * policy.backoff_multiplier**retry for retry in range(RETRIES)]
+    assert sum(waits) + RETRIES * policy.jitter / 1000 < 30

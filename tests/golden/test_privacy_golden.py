@@ -3,9 +3,9 @@
 import pytest
 
 from querycloak.papers.zhang2017 import paper_claimed, paper_guarantees, paper_proven
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.deltas import histogram_delta
 from querycloak.privacy.calibration.histogram_plan import price
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.guarantee import compose
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 

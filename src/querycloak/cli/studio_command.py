@@ -92,5 +92,6 @@ def _inspect(log: str, reading: Mapping[str, str], on_step: OnStep) -> Sequence[
     from querycloak.logs.profile import profile
 
     on_step("reading the log", 0.0)
-    with options.Reading(**reading).open([log], quiet=True) as opened:  # type: ignore[arg-type]
+    stated = options.Reading(log_format=reading.get("log_format"), columns=reading.get("columns"))
+    with stated.open([log], quiet=True) as opened:
         return figures_of(opened, profile(opened))

@@ -9,7 +9,7 @@ from typing import Any
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.method import KeysMethod
-from querycloak.methods.keys.selection_plan import AUTO, BOUNDS
+from querycloak.methods.keys.selection_plan import AUTO, BOUNDS, Choice
 from querycloak.methods.method import Method
 from querycloak.releases.release import Release
 from querycloak.sentence import Sentence
@@ -46,7 +46,7 @@ def yields(method: KeysMethod, log: SearchLog) -> Iterator[BoundYield]:
     log.stage()
     for bound in BOUNDS:
         try:
-            bounded = method.at_bound(bound)
+            bounded = method.at_choice(Choice(bound))
         except ParameterError:
             continue
         release = bounded.release(log)

@@ -10,8 +10,8 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from querycloak.logs import sequences
-from querycloak.logs.reading.schema import pause_before
-from querycloak.logs.searchlog import MINUTE, SearchLog
+from querycloak.logs.reading.schema import MINUTE, pause_before
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.public_lists import BUILT_IN
 from querycloak.methods.keys.public_priors import with_prior

@@ -9,8 +9,8 @@ from typing import Any
 import ibis.expr.types as ir
 
 from querycloak.logs.preflight import RowsPerUser, action_counts, rows_per_user
-from querycloak.logs.reading.schema import pause_before
-from querycloak.logs.searchlog import MINUTE, SearchLog, check_log
+from querycloak.logs.reading.schema import MINUTE, pause_before
+from querycloak.logs.searchlog import SearchLog, check_log
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.shown_in_notebooks import ShownInNotebooks
 

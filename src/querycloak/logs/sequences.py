@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.reading.schema import microseconds_of
-from querycloak.logs.searchlog import MINUTE
+from querycloak.logs.reading.schema import MINUTE, microseconds_of
 
 # Normalised queries hold no control character; in others these two are written in another way.
 _BETWEEN, _ESCAPE = "\x1f", "\x1e"

@@ -21,9 +21,9 @@ from querycloak.methods.sessions.method import Sessions
 from querycloak.methods.sessions.session_bounds import SessionBounds
 from querycloak.privacy.budget import Budget, ExplicitNoise, Given
 from querycloak.privacy.calibration.bisection import smallest_integer
-from querycloak.privacy.calibration.calibration import laplace_noise
 from querycloak.privacy.calibration.deltas import FORMULA_ROUNDING, any_passes, tail_bounds
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, check_delta
+from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.guarantee import Guarantee, compose, user_guarantee
 from querycloak.privacy.parameters import checked_bound, whole
 from querycloak.privacy.sampling.exact import rounded_up, stated

@@ -23,9 +23,9 @@ from querycloak.methods.clicks.method import TABLE, Clicks
 from querycloak.methods.method import Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.sessions.method import Sessions
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.calibration.weighted import GRID
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.noise import Laplace

@@ -12,6 +12,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 _EPOCH = "1970-01-01"
+MINUTE = 60_000_000
 
 
 def microseconds_of(time: ir.TimestampValue) -> ir.IntegerValue:
@@ -39,7 +40,7 @@ REQUIRED: tuple[str, ...] = ("user", "time", "query")
 
 # Readers mark every row: 0 is kept, anything else the number of the check that rejected it.
 MARKED_ROWS = ROWS.append(pa.field("code", pa.int16()))
-# The same for whoever does not look at clicks.
+# The same for methods that ignore clicks.
 MARKED_SEARCHES = pa.schema([MARKED_ROWS.field(name) for name in (*REQUIRED, "code")])
 
 CLICKED = pa.field("clicked", pa.bool_(), metadata={"meaning": "whether the result shown was clicked"})

@@ -8,10 +8,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from querycloak.methods.forcing_accounts import forced_out_rule, several_accounts
-from querycloak.methods.keys.selection_plan import AUTO, Accounting, Counts, Selection, SelectionPlan
+from querycloak.methods.keys.selection_plan import AUTO, Accounting, Choice, Counts, Selection, SelectionPlan
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
@@ -61,9 +61,15 @@ class KeysMethod(Method):
     plan: SelectionPlan = field(init=False, repr=False)
     """Settled at construction."""
 
-    @abstractmethod
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method with this number of keys per user, perhaps with another epsilon."""
+    def options_at(self, bound: int) -> dict[str, Any]:
+        """Options with which this number of keys of a user counts."""
+        return {"max_keys_per_user": bound}
+
+    def at_choice(self, choice: Choice, epsilon: float | None = None) -> Self:
+        """The same method at this bound, with the selection of the choice if it has one; epsilon None: as it is."""
+        budget = {} if epsilon is None else {"epsilon": epsilon}
+        selection = choice.selection or self.selection
+        return replace(self, selection=selection, auto_share=None, **self.options_at(choice.bound), **budget)
 
     def chooses(self, given: Given) -> bool:
         """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""

@@ -19,7 +19,6 @@ from querycloak.methods.keys.cell_plan import (
 )
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    Choice,
     Priors,
     SelectionPlan,
     check_counts,
@@ -236,26 +235,9 @@ class OneTable(KeysMethod):
     def _plan_of_new_keys(self, given: Given) -> SelectionPlan:
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return chosen_on_log(
-                given,
-                self.auto_share,
-                self.at_choice,
-                any_selection=self.any_selection,
-                for_filter=self.for_filter,
-            )
+            return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         return one_table(self.table, self._plan(given))
-
-    def at_choice(self, choice: Choice, epsilon: float) -> Self:
-        """The same method at this bound and with its selection."""
-        selection = choice.selection or self.selection
-        return replace(self, max_keys_per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
-
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method at this bound, perhaps with another epsilon."""
-        return replace(
-            self, max_keys_per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon
-        )
 
     def _bound(self, default: int) -> int:
         return checked_bound(default if self.max_keys_per_user is None else self.max_keys_per_user)

@@ -6,7 +6,7 @@ the rest releases (proof: calibration/bound_choice.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
@@ -58,8 +58,6 @@ WITHOUT_ROUNDS = (Choice(1, "laplace"), Choice(8, "gaussian"), Choice(32, "gauss
 GAUSSIAN_WITHOUT_ROUNDS = (Choice(1, "gaussian"), *WITHOUT_ROUNDS[1:])
 ANY_BOUND = tuple(Choice(bound) for bound in BOUNDS)
 """If the selection is given."""
-AtChoice = Callable[[Choice, float], "KeysMethod"]
-"""A method with another bound, selection and epsilon."""
 
 
 class Candidate(NamedTuple):
@@ -164,12 +162,10 @@ def one_table(table: str, plan: TablePlan) -> SelectionPlan:
     return SelectionPlan(plan.guarantee(), {table: plan})
 
 
-def chosen_on_log(
-    given: Given, auto_share: float | None, at_choice: AtChoice, *, any_selection: bool, for_filter: bool = False
-) -> SelectionPlan:
-    """The plan of a method whose bound is chosen on the log; any_selection: the selection is chosen, too.
+def chosen_on_log(method: KeysMethod, given: Given) -> SelectionPlan:
+    """The plan of a method whose bound, and selection if it is open, are chosen on the log.
 
-    for_filter: choose among plans of Gaussian noise, whose reserve a ledger can lower after the choice.
+    For a Gaussian limit the candidates have Gaussian noise, and the ledger lowers their reserve after the choice.
     """
     if not isinstance(given, Budget):
         raise ParameterError(
@@ -177,27 +173,27 @@ def chosen_on_log(
                 "{max_keys_per_user:auto} needs the budget ({epsilon}, {delta}): noise and threshold follow the bound"
             )
         )
-    part = DEFAULT_SHARE if auto_share is None else auto_share
+    part = DEFAULT_SHARE if method.auto_share is None else method.auto_share
     checked = share("auto_share", part, "give the part of epsilon that chooses, such as 0.01")
     budget = SplitBudget.of(given.epsilon, checked)
-    choices = GAUSSIAN_CHOICES if for_filter else CHOICES
-    candidates = _payable(given, budget, at_choice, choices if any_selection else ANY_BOUND)
-    if any_selection and not any(each.choice.selection == "multi-round" for each in candidates):
-        without_rounds = GAUSSIAN_WITHOUT_ROUNDS if for_filter else WITHOUT_ROUNDS
-        candidates = _payable(given, budget, at_choice, without_rounds)
+    choices = GAUSSIAN_CHOICES if method.for_filter else CHOICES
+    candidates = _payable(method, given, budget, choices if method.any_selection else ANY_BOUND)
+    if method.any_selection and not any(each.choice.selection == "multi-round" for each in candidates):
+        without_rounds = GAUSSIAN_WITHOUT_ROUNDS if method.for_filter else WITHOUT_ROUNDS
+        candidates = _payable(method, given, budget, without_rounds)
     proven = _proven_of_choice(given, budget, candidates)
-    return SelectionPlan(proven, candidates=candidates, budget=budget, auto_share=checked, for_filter=for_filter)
+    return SelectionPlan(proven, candidates=candidates, budget=budget, auto_share=checked, for_filter=method.for_filter)
 
 
 def _payable(
-    given: Budget, budget: SplitBudget, at_choice: AtChoice, choices: Sequence[Choice]
+    method: KeysMethod, given: Budget, budget: SplitBudget, choices: Sequence[Choice]
 ) -> tuple[Candidate, ...]:
     """The choices that the budget can pay, with their methods; a budget that can pay none is refused."""
     candidates: list[Candidate] = []
     failures: list[ParameterError] = []
     for choice in choices:
         try:
-            candidates.append(Candidate(choice, _within(at_choice(choice, budget.releasing), given, budget)))
+            candidates.append(Candidate(choice, _within(method.at_choice(choice, budget.releasing), given, budget)))
         except ParameterError as failure:
             failures.append(failure)
     if not candidates:

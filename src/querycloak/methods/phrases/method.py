@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    Choice,
     SelectionPlan,
     check_counts,
     check_given_bound,
@@ -88,13 +87,7 @@ class Phrases(KeysMethod):
         """The plan that these options give."""
         check_counts(self.counts, given, two_draws=self.two_draws)
         if self.chooses(given):
-            return chosen_on_log(
-                given,
-                self.auto_share,
-                self.at_choice,
-                any_selection=self.any_selection,
-                for_filter=self.for_filter,
-            )
+            return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         planned = self._within(given) if isinstance(given, Budget) else self._at_noise(given)
         return SelectionPlan(planned.guarantee(), planned.plans)
@@ -144,17 +137,6 @@ class Phrases(KeysMethod):
         """Number of keys that one user may add to, by table."""
         bound = checked_bound(PER_USER[law] if self.max_keys_per_user is None else self.max_keys_per_user)
         return dict.fromkeys(self.tables, bound)
-
-    def at_choice(self, choice: Choice, epsilon: float) -> Self:
-        """The same method at this bound and with its selection."""
-        selection = choice.selection or self.selection
-        return replace(self, max_keys_per_user=choice.bound, selection=selection, auto_share=None, epsilon=epsilon)
-
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method at this bound, perhaps with another epsilon."""
-        return replace(
-            self, max_keys_per_user=bound, auto_share=None, epsilon=self.epsilon if epsilon is None else epsilon
-        )
 
     def parameters(self) -> dict[str, Any]:
         """Given options and solved numbers; with the rule for words, as the card must state it."""

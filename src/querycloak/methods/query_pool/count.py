@@ -10,8 +10,8 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from querycloak.logs.reading.schema import pause_before
-from querycloak.logs.searchlog import MINUTE, SearchLog
+from querycloak.logs.reading.schema import MINUTE, pause_before
+from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.public_keys import PublicKeys, release_public

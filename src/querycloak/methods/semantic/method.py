@@ -364,7 +364,7 @@ class Semantic(Method):
     def _reach_of_histogram(self) -> TableAccuracy:
         """Every concept of the domain is noised for every user: most rows are noise."""
         from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
-        from querycloak.privacy.calibration.calibration import laplace_noise
+        from querycloak.privacy.calibration.threshold import laplace_noise
         from querycloak.privacy.sampling.exact import stated
 
         noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))

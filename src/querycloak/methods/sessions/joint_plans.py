@@ -9,11 +9,11 @@ from fractions import Fraction
 from querycloak.methods.keys.selection_plan import Selection, SelectionPlan, SplitBudget, noise_of
 from querycloak.methods.sessions.public_plans import PublicPlans
 from querycloak.privacy.budget import Budget, ExplicitNoise
-from querycloak.privacy.calibration.calibration import LAWS, calibrate
 from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan
 from querycloak.privacy.calibration.selection import parse_split, plan_tables, plan_without_counts
+from querycloak.privacy.calibration.threshold import LAWS, calibrate
 
 Room = Mapping[str, int]
 """Number of keys that one user may add to, by table."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.clicks import method as clicks
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.selection_plan import (
-    Choice,
     Priors,
-    Selection,
     SelectionPlan,
     check_counts,
     check_given_bound,
@@ -158,13 +156,7 @@ class Sessions(KeysMethod):
         if self.chooses(given):
             if self.sessions_per_user is not None:
                 raise ParameterError(Sentence("{max_keys_per_user:auto} chooses {sessions_per_user} too: leave it out"))
-            return chosen_on_log(
-                given,
-                self.auto_share,
-                self.at_choice,
-                any_selection=self.any_selection,
-                for_filter=self.for_filter,
-            )
+            return chosen_on_log(self, given)
         check_given_bound(self.max_keys_per_user, self.auto_share)
         law = self._law(given)
         room = self.room(PER_USER[law or "gaussian"], self.bounds)
@@ -213,37 +205,19 @@ class Sessions(KeysMethod):
         """Number of queries of a session that count."""
         return self.bounds.queries
 
-    def at_choice(self, choice: Choice, epsilon: float) -> Self:
-        """The same method with room for this number of keys, and with its selection."""
-        return self._bounded(choice.bound, epsilon, choice.selection or self.selection)
-
-    def at_bound(self, bound: int, epsilon: float | None = None) -> Self:
-        """The same method with room for this number of keys of a user in each table, perhaps with another epsilon."""
-        return self._bounded(bound, self.epsilon if epsilon is None else epsilon, self.selection)
-
-    def _bounded(self, bound: int, epsilon: float | None, selection: Selection | None) -> Self:
+    def options_at(self, bound: int) -> dict[str, Any]:
+        """Options with which this number of keys of a user counts in each table."""
         if self.pairs:
-            return replace(
-                self,
-                sequences="released",
-                max_keys_per_user=bound,
-                selection=selection,
-                auto_share=None,
-                epsilon=epsilon,
-            )
+            return {"sequences": "released", "max_keys_per_user": bound}
         # Room for one sequence is that of two queries.
         default = QUERIES_IF_CHOSEN if bound > 1 else 2
         queries = default if self.queries_per_session is None else self.queries_per_session
         room = bound if self.force else min(bound, MOST_KEYS)
-        return replace(
-            self,
-            max_keys_per_user=None if self.released == (TABLE,) else bound,
-            sessions_per_user=max(1, room // max(1, sensitivity(1, queries))),
-            queries_per_session=queries,
-            selection=selection,
-            auto_share=None,
-            epsilon=epsilon,
-        )
+        return {
+            "max_keys_per_user": None if self.released == (TABLE,) else bound,
+            "sessions_per_user": max(1, room // max(1, sensitivity(1, queries))),
+            "queries_per_session": queries,
+        }
 
     def room(self, default: int, bounds: SessionBounds) -> dict[str, int]:
         """Number of keys that one user may add to, by table; default: of pairs and of queries, if it is not given."""

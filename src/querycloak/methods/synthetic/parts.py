@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from querycloak.engines import Engine
-from querycloak.logs.reading.schema import microseconds_of
+from querycloak.logs.reading.schema import MINUTE, microseconds_of
 from querycloak.logs.reformulations import kinds_of_steps
-from querycloak.logs.searchlog import MINUTE
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.partition_selection import CountedKeys, count_keys
 from querycloak.methods.keys.public_keys import PublicKeys

@@ -13,9 +13,9 @@ from querycloak.errors import ParameterError
 from querycloak.privacy.accounting.draws import Anything
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.accuracy import ReleaseProbability
-from querycloak.privacy.calibration.calibration import laplace_noise
 from querycloak.privacy.calibration.deltas import any_passes
 from querycloak.privacy.calibration.table_plan import TablePlan
+from querycloak.privacy.calibration.threshold import laplace_noise
 from querycloak.privacy.parameters import checked_bound
 from querycloak.privacy.sampling.exact import Chance, exp_minus, float_up, rounded_down, rounded_up, stated
 from querycloak.privacy.sampling.noise import Noise

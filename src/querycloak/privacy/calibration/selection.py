@@ -11,11 +11,11 @@ from types import MappingProxyType
 from querycloak.errors import EngineError, ParameterError
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.budget import Budget
-from querycloak.privacy.calibration.calibration import LAWS, calibrate, calibrate_times
 from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss
 from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
+from querycloak.privacy.calibration.threshold import LAWS, calibrate, calibrate_times
 from querycloak.privacy.calibration.weighted import GRID, ROUNDS, ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import one_of, refuse, whole

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.deltas import histogram_delta, laplace_delta
 from querycloak.privacy.calibration.histogram_plan import price, public_keys_guarantee
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.sampling.noise import Gaussian, Laplace
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.key_chances import BITS, ONE, KeyChances, plan_keys_only
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.sampling.exact import exp_minus, stated
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from querycloak.methods.clicks.method import Clicks
 from querycloak.privacy.accounting.draws import Histogram, losses_of
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.deltas import histogram_delta, laplace_delta, own_chance
 from querycloak.privacy.calibration.histogram import release, release_groups
 from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.key_chances import KeyChances
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.sampling.exact import four_digits_down, stated
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness

@@ -1,4 +1,4 @@
-"""From a budget to noise and threshold, without data."""
+"""Noise and the smallest threshold for a budget, without data (proof: histogram.md)."""
 
 import math
 from collections.abc import Callable

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from querycloak.errors import ParameterError
-from querycloak.privacy.calibration.calibration import calibrate
 from querycloak.privacy.calibration.deltas import histogram_delta, laplace_delta
+from querycloak.privacy.calibration.threshold import calibrate
 from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
 
@@ -104,7 +104,7 @@ def test_other_bad_budgets(arguments: dict[str, Any], message: str) -> None:
 
 def test_an_answer_needs_no_heavy_import() -> None:
     code = (
-        "import sys; from querycloak.privacy.calibration.calibration import calibrate;"
+        "import sys; from querycloak.privacy.calibration.threshold import calibrate;"
         "from querycloak.privacy.explanation import explain;"
         "explain(calibrate(8, 2.25e-7, 32).guarantee());"
         "print([m for m in ('opendp', 'numba', 'pyarrow', 'ibis', 'numpy.random') if m in sys.modules])"

@@ -1,0 +1,149 @@
+"""The rows of a log as lazy tables: searches, clicks, views, sessions; nothing is read before somebody asks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import ibis
+import ibis.expr.types as ir
+
+from querycloak.engines import Engine
+from querycloak.engines.engine import OnBytes
+from querycloak.logs.formats.ubi import joined_rows, joined_views
+from querycloak.logs.reading.checks import KEPT
+from querycloak.logs.reading.schema import CLICKED, COLUMNS, MINUTE, REQUIRED, VIEWS, pause_before
+from querycloak.logs.reading.source import LogSource
+from querycloak.logs.records import listed_events, listed_searches, records_of, rows_of
+from querycloak.privacy.parameters import number_above_zero
+
+
+def _kept(marked: ir.Table) -> ir.Table:
+    return marked.filter(marked.code == KEPT)
+
+
+class LogTables:
+    """Tables of one source on one engine; each is read when it is first used."""
+
+    def __init__(self, source: LogSource, log_format: str, engine: Engine, on_bytes: OnBytes | None = None) -> None:
+        self.source, self.format, self.engine = source, log_format, engine
+        self._on_bytes = on_bytes
+        self.clicks_counted = False
+        """True if somebody has asked for clicks."""
+        self.kept: dict[object, ir.Table] = {}
+        """Table in the engine that several readers of the log share."""
+
+    @cached_property
+    def marked_rows(self) -> ir.Table:
+        """Every row read, with its code; rejected rows hold nothing else."""
+        return self._marked(self.source)
+
+    def _marked(self, source: LogSource) -> ir.Table:
+        table = self.engine.table(source, self._on_bytes)
+        if self.format == "ubi":
+            # Its rows come out of joins over all documents, so each document is read once and staged.
+            documents = self.engine.stage(table)
+            self.engine.code_counts(documents)  # a source that could not be read says so here, before any join
+            return self.engine.stage(joined_rows(documents, source.choices))
+        return table
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Columns of rows, searches and views beside ours: those that the owner named."""
+        return self.source.choices.attributes
+
+    @property
+    def holds_views(self) -> bool:
+        """True if the log can say what was shown: by format and columns alone."""
+        return self.source.reader.views is not None
+
+    def shows_views(self) -> bool:
+        """True if the log has a result that was shown and not clicked, or declares a column for them (private)."""
+        reader = self.source.reader
+        if reader.views is None or reader.repeats_searches:
+            return reader.repeats_searches
+        unclicked = self.records.filter(self.records.url.notnull() & ~self.records.clicked).limit(1)
+        return bool(self.engine.fetch(unclicked.select("clicked")).num_rows)
+
+    @cached_property
+    def rows(self) -> ir.Table:
+        """The rows kept: user, time, query, rank, url, and the attributes."""
+        if self.source.reader.repeats_searches:
+            return rows_of(self.records, self.attributes)
+        return _kept(self.marked_rows).select(*COLUMNS, *self.attributes)
+
+    @cached_property
+    def records(self) -> ir.Table:
+        """A row for each result shown, or for a search without one: the columns of rows, `clicked` and the attributes.
+
+        Without views, the rows: every result was clicked.
+        """
+        columns = [*COLUMNS, "clicked", *self.attributes]
+        if not self.holds_views:
+            return self.rows.mutate(clicked=self.rows.url.notnull()).select(*columns)
+        if self.source.reader.views == CLICKED:
+            return self.engine.stage(_kept(self._marked_views).select(*columns))
+        marked = self.engine.stage(self._marked_views)
+        if self.format == "ubi":
+            self.engine.code_counts(marked)
+            searches, events = joined_views(marked, self.source.choices)
+        else:
+            kept = _kept(marked)
+            searches, events = listed_searches(kept, self.attributes), listed_events(kept, self.attributes)
+        return self.engine.stage(records_of(searches, events, self.attributes))
+
+    @property
+    def views(self) -> ir.Table:
+        """user, time, query, url, rank, clicked, and the attributes: a row for each result that was shown."""
+        self.clicks_counted = True
+        return self.records.filter(self.records.url.notnull()).select(*VIEWS, *self.attributes)
+
+    @cached_property
+    def _marked_views(self) -> ir.Table:
+        return self.engine.table(self.source.with_views(), self._on_bytes)
+
+    @cached_property
+    def asked(self) -> ir.Table:
+        """user, time, query and attributes of the rows kept, for methods that ignore clicks; skips URL parsing."""
+        names = (*REQUIRED, *self.attributes)
+        if "rows" in self.__dict__ or self.format == "ubi":  # at hand already, or to be joined with clicks
+            return self.rows.select(*names)
+        return _kept(self._marked_searches).select(*names)
+
+    @cached_property
+    def _marked_searches(self) -> ir.Table:
+        return self.engine.table(self.source.without_clicks(), self._on_bytes)
+
+    def stage(self) -> None:
+        """Keep the rows in the engine, so that they can be read several times."""
+        self.__dict__["rows"] = self.engine.stage(self.rows)
+
+    @property
+    def clicks(self) -> ir.Table:
+        """The rows with a click."""
+        self.clicks_counted = True
+        return self.rows.filter(self.rows.url.notnull())
+
+    @property
+    def searches(self) -> ir.Table:
+        """user, time, query, the attributes, and its number (from 1) in the user's history.
+
+        One query at one time is one search, however many clicks it has.
+        """
+        distinct = self.rows.select(*REQUIRED).distinct()
+        if self.attributes:
+            each = self.rows.group_by(list(REQUIRED))
+            distinct = each.agg(**{name: self.rows[name].min() for name in self.attributes})
+        order = ibis.window(group_by=distinct.user, order_by=[distinct.time, distinct.query])
+        return distinct.mutate(number=ibis.row_number().over(order) + 1)
+
+    def sessions(self, gap_minutes: float = 30) -> ir.Table:
+        """The searches, with the number (from 1) of the session each belongs to.
+
+        A session ends where its user pauses for longer than the gap.
+        """
+        number_above_zero("gap_minutes", gap_minutes, "give the pause that ends a session, such as 30")
+        searches = self.searches
+        pause = pause_before(searches, [searches.number])
+        begins = searches.mutate(begins=(pause > gap_minutes * MINUTE).fill_null(True).cast("int64"))
+        so_far = ibis.window(group_by=begins.user, order_by=begins.number, preceding=None, following=0)
+        return begins.mutate(session=begins.begins.sum().over(so_far)).drop("begins")
