@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ def test_the_three_tables_count_what_the_note_says(engine: Engine, tmp_path: Pat
     # Kept: u1 ab, u2 abc, u3 abc, u4 dcb, u5 ax, u6 yz. Pairs of more than one user: a 4, b 4, c 3.
     pairs = [(row["url"][7], row["count"]) for row in tables.pairs.to_pylist()]
     assert pairs == [("a", 4), ("b", 4), ("c", 3)]
+    # All that is kept, whether it came out or not: 2 + 3 + 3 + 3 + 2 + 2.
+    assert tables.total is None
+    with_total = replace(EXACT, total_noise=Gaussian(0.05))
+    assert draw_tables(engine, bounded(log, EXACT.per_user), with_total, Randomness(seed=1)).total == 15
     # Sizes: u5 holds one released pair, u1 and u4 two, u2 and u3 three.
     assert tables.sizes.tolist() == [1, 2, 2]
     # Links of the first two in released order: u1, u2, u3 a with b; u4 b with c, which alone does not pass.
@@ -106,8 +111,11 @@ def test_after_the_tables_nothing_reads_the_log(
         return kept[-1]
 
     monkeypatch.setattr(counted_pairs, "draw_tables", watched)
-    table = method.release(log, randomness=Randomness(seed=2)).table("log")
+    release = method.release(log, randomness=Randomness(seed=2))
+    table = release.table("log")
     assert table.num_rows == int(kept[0].count.sum())
+    assert "total" not in method.parameters()  # drawn, not chosen
+    assert release.parameters["total"] == max(table.num_rows, kept[0].total)
     assert set(table["count"].to_pylist()) == {1}
     totals = Counter(table["url"].to_pylist())
     assert totals == dict(zip(kept[0].pairs["url"].to_pylist(), kept[0].count.tolist(), strict=True))
@@ -134,7 +142,7 @@ def test_a_charge_comes_before_the_draw_and_names_every_law(duckdb_engine: Engin
     Optimal(epsilon=8, delta=1e-3).release(log, ledger=ledger, population="people").save(tmp_path / "out")
     (charge,) = ledger.show("people")[0].charges
     kinds = [mechanism["kind"] for mechanism in charge.parameters["mechanisms"]]
-    assert kinds == ["gaussian-rounds", "histogram", "public-counts"]
+    assert kinds == ["gaussian-rounds", "histogram", "public-counts", "gaussian-rounds"]
     assert charge.status == "released"
 
 

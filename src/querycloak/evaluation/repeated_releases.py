@@ -12,6 +12,7 @@ import numpy as np
 from querycloak.evaluation.aggregations import LEVEL
 from querycloak.evaluation.evaluation_file import Row
 from querycloak.evaluation.target import Target
+from querycloak.methods.method import DRAWN_TOTAL
 
 
 def rows_of_repeats(rows: Sequence[Row], releases: Sequence[Target]) -> Iterator[Row]:
@@ -35,8 +36,10 @@ def _repeats(releases: Sequence[Target]) -> Mapping[str, list[str]]:
 def repeats(kinds: Mapping[str, tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, list[str]]:
     """Names of releases of one kind, under a name for all of them; kinds are method, variant and parameters."""
     names_by_kind: dict[str, list[str]] = {}
-    for name, kind in kinds.items():
-        names_by_kind.setdefault(json.dumps([*kind[:2], dict(kind[2])], sort_keys=True, default=str), []).append(name)
+    for name, (method, variant, parameters) in kinds.items():
+        settings = {each: value for each, value in parameters.items() if each != DRAWN_TOTAL}
+        kind = json.dumps([method, variant, settings], sort_keys=True, default=str)
+        names_by_kind.setdefault(kind, []).append(name)
     return {_shown(names): names for names in names_by_kind.values() if len(names) > 1}
 
 

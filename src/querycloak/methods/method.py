@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # whoever asks for a guarantee must not wait for engines
     from querycloak.releases.tables import Table
 
 Variant = Literal["default", "paper"]
+DRAWN_TOTAL = "total"
+"""A parameter on cards that is a released number, no setting: releases of one method differ in it."""
 
 
 @dataclass(frozen=True)

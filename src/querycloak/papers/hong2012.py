@@ -59,6 +59,8 @@ class PaperOptimal(Optimal):
         for name, value in given.items():
             if value is not None:
                 refuse(name, "left out in the paper variant", value, "it bounds nobody's contribution")
+        if self.total_share is not None:
+            refuse("total_share", "left out in the paper variant", self.total_share, "it draws no noise")
 
     def parameters(self) -> dict[str, Any]:
         """Given options."""

@@ -25,7 +25,7 @@ from querycloak.logs.searchlog import read
 from querycloak.methods.forcing_accounts import POOL_QUERY, TEXT, URL, forced_out_rule
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.public_lists import PublicList, queries_of
-from querycloak.methods.method import Method
+from querycloak.methods.method import DRAWN_TOTAL, Method
 from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS, method_class
 from querycloak.privacy.calibration.poisoning import ForcedOutRule
@@ -40,7 +40,7 @@ _FREQUENT = "visa"
 _ELSEWHERE = "example.com"
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
 # What methods solve for, and may not be given along with a budget.
-_CHOSEN = ("auto_choices", "auto_share")
+_CHOSEN = ("auto_choices", "auto_share", DRAWN_TOTAL)
 _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions", "split")
 NOT_TRIED = "not tried: its card is not enough to make the method again; the number of accounts is by formula"
 NO_NUMBER = "its card does not say how many users a text needs to come out"

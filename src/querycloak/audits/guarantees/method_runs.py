@@ -6,6 +6,7 @@ the law of single draws.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
@@ -43,6 +44,7 @@ from querycloak.methods.optimal.noisy_tables import (
     NoisyTables,
     held_pairs,
     linked_pairs,
+    pairs_in_all,
     pairs_per_user,
 )
 from querycloak.methods.phrases.counted_levels import CountedLevels
@@ -222,7 +224,8 @@ def _(counted: BoundedPairs, randomness: Randomness, runs: int) -> DrawnRuns:
     """Noisy tables of all runs, then made-up users for each."""
     tables = _noisy_tables(counted, randomness, runs)
     made = [numbered(counted.method.made_up(each, randomness), run) for run, each in enumerate(tables)]
-    return DrawnRuns(runs, {"log": pa.concat_tables(made)})
+    stated = [each.stated_total(table.num_rows) for each, table in zip(tables, made, strict=True)]
+    return DrawnRuns(runs, {"log": pa.concat_tables(made)}, stated, np.arange(runs))
 
 
 def _noisy_tables(counted: BoundedPairs, randomness: Randomness, runs: int) -> list[NoisyTables]:
@@ -238,7 +241,11 @@ def _noisy_tables(counted: BoundedPairs, randomness: Randomness, runs: int) -> l
     for _, alike in runs_alike(drawn, KEY, runs):
         tables = [released.slice(bounds[run], bounds[run + 1] - bounds[run]) for run in alike.tolist()]
         made.update(zip(alike.tolist(), _with_links_and_sizes(counted, tables, randomness), strict=True))
-    return [made[run] for run in range(runs)]
+    if counted.plan.total_noise is None:
+        return [made[run] for run in range(runs)]
+    total = [pairs_in_all(counted.engine, counted.contributions)]
+    totals = noisy_counts(total, counted.plan.total_noise, randomness, runs=runs)[:, 0].tolist()
+    return [replace(made[run], total=totals[run]) for run in range(runs)]
 
 
 def _with_links_and_sizes(counted: BoundedPairs, pairs: list[pa.Table], randomness: Randomness) -> list[NoisyTables]:

@@ -21,7 +21,14 @@ from querycloak.methods.keys.public_lists import urls_of
 from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.optimal.holdings import KEY
-from querycloak.methods.optimal.noisy_tables import LINK, BoundedPairs, held_pairs, linked_pairs, pairs_per_user
+from querycloak.methods.optimal.noisy_tables import (
+    LINK,
+    BoundedPairs,
+    held_pairs,
+    linked_pairs,
+    pairs_in_all,
+    pairs_per_user,
+)
 from querycloak.methods.phrases.counted_levels import CountedLevels
 from querycloak.methods.phrases.levels import KEY as PHRASE
 from querycloak.methods.phrases.levels import contributions
@@ -278,6 +285,10 @@ def _(counted: BoundedPairs, past: Past) -> list[Step]:
         centres = {" with ".join(names[int(place)] for place in link.split("\t")): n for link, n in links.items()}
         most = plan.links_per_user
         steps.append(Step("associations", centres, most, most, 1, plan.link_noise, plan.link_threshold))
+    if plan.total_noise is not None:
+        most = plan.per_user
+        centres = {"total": pairs_in_all(engine, contributions)}
+        steps.append(Step("total", centres, most, most**2, most, plan.total_noise))
     return steps
 
 

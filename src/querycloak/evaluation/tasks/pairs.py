@@ -15,6 +15,7 @@ from querycloak.errors import InputError
 from querycloak.evaluation.no_data import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Subject
 from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.method import DRAWN_TOTAL
 from querycloak.methods.optimal.holdings import Holdings, of_log
 from querycloak.privacy.parameters import share
 from querycloak.privacy.sampling.randomness import IntArray
@@ -76,11 +77,15 @@ DIFF_RATIO_BINS = np.linspace(0.0, 1.0, 11)
 
 @dataclass(frozen=True, eq=False)
 class ReleasedPairs:
-    """The rows of a release: pairs by their number in the log, or behind these; no users where it has none."""
+    """The rows of a release: pairs by their number in the log, or behind these; no users where it has none.
+
+    total: what the release states that its counts are shares of; None if it states none.
+    """
 
     pair: IntArray
     count: IntArray
     user: IntArray | None = None
+    total: int | None = None
 
     @property
     def size(self) -> int:
@@ -130,6 +135,17 @@ def supports(log: Holdings, output: ReleasedPairs) -> tuple[FloatArray, FloatArr
     after = output.totals(log.pairs) / max(1, output.size)
     before = np.zeros(after.size)
     before[: log.pairs] = log.totals / log.size
+    return before, after
+
+
+def shares(log: Holdings, pairs_in_all: int, output: ReleasedPairs) -> tuple[FloatArray, FloatArray]:
+    """`before` and `after` as shares of all pairs that users hold, each once, pairs of a single user included.
+
+    after: by the total that the release states; without one a reader has nothing but |O|.
+    """
+    after = output.totals(log.pairs) / max(1, output.size if output.total is None else output.total)
+    before = np.zeros(after.size)
+    before[: log.pairs] = np.diff(log.starts) / max(1, pairs_in_all)
     return before, after
 
 
@@ -258,6 +274,19 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
+SHARE = 0.001
+"""From which share of all pairs that users hold a pair is frequent."""
+SHARE_MEASURES = tuple(
+    Measure(name, meaning, OURS, better, {"support": SHARE}, compute)
+    for name, meaning, better, compute in (
+        ("share_precision", "share of the pairs that the release makes out to be a thousandth of all pairs that users "
+         "hold, which are; by the total that it states, or by its rows", "higher", precision),
+        ("share_recall", "share of the pairs that are a thousandth of all, which the release makes out to be",
+         "higher", recall),
+        ("share_distance", "sum over these pairs of how far their shares of all pairs are apart; 1 for a missing one",
+         "lower", support_distance),
+    )
+)  # fmt: skip
 SUPPORTS = (0.002, 0.0005, 0.0001)
 """From which share of all clicks on a pair is frequent."""
 _OF_ALL_PAIRS = ("diversity", "query_diversity", "size")
@@ -287,7 +316,7 @@ class Pairs:
     def measures(self) -> tuple[Measure, ...]:
         """Those of section 6 of the paper; frequent by the first of `SUPPORTS`."""
         declared = pair_measures(SUPPORTS[0])
-        return (*(declared[name] for name in declared if name != "diff_ratio"), WITHIN_RATIO)
+        return (*(declared[name] for name in declared if name != "diff_ratio"), WITHIN_RATIO, *SHARE_MEASURES)
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -310,8 +339,11 @@ class PreparedPairs:
 
     def __init__(self, train: SearchLog) -> None:
         self._holdings: Holdings | None
+        self._pairs_in_all = 0
         try:
             self._holdings = of_log(train)
+            each = train.clicks.select("user", "query", "url").distinct()
+            self._pairs_in_all = int(train.engine.fetch(each.aggregate(n=each.count()))["n"][0].as_py())
         except InputError:  # no pair has two users
             self._holdings = None
 
@@ -325,13 +357,22 @@ class PreparedPairs:
             for figure in figures(self._holdings, output, support, whole=support == SUPPORTS[0]):
                 uncounted = subject.name == NO_DATA and figure.measure.name == "size"
                 yield replace(figure, value=None, why=NOT_OF_USERS) if uncounted else figure
+        yield from self._figures_of_shares(self._holdings, output, original=subject.name == ORIGINAL)
+
+    def _figures_of_shares(self, holdings: Holdings, output: ReleasedPairs, *, original: bool) -> Iterator[Figure]:
+        if original:  # users, not clicks
+            output = replace(output, count=np.ones_like(output.count), total=self._pairs_in_all)
+        before, after = shares(holdings, self._pairs_in_all, output)
+        for measure in SHARE_MEASURES:
+            yield _figure(measure, measure(before, after), f"support={SHARE:g}", int((before >= SHARE).sum()))
 
     def _output(self, holdings: Holdings, subject: Subject) -> ReleasedPairs:
         if subject.name == ORIGINAL:
             return output_of_log(holdings)
         # A log has users, and so says more than a table.
         in_log = "url" in subject.columns.get("log", ())
-        return output_of(holdings, subject.table("log" if in_log else "clicks"))
+        output = output_of(holdings, subject.table("log" if in_log else "clicks"))
+        return replace(output, total=subject.parameters.get(DRAWN_TOTAL) if subject.method == "optimal" else None)
 
 
 def figures(holdings: Holdings, output: ReleasedPairs, support: float, *, whole: bool) -> Iterator[Figure]:

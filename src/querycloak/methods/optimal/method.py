@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from querycloak.errors import ParameterError
 from querycloak.methods.forcing_accounts import several_accounts
 from querycloak.methods.method import Counted, Method, Variant
-from querycloak.methods.optimal.plan import SyntheticPlan, plan_synthetic
+from querycloak.methods.optimal.plan import TOTAL, SyntheticPlan, plan_synthetic
 from querycloak.methods.option import option
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.budget import Budget
@@ -78,6 +78,10 @@ class Optimal(Method):
     linked_per_user: int | None = option(
         help="Default variant: how many released pairs of a user count for associations; 4 if not given."
     )
+    total_share: float | None = option(
+        help="Default variant: share of the privacy loss for a noisy total, which shares are read by; 0.01 if not "
+        "given (none where it would drown in noise), 0 for none.",
+    )
     solver: Literal["best", "floor", "spe"] | None = option(
         help="Paper variant: how its programs are solved. best (if not given): whole counts with a certified gap; "
         "floor: the linear program rounded down, as published; spe: the published heuristic, for diversity."
@@ -141,7 +145,22 @@ class Optimal(Method):
         linked = LINKED_PER_USER if self.linked_per_user is None else self.linked_per_user
         natural("max_keys_per_user", per_user, "say how many pairs one user may add to", most=_MOST_PER_USER)
         natural("linked_per_user", linked, "say how many of a user's pairs are linked", most=_MOST_PER_USER)
-        return plan_synthetic(self.given, per_user, linked)
+        readable = self.objective in ("size", "frequent") or self.output_size is None
+        if self.total_share is not None:
+            return plan_synthetic(self.given, per_user, linked, self._checked_share(readable=readable))
+        try:
+            return plan_synthetic(self.given, per_user, linked, TOTAL if readable else 0.0)
+        except ParameterError:  # the noise of a total would be beyond all use, or that of other tables is
+            return plan_synthetic(self.given, per_user, linked)
+
+    def _checked_share(self, *, readable: bool) -> float:
+        """The share given for the total; refused where the objective changes shares on purpose."""
+        if self.total_share is not None and self.total_share != 0:
+            share("total_share", self.total_share, "give a small share, such as 0.01, or 0 for no total")
+            if not readable:
+                way_out = Sentence("with {output_size}, {objective:size} and {objective:frequent} keep shares")
+                refuse("total_share", "left out or 0", self.total_share, way_out)
+        return float(self.total_share or 0)
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -162,6 +181,7 @@ class Optimal(Method):
             "link_noise": self.plan.link_noise and self.plan.link_noise.sigma,
             "link_threshold": self.plan.link_threshold,
             "size_noise": self.plan.size_noise.sigma,
+            **({} if self.plan.total_noise is None else {"total_noise": self.plan.total_noise.sigma}),
         }
 
     def proven(self) -> Guarantee:
@@ -176,10 +196,16 @@ class Optimal(Method):
                 f"; any two of a user's first {budget.linked_per_user} released pairs are an association, whose count "
                 f"gets noise of sigma {budget.link_noise.sigma:g} and comes out above {budget.link_threshold}"
             )
+        total = ""
+        if budget.total_noise is not None:
+            total = (
+                f"; the number of pairs that users hold, at most {budget.per_user} each, gets noise of sigma "
+                f"{budget.total_noise.sigma:g}"
+            )
         return (
-            f"pairs: {budget.pairs.guarantee().because}{linked}; the numbers of users by how many pairs they have "
-            f"get noise of sigma {budget.size_noise.sigma:g}; all these draws add up exactly to (epsilon, delta), and "
-            "users are made up from what they give (methods/optimal/optimal.md)"
+            f"pairs: {budget.pairs.guarantee().because}{linked}{total}; the numbers of users by how many pairs they "
+            f"have get noise of sigma {budget.size_noise.sigma:g}; all these draws add up exactly to (epsilon, delta), "
+            "and users are made up from what they give (methods/optimal/optimal.md)"
         )
 
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
@@ -197,9 +223,19 @@ class Optimal(Method):
             self.routes()["log"][0],
             "1 in every row: a made-up user has the pair; the rows of a pair add up to the users who clicked it, each "
             f"counted for the first {plan.counted_per_user} released pairs only; plus {plan.count_noise.words}",
-            notes=[*_FITTED, cut_off("clicks", plan.per_user), alone(own)],
+            notes=[*_FITTED, *self._read_shares(), cut_off("clicks", plan.per_user), alone(own)],
         )
         return {"log": accuracy if self.objective == "size" else replace(accuracy, margin95=None)}
+
+    def _read_shares(self) -> list[str]:
+        noise = self.plan.total_noise
+        if noise is None:
+            return []
+        return [
+            "Shares: the rows of a pair, divided by the total among the parameters of this card, are its share of all "
+            "pairs that people clicked, missing ones included; 95 % of totals are off by at most "
+            f"{1.96 * noise.sigma:,.0f}."
+        ]
 
     def draws(self) -> Sequence[Draw]:
         """Draws, recorded for the composition of several releases."""
@@ -227,6 +263,7 @@ class Optimal(Method):
             support=self.support,
             output_size=self.output_size,
             weights=self.weighting,
+            whole=tables.whole,
         )
         user, pair = deal(reconcile(tables.count, tables.sizes, wanted), tables, randomness)
         return log_table(tables.pairs, pair, named(user, randomness), np.ones(pair.size, dtype=np.int64))

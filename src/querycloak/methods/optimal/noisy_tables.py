@@ -1,11 +1,11 @@
-"""The three noisy tables of the default variant: pairs, associations among them, pairs per user (optimal.md).
+"""The noisy tables of the default variant: pairs, associations among them, pairs per user, the total (optimal.md).
 
 After this module nothing reads the log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import ibis
@@ -19,7 +19,7 @@ from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import first_keys, once_per_key
 from querycloak.methods.keys.thresholded import KeyCounts, release_keys
 from querycloak.methods.keys.weighted_selection import WeightedSelection
-from querycloak.methods.method import Drawn
+from querycloak.methods.method import DRAWN_TOTAL, Drawn
 from querycloak.methods.optimal.holdings import KEY
 from querycloak.methods.optimal.plan import SyntheticPlan
 from querycloak.privacy.calibration.histogram import noisy_counts
@@ -49,7 +49,8 @@ class BoundedPairs:
     def draw(self, randomness: Randomness) -> Drawn:
         """Draw the noisy tables; the log is not read after that."""
         tables = draw_tables(self.engine, self.contributions, self.plan, randomness)
-        return Drawn({"log": self.method.made_up(tables, randomness)}, counts="synthetic", rows=RowKind.MADE_UP)
+        table = self.method.made_up(tables, randomness)
+        return Drawn({"log": table}, "synthetic", RowKind.MADE_UP, tables.stated_total(table.num_rows))
 
 
 LINK = ("first", "second")
@@ -60,6 +61,7 @@ class NoisyTables:
     """Released noisy tables; a link names two pairs by their places in `pairs`, the smaller first.
 
     sizes: numbers of users who hold 1, 2, ... released pairs, with noise and so possibly below zero.
+    total: number of pairs that users hold, released or not, with noise; None if it was not asked for.
     """
 
     pairs: pa.Table
@@ -67,12 +69,26 @@ class NoisyTables:
     second: IntArray
     link_count: IntArray
     sizes: IntArray
+    total: int | None = None
 
     @property
     def count(self) -> IntArray:
         """The noisy count of each pair."""
         counts: IntArray = self.pairs["count"].fill_null(1).to_numpy().astype(np.int64)
         return counts
+
+    @property
+    def whole(self) -> int:
+        """What supports are shares of: the total, or the sum of released counts if that is larger or there is none."""
+        released = int(np.maximum(self.count, 0).sum())
+        return released if self.total is None else max(released, self.total)
+
+    def stated_total(self, rows: int) -> dict[str, int]:
+        """The total on the card: of a release with fewer rows than there were, as large a part. Empty without one."""
+        if self.total is None:
+            return {}
+        released = int(np.maximum(self.count, 0).sum())
+        return {DRAWN_TOTAL: -(-self.whole * rows // released) if released and rows else self.whole}
 
 
 def bounded(log: SearchLog, per_user: int) -> ir.Table:
@@ -81,13 +97,17 @@ def bounded(log: SearchLog, per_user: int) -> ir.Table:
 
 
 def draw_tables(engine: Engine, contributions: ir.Table, budget: SyntheticPlan, randomness: Randomness) -> NoisyTables:
-    """Pairs first; the other two tables look only at pairs that came out."""
+    """Pairs first; associations and sizes look only at pairs that came out, the total at all."""
     pairs = (
         WeightedSelection.of(engine, contributions, KEY, budget.pairs, kept=True)
         .release(randomness)
         .table.combine_chunks()
     )
-    return _with_links_and_sizes(engine, contributions, pairs, budget, randomness)
+    tables = _with_links_and_sizes(engine, contributions, pairs, budget, randomness)
+    if budget.total_noise is None:
+        return tables
+    total = noisy_counts([pairs_in_all(engine, contributions)], budget.total_noise, randomness)
+    return replace(tables, total=int(total[0, 0]))
 
 
 def _with_links_and_sizes(
@@ -105,6 +125,11 @@ def _with_links_and_sizes(
         first, second = (links[name].cast(pa.int64()).to_numpy() for name in LINK)
         link_count = links["count"].to_numpy()
     return NoisyTables(pairs, first, second, link_count, sizes)
+
+
+def pairs_in_all(engine: Engine, contributions: ir.Table) -> int:
+    """Number of pairs that users hold, each user's bounded ones once each (private)."""
+    return int(engine.fetch(contributions.aggregate(total=contributions.count()))["total"][0].as_py())
 
 
 def held_pairs(engine: Engine, contributions: ir.Table, pairs: pa.Table, most: int) -> ir.Table:

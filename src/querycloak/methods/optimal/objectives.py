@@ -48,8 +48,12 @@ def objective(
     support: float | None = None,
     output_size: int | None = None,
     weights: Mapping[str, float] | None = None,
+    whole: int | None = None,
 ) -> Objective:
-    """The objective of this name for pairs with these counts in the log (or these noisy counts)."""
+    """The objective of this name for pairs with these counts in the log (or these noisy counts).
+
+    whole: what supports are shares of; the sum of the counts if None.
+    """
     none, zero = np.full(totals.size, -1.0), np.zeros(totals.size)
     if name == "size":
         return Objective(name, 1.0, zero, 0.0, none, total=output_size)
@@ -57,8 +61,9 @@ def objective(
         return Objective(name, 1.0, zero, 0.0, none, most=1, once_per_query=name == "queries", total=output_size)
     if support is None or output_size is None:
         raise TypeError("a distance from the log's supports needs a support and an output size")
-    supports = totals / max(1, int(totals.sum()))
-    goal = np.where(supports >= support, output_size * supports, -1.0)
+    counted = max(1, int(totals.sum()))
+    frequent = totals / (whole or counted) >= support
+    goal = np.where(frequent, output_size * (totals / counted), -1.0)
     if name == "frequent":
         return Objective(name, 0.0, zero, 1 / output_size, goal, total=output_size, total_exact=True)
     share = dict(weights or {})
@@ -80,13 +85,14 @@ def free_objective(
     support: float | None = None,
     output_size: int | None = None,
     weights: Mapping[str, float] | None = None,
+    whole: int | None = None,
 ) -> Objective:
     """The objective where no user's constraint holds counts down: what is rare comes first, the rest in proportion.
 
     Diversity is then a matter of the first unit of each pair, or of each query's most frequent pair.
     """
     if name not in ("diversity", "queries"):
-        return objective(name, noisy, support=support, output_size=output_size, weights=weights)
+        return objective(name, noisy, support=support, output_size=output_size, weights=weights, whole=whole)
     first = np.ones(noisy.size)
     if name == "queries":
         order = np.lexsort((-noisy, query))

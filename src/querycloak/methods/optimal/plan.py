@@ -1,4 +1,4 @@
-"""One budget for three noisy tables, from the parameters alone (proof: optimal.md, default variant)."""
+"""One budget for three noisy tables and a total, from the parameters alone (proof: optimal.md, default variant)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bisection import bisected, smallest_integer
 from querycloak.privacy.calibration.deltas import any_passes, tail_bounds
-from querycloak.privacy.calibration.gaussian import largest_loss
+from querycloak.privacy.calibration.gaussian import SMOOTHING, largest_loss, squared_loss
 from querycloak.privacy.calibration.weighted import ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.privacy.sampling.exact import four_digits_up
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian
 
 PAIRS, LINKS, SIZES = 0.85, 0.13, 0.02
 """Shares of the privacy loss, chosen on the synthetic standard log; sizes are few and large and need the least."""
+TOTAL = 0.01
+"""Share of the privacy loss for the total: a tenth of mu, so its noise is ten times that of a lone draw."""
 COUNTED_PER_USER = 16
 """Number of released pairs that a user counts for, and so the most that a made-up user holds."""
 FEW = 8
@@ -30,7 +32,10 @@ _LEAST, _PRECISION = 0.01, 1e-3
 
 @dataclass(frozen=True)
 class SyntheticPlan:
-    """Selection and counts of pairs, noise and threshold of associations, noise of sizes, and their delta."""
+    """Selection and counts of pairs, noise and threshold of associations, noise of sizes and of the total; their delta.
+
+    total_noise: None if there is no total.
+    """
 
     epsilon: float
     delta: float
@@ -39,6 +44,7 @@ class SyntheticPlan:
     link_noise: Gaussian | None
     link_threshold: int | None
     size_noise: Gaussian
+    total_noise: Gaussian | None = None
 
     @property
     def per_user(self) -> int:
@@ -67,15 +73,23 @@ class SyntheticPlan:
         drawn: list[Draw] = [self.pairs.draw()]
         if self.link_noise is not None and self.link_threshold is not None:
             drawn.append(Histogram(self.link_noise, self.link_threshold, self.links_per_user))
-        return [*drawn, PublicCounts(self.size_noise, 1)]
+        drawn.append(PublicCounts(self.size_noise, 1))
+        if self.total_noise is not None:
+            drawn.append(GaussianRounds(squared_loss(self.total_noise, self.per_user**2), 0.0))
+        return drawn
 
 
 @lru_cache(maxsize=64)
-def plan_synthetic(given: Budget, per_user: int, linked_per_user: int) -> SyntheticPlan:
-    """The least noise, in fixed proportions, whose three tables stay within (epsilon, delta) together."""
+def plan_synthetic(given: Budget, per_user: int, linked_per_user: int, total_share: float = 0.0) -> SyntheticPlan:
+    """The least noise, in fixed proportions, whose tables stay within (epsilon, delta) together.
+
+    total_share: share of the privacy loss for the total; 0 for none.
+    """
 
     def planned(share: float) -> SyntheticPlan:
-        plan = _with_loss(most * share, given, per_user, linked_per_user)
+        plan = _with_loss(most * share * (1 - total_share), given, per_user, linked_per_user)
+        if total_share:
+            plan = replace(plan, total_noise=_total_noise(most * share * total_share, per_user))
         return replace(plan, delta=joint_delta(plan))
 
     # The noise alone may lose this much; how much of it is left beside the chances of own keys is tried.
@@ -88,7 +102,7 @@ def plan_synthetic(given: Budget, per_user: int, linked_per_user: int) -> Synthe
 
 
 def joint_delta(plan: SyntheticPlan) -> float:
-    """The delta of the three tables at the plan's epsilon, by the privacy-loss distribution of all of them."""
+    """The delta of all tables at the plan's epsilon, by the privacy-loss distribution of all of them."""
     return sum((draw.losses() for draw in plan.draws()), start=Losses()).delta_at(plan.epsilon)
 
 
@@ -112,8 +126,17 @@ def _with_loss(squared: float, given: Budget, per_user: int, linked_per_user: in
     )
 
 
+def _total_noise(squared: float, per_user: int) -> Gaussian:
+    """Noise of one number that a user changes by up to per_user (optimal.md, default, 3)."""
+    return _checked_noise(math.sqrt(per_user**2 / squared + SMOOTHING))
+
+
 def _noise(squared: float, changed: int) -> Gaussian:
-    sigma = four_digits_up(math.sqrt(changed / squared))
+    return _checked_noise(math.sqrt(changed / squared))
+
+
+def _checked_noise(least: float) -> Gaussian:
+    sigma = four_digits_up(least)
     if sigma > LARGEST_NOISE:
         raise ParameterError(
             f"the budget must allow noise of at most {LARGEST_NOISE:,}, it needs Gaussian noise of sigma {sigma:.3g}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from querycloak.evaluation.tasks.pairs import (
     ReleasedPairs,
     output_of,
     pair_measures,
+    shares,
     supports,
     values,
     within_ratio,
@@ -120,9 +122,28 @@ def figures(log: SearchLog, subject: Released) -> dict[tuple[str, str | None], F
 def test_the_original_against_itself_is_perfect(duckdb_engine: Engine, tmp_path: Path) -> None:
     found = figures(opened(duckdb_engine, tmp_path, clicks(1)), ORIGINAL)
     perfect = {"precision", "recall", "diversity", "query_diversity", "size", "within_ratio"}
+    perfect |= {"share_precision", "share_recall"}
     assert {name for name, _ in found} == {measure.name for measure in Pairs().measures}
     for (name, where), figure in found.items():
         assert figure.value == (1 if name in perfect else 0), (name, where)
+
+
+def test_shares_are_of_all_pairs_if_the_release_states_a_total(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Pair a of 100 users who hold 9 pairs more, each alone: a is 100 of 1,000, and nearly all rows of the release."""
+    rows = [(f"u{i}", "12:00:00", "a", "1", "http://a/") for i in range(100)]
+    rows += [(f"u{i % 100}", "12:01:00", f"b{i}", "1", "http://b/") for i in range(900)]
+    held = of_log(log := opened(duckdb_engine, tmp_path, rows))
+    output = output_of(held, pa.table({"query": ["a"], "url": ["http://a/"], "count": [100]}))
+    assert [each.tolist() for each in shares(held, 1_000, output)] == [[0.1], [1.0]]
+    assert [each.tolist() for each in shares(held, 1_000, replace(output, total=800))] == [[0.1], [0.125]]
+    release = qc.Optimal(epsilon=20, delta=1e-3, max_keys_per_user=10).release(log, randomness=Randomness(1))
+    scores = figures(log, Released.of(release))
+    rows_of_a = release.table("log")["query"].to_pylist().count("a")
+    distance = abs(rows_of_a / release.parameters["total"] - 0.1)
+    assert scores["share_precision", "support=0.001"].value == scores["share_recall", "support=0.001"].value == 1
+    assert scores["share_distance", "support=0.001"].value == pytest.approx(distance)
+    assert distance < 0.02
+    assert scores["recall", "support=0.002"].value == 1  # of shared pairs, as in the paper
 
 
 def test_a_table_without_users_has_what_needs_none(duckdb_engine: Engine, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.methods.optimal.objectives import free_objective
 from querycloak.methods.optimal.plan import SyntheticPlan, joint_delta, plan_synthetic
+from querycloak.privacy.accounting.draws import PublicCounts
+from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
@@ -138,6 +140,75 @@ def test_mechanisms_name_every_table() -> None:
     assert plan.pairs.draw().to_json() == drawn[0]
     alone = [draw.to_json()["kind"] for draw in plan_synthetic(Budget(8, 1e-7), 16, 1).draws()]
     assert alone == ["gaussian-rounds", "public-counts"]
+
+
+# The total
+
+
+def test_a_total_that_one_user_moves_by_all_pairs_is_within_the_joint_delta() -> None:
+    """By enumeration: the total of a user with l pairs beside the size and a count that the user changes by one."""
+    per_user, epsilon = 6, 1.5
+    noise = Gaussian(9.0)
+    plan = replace(
+        small_plan(), epsilon=epsilon, total_noise=noise, pairs=replace(small_plan().pairs, per_user=per_user)
+    )
+    alone = Losses() + plan.draws()[-1].losses()
+    pmf = gaussian_pmf(noise.sigma, 120)
+    with_user, without = np.append(np.zeros(per_user), pmf), np.append(pmf, np.zeros(per_user))
+    for each in (with_user - math.exp(epsilon) * without, without - math.exp(epsilon) * with_user):
+        exact = np.maximum(each, 0).sum()
+        assert exact <= alone.delta_at(epsilon) <= 1.6 * exact
+    # Beside a bin and a count of the same user, as one product of laws.
+    parts = [(with_user, without), _moved(plan.size_noise), _moved(plan.count_noise)]
+    first, second = np.ones(1), np.ones(1)
+    for one, two in parts:
+        first, second = np.outer(first, one).ravel(), np.outer(second, two).ravel()
+    assert np.maximum(first - math.exp(epsilon) * second, 0).sum() <= joint_delta(plan)
+    # A total that counted with a sensitivity of sqrt(l) would be caught.
+    wrong = Losses() + PublicCounts(noise, per_user).losses()
+    assert wrong.delta_at(epsilon) < np.maximum(with_user - math.exp(epsilon) * without, 0).sum()
+
+
+@few
+@given(st.floats(1, 12), st.floats(1e-9, 1e-2), st.integers(1, 40), st.floats(0.001, 0.5))
+def test_a_plan_with_a_total_stays_within_its_budget(epsilon: float, delta: float, per_user: int, part: float) -> None:
+    plan = plan_synthetic(Budget(epsilon, delta), per_user, 4, part)
+    assert plan.delta == joint_delta(plan) <= delta
+    assert plan.total_noise is not None
+    assert plan.total_noise.sigma > per_user / math.sqrt(part) / 40
+
+
+def test_without_a_total_the_plan_is_the_former_one() -> None:
+    former = plan_synthetic(Budget(8, 1e-7), 256, 4)
+    assert Optimal(epsilon=8, delta=1e-7, total_share=0).plan == former
+    assert former.total_noise is None
+    default = Optimal(epsilon=8, delta=1e-7)
+    assert default.plan == plan_synthetic(Budget(8, 1e-7), 256, 4, 0.01)
+    assert default.plan.count_noise.sigma < 1.02 * former.count_noise.sigma
+    assert "total_noise" not in Optimal(epsilon=8, delta=1e-7, total_share=0).parameters()
+    # Objectives that change shares on purpose spend nothing on it.
+    assert Optimal(epsilon=8, delta=1e-7, objective="diversity", output_size=9).plan == former
+    assert Optimal(epsilon=8, delta=1e-7, objective="diversity").plan == default.plan
+    # Nor does a budget at which its noise would be beyond all use; asked for, it is refused.
+    assert Optimal(epsilon=0.5, delta=1e-7).plan.total_noise is None
+    with pytest.raises(ParameterError, match="the budget must allow noise of at most"):
+        Optimal(epsilon=0.5, delta=1e-7, total_share=0.01)
+
+
+def test_supports_are_shares_of_the_total_and_the_stated_one_follows_the_rows() -> None:
+    counted = replace(tables([60, 30, 10], [40, 30]), total=1000)
+    assert counted.stated_total(100) == {"total": 1000}
+    assert counted.stated_total(50) == {"total": 500}
+    assert counted.stated_total(0) == {"total": 1000}
+    assert tables([60, 30, 10], [40, 30]).stated_total(100) == {}
+    assert replace(counted, total=-7).stated_total(100) == {"total": 100}  # never less than the rows
+    noisy = np.array([60, 30, 10])
+    of_rows, of_all = (
+        free_objective("frequent", noisy, np.arange(3), support=0.05, output_size=50, whole=whole).goal.tolist()
+        for whole in (100, 1000)
+    )
+    assert of_rows == [30, 15, 5]
+    assert of_all == [30, -1, -1]
 
 
 # Counts and sizes
@@ -318,6 +389,10 @@ def test_an_output_size_beyond_what_there_is_gives_what_there_is() -> None:
         ({"epsilon": 1, "delta": 1e-6, "max_keys_per_user": 0}, "max_keys_per_user must be at least 1, got 0"),
         ({"epsilon": 1, "delta": 1e-6, "linked_per_user": 0}, "linked_per_user must be at least 1, got 0"),
         ({"epsilon": 1, "delta": 0.1, "variant": "paper", "max_keys_per_user": 4}, "per_user must be left out"),
+        ({"epsilon": 1, "delta": 1e-6, "total_share": 1}, "total_share must be a number above 0 and below 1, got 1"),
+        ({"epsilon": 1, "delta": 1e-6, "total_share": -0.1}, "total_share must be"),
+        ({"epsilon": 1, "delta": 1e-6, "total_share": 0.1, "objective": "queries", "output_size": 9}, "left out or 0"),
+        ({"epsilon": 1, "delta": 0.1, "variant": "paper", "total_share": 0.1}, "total_share must be left out"),
         ({"epsilon": 1e-6, "delta": 1e-6}, "raise epsilon or delta, or lower the numbers per user"),
     ],
 )  # fmt: skip
