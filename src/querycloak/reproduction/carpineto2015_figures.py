@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,10 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.cores import Expansion, degrees_at, expand_log, words_of
 from querycloak.methods.affinity.method import DEFAULT_CONCEPT_USERS, Affinity
 from querycloak.methods.affinity.ngram_concepts import GRID, Concepts, least_users, mine_concepts
-from querycloak.methods.generalize.clusters import Generalised, Tree, generalise
+from querycloak.methods.generalize.clusters import Tree, generalise
 from querycloak.methods.generalize.phrases import UNMATCHED, Matcher, matcher_of
 from querycloak.methods.uses import uses_of
+from querycloak.reproduction.carpineto2015_printed import SECTION_5
 from querycloak.text.ngrams import LONGEST, WordCounts, distinct_grams, longer_grams, total_occurrences
 from querycloak.text.spans import Spans
 from querycloak.text.taxonomy import Taxonomy
@@ -57,7 +59,21 @@ def affinity_tables(log: SearchLog, concept_users: float = DEFAULT_CONCEPT_USERS
         "table_2": gram_statistics(log.engine, words, least_users(concept_users, users)),
         "table_3": top_concepts(concepts),
         "table_5": high_level_partition(log.engine, uses, wordnet()),
+        "section_5": example_words(log.engine, words),
     }
+
+
+def example_words(engine: Engine, uses: ir.Table) -> dict[str, int]:
+    """Section 5: searches and users of the words in its examples, with the names that the printed numbers have."""
+    padded = ibis.literal(" ") + uses.query + ibis.literal(" ")
+    visa, model = padded.contains(" visa "), padded.contains(" 2651 ")
+    counted = uses.agg(
+        occurrences=uses.searches.sum(where=visa),
+        users=uses.user.nunique(where=uses.query == "visa"),
+        model=uses.user.nunique(where=model),
+    )
+    row = engine.fetch(counted).to_pylist()[0]
+    return dict(zip(SECTION_5, (int(value or 0) for value in row.values()), strict=True))
 
 
 def query_lengths(engine: Engine, uses: ir.Table) -> list[dict[str, Any]]:
@@ -208,7 +224,7 @@ def affinity_figures(
         figure_7=_figure_7(log, uses, degrees, ks),
         sensitive_released={n: share_released(d, ks, labels).tolist() for n, d in degrees.items() if labels.any()},
         table_4=_table_4(expanded.queries, degrees, theirs, labels if labels.any() else ~labels),
-        queries=_kinds(expansion),
+        queries=_kinds(expansion, _searches(log, uses, len(expanded.queries))) | {"of the user": len(theirs)},
     )
 
 
@@ -249,7 +265,7 @@ def _figure_7(log: SearchLog, uses: ir.Table, degrees: dict[str, NDArray[np.int3
     log.progress("matching queries", 0.0)
     taxonomy = wordnet()
     generalised = generalise(log.engine, uses, taxonomy)
-    matcher, times = matcher_of(taxonomy), _searches(log, uses, generalised)
+    matcher, times = matcher_of(taxonomy), _searches(log, uses, len(generalised.queries))
     covered, words = (np.concatenate(each) for each in zip(*_matched(generalised.queries, matcher), strict=True))
     covered, words = covered * times, words * times
     curves = {
@@ -271,13 +287,13 @@ def _without_root(becomes: NDArray[np.int32], root: int) -> NDArray[np.int32]:
     return np.where(becomes == root, -1, becomes).astype(np.int32)
 
 
-def _searches(log: SearchLog, uses: ir.Table, generalised: Generalised) -> NDArray[np.int64]:
+def _searches(log: SearchLog, uses: ir.Table, queries: int) -> NDArray[np.int64]:
     """Searches of each query, in the order of the queries."""
     counted = uses.group_by("query").agg(searches=uses.searches.sum()).order_by("query")
     # Sums leave an engine as numbers of 128 bits.
     batches = [batch.column("searches").cast(pa.int64()).to_numpy() for batch in log.engine.stream(counted)]
     searches = np.concatenate([np.empty(0, np.int64), *batches])
-    if len(searches) != len(generalised.queries):
+    if len(searches) != queries:
         raise RuntimeError("two passes over one log gave different queries")
     return searches
 
@@ -299,11 +315,12 @@ def _table_4(
     return sorted(rows, key=lambda row: (row["EQ"], row["query"]))
 
 
-def _kinds(expansion: Expansion) -> dict[str, int]:
+def _kinds(expansion: Expansion, searches: NDArray[np.int64]) -> dict[str, int]:
     vertex = expansion.expanded.vertex
     return {
         "distinct": len(vertex),
         "expandable": int((vertex >= 0).sum()),
+        "expandable, searches": int(searches[vertex >= 0].sum()),
         "without concepts": int((vertex == -1).sum()),
         "with a word of too few users": int((vertex == -2).sum()),
         "concepts": len(expansion.concepts),

@@ -14,7 +14,6 @@ from querycloak.reproduction.exhibit import (
     Series,
     number,
     order_words,
-    rises,
     verdict_of,
 )
 from querycloak.reproduction.sanchez2018_figures import (
@@ -29,6 +28,18 @@ from querycloak.reproduction.sanchez2018_figures import (
     points,
     profiled_users,
 )
+from querycloak.reproduction.sanchez2018_findings import (
+    ABOUT,
+    ALL_READINGS,
+    CRITERIA,
+    MIXED,
+    NAMED,
+    TOPICS,
+    curve,
+    findings,
+    hbdp_is_last,
+    value,
+)
 from querycloak.reproduction.workbench import Workbench
 from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, widest_sense
 from querycloak.text.wordnet import wordnet
@@ -40,9 +51,7 @@ CITATION = (
 USERS, FEW_USERS = 1_000, 200
 FEW_EPSILONS = (0.1, 1.0, 5.0, 10.0)
 FEW_HISTOGRAM_USERS = 10
-CRITERIA = {"sqc2": "SQC2", "sqc1": "SQC1", "nsqc": "NSQC", "hbdp": "HBDP"}
 SEED = 2018
-MIXED = "mixed"
 _READING = {
     "user": "epsilon for all queries of a user together, as the paper's Proposition 3 divides it",
     "query": "epsilon for each query, so that a user of 100 queries spends 100 times as much",
@@ -50,14 +59,14 @@ _READING = {
 }
 # What Section 4 says of its drawings, which have no numbers in the text.
 SAID = {
-    2: "SQC2 < SQC1 <= NSQC < HBDP; HBDP with D(q) = P is not zero but like NSQC with D(q) > P; from epsilon 1 to 10 "
+    2: "SQC2 < SQC1 <= NSQC < HBDP, where SQC1 and NSQC are not very different; HBDP with D(q) = P is not zero but "
+    "like NSQC with D(q) > P; from epsilon 1 to 10 "
     "the best criterion becomes about 4 times lower than the non-semantic one",
-    3: "larger losses than in Setting A; HBDP more than twice as large as there, hardly falling with epsilon",
-    4: "smaller losses than in A and B; HBDP as in Setting B, an order of magnitude above the others",
+    3: "larger losses than in Setting A, SQC1 and SQC2 as far apart as there; HBDP more than twice as large as "
+    "there, hardly falling with epsilon",
+    4: "smaller losses than in A and B, those of A and C roughly adding up to B's; SQC1 and SQC2 clearly below NSQC; "
+    "HBDP as in Setting B, an order of magnitude above the others",
 }
-ALL_READINGS = (*READINGS, MIXED)
-TOPICS, NAMED = "loss", "loss_on_topics"
-"""Profiles with what lies under no topic as one more topic, and profiles of the named topics alone."""
 
 
 def sanchez2018(bench: Workbench) -> list[Exhibit]:
@@ -65,9 +74,10 @@ def sanchez2018(bench: Workbench) -> list[Exhibit]:
     people = _People(bench)
     made = {place: people.points(place) for place in range(len(SETTINGS))}
     equal = {2: made[4], 3: made[4], 4: made[3]}  # D(q) = P with 19 topics, and with four
+    others = {"A": made[0], "B": made[1]}
     return [
         figure_1(),
-        *(_figure(bench, SETTINGS[place], made[place], equal[SETTINGS[place].figure], made[0]) for place in (0, 1, 2)),
+        *(_figure(bench, SETTINGS[place], made[place], equal[SETTINGS[place].figure], others) for place in (0, 1, 2)),
         reading_exhibit(bench, made),
     ]
 
@@ -119,50 +129,42 @@ def figure_1() -> Exhibit:
     )  # fmt: skip
 
 
-def _curve(
-    points: Sequence[Mapping[str, Any]], criterion: str, reading: str, profile: str = TOPICS
-) -> dict[float, float]:
-    """The loss over epsilon in the paper's variant, over named topics and what lies under none, or over named ones."""
-    variant = "default" if criterion == "hbdp" else "paper"
-    if reading == MIXED:
-        reading = "user" if criterion == "hbdp" else "query"
-    chosen = [p for p in points if (p["criterion"], p["variant"], p["reading"]) == (criterion, variant, reading)]
-    return {point["epsilon"]: point[profile] for point in chosen}
-
-
 def _figure(
     bench: Workbench, setting: Setting, points: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
-    first: Sequence[Mapping[str, Any]],
+    others: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Exhibit:  # fmt: skip
-    by_reading = {reading: _findings(setting, points, equal, first, reading) for reading in ALL_READINGS}
     judged = {
-        (reading, profile): _findings(setting, points, equal, first, reading, profile)
+        (reading, profile): findings(setting, points, equal, others, reading, profile)
         for reading in ALL_READINGS
         for profile in (TOPICS, NAMED)
     }
-    best = max(judged, key=lambda each: sum(judged[each].values()))
+    best = max(judged, key=lambda each: list(judged[each].values()).count(True))
     rows = []
     for reading in READINGS:
         for criterion, name in CRITERIA.items():
-            named = _curve(points, criterion, reading, NAMED)
-            for epsilon, loss in _curve(points, criterion, reading).items():
-                same = _curve(equal, criterion, reading).get(epsilon)
+            named = curve(points, criterion, reading, NAMED)
+            for epsilon, loss in curve(points, criterion, reading).items():
+                same = curve(equal, criterion, reading).get(epsilon)
                 losses = {
-                    "loss, D(q) > P": round(loss, 4), "named topics alone": round(named[epsilon], 4),
-                    "loss, D(q) = P": None if same is None else round(same, 4),
+                    "loss, D(q) > P": round(value(loss), 4), "margin": round((loss.high or 0.0) - value(loss), 4),
+                    "named topics alone": round(value(named[epsilon]), 4),
+                    "loss, D(q) = P": None if same is None else round(value(same), 4),
                 }  # fmt: skip
                 rows.append({"epsilon per": reading, "epsilon": epsilon, "criterion": name, **losses})
     return Exhibit(
         f"Figure {setting.figure}", f"Utility loss, Setting {setting.name}",
         verdict_of([holds for claims in judged.values() for holds in claims.values()]),
-        "\n".join(_sentence(reading, by_reading[reading], points) for reading in ALL_READINGS)
+        "\n".join(_sentence(reading, judged[reading, TOPICS], points) for reading in ALL_READINGS)
         + f"\nThe verdict is about all {len(judged)} readings: three of epsilon, two of profiles. Most favourable to "
-        f"the paper, with {sum(judged[best].values())} of {len(judged[best])} findings: {_READING[best[0]]}; "
+        f"the paper, with {list(judged[best].values()).count(True)} of {len(judged[best])} findings: "
+        f"{_READING[best[0]]}; "
         + ("profiles of the named topics alone." if best[1] == NAMED else "what lies under no topic is one more topic.")
-        + f" Holds: {_listed(judged[best], holds=True)}. Does not hold: {_listed(judged[best], holds=False)}.",
+        + f" {_listed(judged[best])}",
         f"What the paper says of this drawing: {SAID[setting.figure]}. Its figures fit epsilon per query; its text "
         "divides epsilon over a user's queries. With epsilon 10 over 100 queries each concept gets 0.1, and no "
-        "probability differs by more than 5 %: then every criterion is as good as none.",
+        "probability differs by more than 5 %: then every criterion is as good as none. Margins are 95 % over users; "
+        "a comparison in which an interval contains "
+        f"the other loss cannot be told. 'About' is within {ABOUT:.0%}.",
         ours=Grid.of(rows, f"ours on {_users(bench)}, mean of {RUNS} runs; a drawing without numbers in the paper"),
         charts=tuple(_chart(setting, points, equal, reading) for reading in READINGS),
     )  # fmt: skip
@@ -177,8 +179,11 @@ def _users(bench: Workbench) -> str:
     )
 
 
-def _listed(claims: Mapping[str, bool], *, holds: bool) -> str:
-    return "; ".join(words for words, is_so in claims.items() if is_so is holds) or "nothing"
+def _listed(claims: Mapping[str, bool | None]) -> str:
+    """Sentences on findings that hold, that do not, and that cannot be told."""
+    parts = {True: "Holds", False: "Does not hold", None: "Cannot be told"}
+    listed = {each: "; ".join(words for words, holds in claims.items() if holds is each) for each in parts}
+    return " ".join(f"{parts[each]}: {words}." for each, words in listed.items() if words)
 
 
 def _chart(
@@ -186,95 +191,53 @@ def _chart(
 ) -> Chart:
     lines = []
     for criterion, name in CRITERIA.items():
-        curve = _curve(points, criterion, reading)
-        lines.append(Series.over(name, list(curve), list(curve.values())))
-    same = _curve(equal, "hbdp", reading)
-    lines.append(Series.over("HBDP, D(q) = P", list(same), list(same.values())))
+        losses = curve(points, criterion, reading)
+        lines.append(Series.over(name, list(losses), [value(loss) for loss in losses.values()]))
+    same = curve(equal, "hbdp", reading)
+    lines.append(Series.over("HBDP, D(q) = P", list(same), [value(loss) for loss in same.values()]))
     return Chart(f"Setting {setting.name}, epsilon per {reading}", "epsilon", "utility loss", tuple(lines), log_x=True)
 
 
-def _findings(
-    setting: Setting, points: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]],
-    first: Sequence[Mapping[str, Any]], reading: str, profile: str = TOPICS,
-) -> dict[str, bool]:  # fmt: skip
-    """The paper's findings for a figure, and which of them hold under a reading."""
-    curves = {criterion: _curve(points, criterion, reading, profile) for criterion in CRITERIA}
-    last = max(curves["sqc1"])
-    at = {criterion: curve[last] for criterion, curve in curves.items()}
-    same = {criterion: _curve(equal, criterion, reading) for criterion in CRITERIA}
-    claims = {
-        f"SQC2 < SQC1 < NSQC at epsilon {last:g}, by {_CLEARLY - 1:.0%} or more": rises(
-            [at["sqc2"], at["sqc1"] / _CLEARLY, at["nsqc"] / _CLEARLY**2]
-        ),
-        "HBDP loses most": at["hbdp"] > max(at["sqc2"], at["sqc1"], at["nsqc"]),
-        "losses of SQC2 fall as epsilon grows": _falls(list(curves["sqc2"].values())),
-        "D(q) = P loses nothing with an exponential mechanism": all(
-            loss == 0 for criterion in ("sqc1", "sqc2", "nsqc") for loss in same[criterion].values()
-        ),
-        "HBDP loses something with D(q) = P": all(loss > 0 for loss in same["hbdp"].values()),
-    }
-    if setting.figure == 2:
-        claims["the best semantic criterion loses a third of NSQC's loss or less (the paper: about 4 times lower)"] = (
-            min(at["sqc1"], at["sqc2"]) <= at["nsqc"] / 3
-        )
-    if setting.figure == 3:
-        claims["SQC2, SQC1 and NSQC lose more than in Setting A"] = all(
-            at[criterion] > _curve(first, criterion, reading, profile)[last] for criterion in ("sqc2", "sqc1", "nsqc")
-        )
-        claims["HBDP loses more than twice as much as in Setting A"] = (
-            at["hbdp"] > 2 * _curve(first, "hbdp", reading, profile)[last]
-        )
-    if setting.figure == 4:
-        claims["HBDP loses five times as much as each other, or more (the paper: an order of magnitude)"] = at[
-            "hbdp"
-        ] >= 5 * max(at["sqc2"], at["sqc1"], at["nsqc"])
-        claims["SQC1 and SQC2 lose less than in Setting A"] = all(
-            at[criterion] < _curve(first, criterion, reading, profile)[last] for criterion in ("sqc1", "sqc2")
-        )
-    return claims
+def _sentence(reading: str, claims: Mapping[str, bool | None], points: Sequence[Mapping[str, Any]]) -> str:
+    last = {name: value(list(curve(points, each, reading).values())[-1]) for each, name in CRITERIA.items()}
+    losses = ", ".join(f"{name} {number(loss, 3)}" for name, loss in last.items())
+    return f"With {_READING[reading]}: {order_words(last)} at the largest epsilon ({losses}). {_listed(claims)}"
 
 
-# Three runs of a few hundred users do not tell smaller differences apart.
-_CLEARLY = 1.02
-
-
-def _falls(values: Sequence[float]) -> bool:
-    return values[-1] < 0.9 * values[0]
-
-
-def _sentence(reading: str, claims: Mapping[str, bool], points: Sequence[Mapping[str, Any]]) -> str:
-    last = {name: list(_curve(points, criterion, reading).values())[-1] for criterion, name in CRITERIA.items()}
-    right = [words for words, is_so in claims.items() if is_so]
-    wrong = [words for words, is_so in claims.items() if not is_so]
-    losses = ", ".join(f"{name} {number(value, 3)}" for name, value in last.items())
-    sentence = f"With {_READING[reading]}: {order_words(last)} at the largest epsilon ({losses})."
-    sentence += f" Holds: {'; '.join(right)}." if right else " Nothing of what the paper finds holds."
-    return sentence + (f" Does not hold: {'; '.join(wrong)}." if wrong else "")
+_LAST = {True: "yes", False: "no", None: "cannot tell"}
 
 
 def reading_exhibit(bench: Workbench, made: Mapping[int, Sequence[Mapping[str, Any]]]) -> Exhibit:
     """Place of HBDP among the others, in every setting and under both readings."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+    last: dict[str, list[bool | None]] = {reading: [] for reading in READINGS}
     for place, setting in enumerate(SETTINGS):
         for reading in READINGS:
-            curves = {name: _curve(made[place], criterion, reading) for criterion, name in CRITERIA.items()}
-            for epsilon in (min(curves["SQC1"]), max(curves["SQC1"])):
-                order = order_words({name: curve[epsilon] for name, curve in curves.items()})
+            curves = {criterion: curve(made[place], criterion, reading) for criterion in CRITERIA}
+            for epsilon in (min(curves["sqc1"]), max(curves["sqc1"])):
+                at = {criterion: losses[epsilon] for criterion, losses in curves.items()}
+                last[reading].append(hbdp_is_last(at))
+                order = order_words({CRITERIA[criterion]: value(loss) for criterion, loss in at.items()})
                 label = f"{setting.name}, {len(setting.topics)} topics"
-                rows.append({"setting": label, "epsilon per": reading, "epsilon": epsilon, "order of losses": order})
-    last = {
-        reading: [str(row["order of losses"]).endswith("HBDP") for row in rows if row["epsilon per"] == reading]
-        for reading in READINGS
-    }
+                rows.append(
+                    {
+                        "setting": label, "epsilon per": reading, "epsilon": epsilon, "order of losses": order,
+                        "HBDP is last": _LAST[last[reading][-1]],
+                    }
+                )  # fmt: skip
+    numbers = {reading: [claims.count(each) for each in (True, None)] for reading, claims in last.items()}
     return Exhibit(
         "Order of HBDP", "Where HBDP stands under both readings",
         verdict_of([each for claims in last.values() for each in claims]),
-        f"The paper has HBDP last everywhere. With epsilon per user it is last in {sum(last['user'])} of "
-        f"{len(last['user'])} comparisons here: noise of scale 200 / epsilon on every bin makes its profile that of "
+        f"The paper has HBDP last everywhere. With epsilon per user it is last in {numbers['user'][0]} of "
+        f"{len(last['user'])} comparisons here, and {numbers['user'][1]} cannot be told: noise of scale 200 / "
+        "epsilon on every bin makes its profile that of "
         "the domain, whatever the user asked, and the replacements do nearly the same. With epsilon per query it is "
-        f"last in {sum(last['query'])} of {len(last['query'])}: where epsilon is large, noise of scale 2 / epsilon on "
+        f"last in {numbers['query'][0]} of {len(last['query'])}, and {numbers['query'][1]} cannot be told: where "
+        "epsilon is large, noise of scale 2 / epsilon on "
         "counts keeps more of a profile than replacing every query does.",
-        "Replacing one query changes two bins by one each, so L1 is twice the number of queries; the paper states "
+        "A comparison cannot be told if the interval of one loss contains the other. Replacing one query changes two "
+        "bins by one each, so L1 is twice the number of queries; the paper states "
         "once.",
         ours=Grid.of(rows, f"ours on {bench.words}; printed: what Section 4 says of Figures 2 to 4"),
     )  # fmt: skip

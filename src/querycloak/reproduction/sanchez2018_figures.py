@@ -6,6 +6,7 @@ searches on these topics stand for them; each user's are repeated in turn until 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.evaluation.tasks.profiles import closeness, on_topics, profile_loss, topic_profiles
+from querycloak.evaluation.tasks.profiles import closeness, divergences, on_topics, profile_loss, topic_profiles
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.semantic.domains import Domains
 from querycloak.methods.semantic.hbdp import noisy_cells
@@ -66,6 +67,8 @@ class Point:
     epsilon: float
     loss: float
     loss_on_topics: float  # without what lies under none: the reading that fits the paper's figures 3 and 4
+    margin: float  # half of the 95 % interval of the loss, over users
+    margin_on_topics: float
     closeness: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -147,18 +150,32 @@ def _replaced(
         for reading in READINGS:
             for epsilon in epsilons:
                 one = ready.at(_method(setting, criterion, variant, reading, epsilon, queries))
-                losses = []
+                losses, nearness = [], []
                 for _ in range(runs):
                     new = ready.domains.whole(home, one.draw(owners, home, place, lengths, randomness))
                     after = topic_profiles(owners, topics[new], len(people.concepts), len(setting.topics))
                     near = closeness(nouns, people.concepts.reshape(-1), new)
-                    losses.append([*_losses(before, after), near])
-                means = [float(mean) for mean in np.mean(losses, axis=0)]
+                    losses.append(_losses(before, after))
+                    nearness.append(near)
+                means = *_with_margins(losses), float(np.mean(nearness))
                 yield Point(setting.figure, setting.name, criterion, variant, reading, epsilon, *means)
 
 
-def _losses(before: NDArray[np.float64], after: NDArray[np.float64]) -> tuple[float, float]:
-    return profile_loss(before, after), profile_loss(on_topics(before), on_topics(after))
+def _losses(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Losses of each user: over all topics, and over named ones."""
+    return np.stack([divergences(before, after), divergences(on_topics(before), on_topics(after))])
+
+
+def _with_margins(losses: Sequence[NDArray[np.float64]]) -> tuple[float, float, float, float]:
+    """Both mean losses, and half of the 95 % interval of each over users (t-distribution), whose runs are averaged."""
+    from scipy.stats import t
+
+    of_users = np.mean(losses, axis=0)
+    users = of_users.shape[1]
+    if users < 2:
+        return float(of_users[0].mean()), float(of_users[1].mean()), 1.0, 1.0  # a divergence is at most 1
+    margins = float(t.ppf(0.975, users - 1)) * of_users.std(axis=1, ddof=1) / math.sqrt(users)
+    return float(of_users[0].mean()), float(of_users[1].mean()), float(margins[0]), float(margins[1])
 
 
 def _histograms(
@@ -187,8 +204,8 @@ def _histograms(
                 user, concept = cell // len(bins), bins[cell % len(bins)]
                 after = topic_profiles(user, topics[concept], len(some), len(setting.topics), counts)
                 losses.append(_losses(before, after))
-            loss, on_named = (float(mean) for mean in np.mean(losses, axis=0))
-            yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, loss, on_named, None)
+            means = _with_margins(losses)
+            yield Point(setting.figure, setting.name, "hbdp", "default", reading, epsilon, *means, None)
 
 
 def _inside(setting: Setting) -> NDArray[np.bool_]:

@@ -11,7 +11,11 @@ import pytest
 
 from querycloak.engines import Engine
 from querycloak.logs.searchlog import read
+from querycloak.reproduction.carpineto2015_exhibits import figure_5, figure_6, figure_7
 from querycloak.reproduction.carpineto2015_figures import AffinityFigures, affinity_figures, affinity_tables
+from querycloak.reproduction.carpineto2015_printed import SECTION_3_2, SECTION_5, TABLE_1, TABLE_2
+from querycloak.reproduction.carpineto2015_sections import DISTINCT, section_3_2, section_5
+from querycloak.reproduction.workbench import Workbench
 from querycloak.synthetic.log_writer import synthesize
 from tests.evaluated import Asked, write_rows
 
@@ -59,7 +63,8 @@ def test_f_and_table_4_use_the_labels(figures: AffinityFigures) -> None:
     assert said["private"] is True
     kinds = figures.queries
     assert kinds["distinct"] == kinds["expandable"] + kinds["without concepts"] + kinds["with a word of too few users"]
-    assert 0 < kinds["vertices"] < kinds["expandable"]
+    assert 0 < kinds["vertices"] < kinds["expandable"] < kinds["expandable, searches"]
+    assert kinds["of the user"] > 0
 
 
 def test_without_labels_there_is_no_figure_6(tmp_path: Path) -> None:
@@ -118,3 +123,79 @@ def test_every_query_has_one_place_in_the_partition(tables: dict[str, object]) -
     assert rows["entity"] == 1  # qwzx is no word
     assert {"physical entity", "abstraction", "object", "psychological feature"} <= set(rows)
     assert rows["physical entity"] == rows["abstraction"] == 0
+
+
+def test_words_of_examples_are_counted_whole(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Section 5: searches with the word, users of the query, users of a word; visas and revisa are other words."""
+    rows: list[Asked] = [
+        ("a", 1, "visa", None, None),
+        ("a", 2, "visa", None, None),
+        ("b", 1, "visa card", None, None),
+        ("b", 2, "visas", None, None),
+        ("c", 1, "nokia 2651 case", None, None),
+        ("c", 2, "2651", None, None),
+    ]
+    log = read(write_rows(tmp_path / "log.parquet", rows), engine=duckdb_engine)
+    assert affinity_tables(log, concept_users=2)["section_5"] == dict(zip(SECTION_5, (3, 1, 1), strict=True))
+
+
+def bench(people: int | None) -> Workbench:
+    return Workbench(None, None, True, people)  # type: ignore[arg-type]
+
+
+def test_section_3_2_is_judged_on_the_log_given_alone() -> None:
+    alone = DISTINCT - SECTION_3_2["without concepts"] - SECTION_3_2["expandable"]
+    printed = {**SECTION_3_2, "distinct": DISTINCT, "with a word of too few users": alone}
+    made = section_3_2(bench(None), printed)
+    assert made.verdict == "agrees"
+    assert "50% of our 10,154,742 distinct queries are expanded, 50% in the paper" in made.statement
+    assert "21% have a concept and a word of one user, 21% in the paper" in made.statement
+    assert "The printed number of concepts is the sum" in made.statement
+    assert section_3_2(bench(None), {**printed, "concepts": 61_000}).verdict == "agrees in part"
+    assert section_3_2(bench(None), {name: 3 * count for name, count in printed.items()}).verdict == "differs"
+    assert section_3_2(bench(20_000), printed).verdict == "not comparable"
+
+
+def test_section_5_compares_k_at_the_same_share() -> None:
+    figures = {"ks": (1, 2, 3, 80, 100), "figure_5a": {"EQ": [1, 0.2, 0.1, 0, 0], "AFF 0.9": [1, 0.3, 0.2, 0.1, 0]}}
+    assert section_5(bench(None), figures, SECTION_5).verdict == "agrees"
+    assert section_5(bench(None), figures, dict.fromkeys(SECTION_5, 0)).verdict == "agrees in part"
+    turned = {**figures, "figure_5a": {"EQ": figures["figure_5a"]["AFF 0.9"], "AFF 0.9": figures["figure_5a"]["EQ"]}}  # type: ignore[index]
+    assert section_5(bench(20_000), turned, SECTION_5).verdict == "differs"
+    assert "3 by affinity, which is not higher" in section_5(bench(20_000), turned, SECTION_5).statement
+
+
+def test_printed_n_grams_follow_from_printed_lengths() -> None:
+    """Tables 1 and 2: a query of n words has n - 1 pairs, and n - 2 triples if it has two words or more."""
+    searches = [count for _, count in TABLE_1.values()]
+    words, pairs, triples = (TABLE_2[length][1] for length in (1, 2, 3))
+    assert pairs == words - sum(searches)
+    assert triples == pairs - sum(searches[1:])
+    assert sum(each[2] for each in TABLE_2.values()) == SECTION_3_2["concepts"]
+
+
+def test_f_at_every_k_says_where_equality_is_ahead(figures: AffinityFigures) -> None:
+    """At k = 1 equality releases all, so F_1 is higher than affinity's; a claim that failed at a k does not hold."""
+    made = {**figures.to_json(), "labelled": True}
+    exhibit = figure_6(bench(1200), made)
+    assert "AFF above EQ at every k from 2 on, beta 1" in exhibit.statement
+    assert "At k = 1 equality releases all and is ahead" in exhibit.statement
+    worse = {beta: {**curves, "AFF 0.9": curves["EQ"]} for beta, curves in figures.figure_6.items()}
+    assert figure_6(bench(1200), {**made, "figure_6": worse}).verdict == "agrees in part"
+    few = {**made, "figure_5b": {name: [0.5] * len(figures.ks) for name in figures.figure_5a}}
+    few["queries"] = {**figures.queries, "of the user": 20}
+    assert figure_5(bench(1200), few)[1].verdict == "cannot tell"
+    few["queries"] = {**figures.queries, "of the user": 224}
+    assert figure_5(bench(1200), few)[1].verdict == "agrees"  # closer than over all queries
+
+
+def test_a_generalisation_that_loses_more_than_equality_is_seen(figures: AffinityFigures) -> None:
+    """Section 4.4.2: WNGEN is below equality at all k, and nearly stable."""
+    made = figures.to_json()
+    stable = {**made["figure_7"], "WNGEN": [0.71] * len(figures.ks)}
+    right = figure_7(bench(1200), {**made, "figure_7": stable}).statement.partition(" Does not hold: ")[0]
+    assert "WNGEN's loss is nearly stable" in right
+    worse = {**made["figure_7"], "WNGEN": [min(1.0, 0.5 + 0.2 * place) for place in range(len(figures.ks))]}
+    wrong = figure_7(bench(1200), {**made, "figure_7": worse}).statement.partition("Does not hold: ")[2]
+    assert "WNGEN loses no more than equality" in wrong
+    assert "WNGEN's loss is nearly stable" in wrong
