@@ -24,16 +24,28 @@ _UNIFORM = 0.05
 """Share of the uniform law: public phrases hold hardly any digit or sign."""
 
 
+@lru_cache(maxsize=1 << 16)
 def character_bits(text: str) -> float:
     """Return the bits of a text and its end."""
-    codes = np.array([_EDGE, _EDGE, *(_codes().get(letter, _OTHER) for letter in text), _EDGE])
-    bits = -np.log2(_trigrams()[codes[:-2], codes[1:-1], codes[2:]]).sum()
-    return float(bits + _OTHER_BITS * (codes == _OTHER).sum())
+    codes_of, trigram_bits = _codes(), _trigram_bits()
+    bits, first, second = 0.0, _EDGE, _EDGE
+    for code in (*(codes_of.get(letter, _OTHER) for letter in text), _EDGE):
+        bits += trigram_bits[(first * _SIZE + second) * _SIZE + code]
+        bits += _OTHER_BITS if code == _OTHER else 0.0
+        first, second = second, code
+    return bits
 
 
 @lru_cache(maxsize=1)
 def _codes() -> dict[str, int]:
     return {letter: code for code, letter in enumerate(LETTERS)}
+
+
+@lru_cache(maxsize=1)
+def _trigram_bits() -> list[float]:
+    """Return bits of each trigram; a list, because texts are short and an array answers a single place slowly."""
+    bits: list[float] = (-np.log2(_trigrams())).ravel().tolist()
+    return bits
 
 
 @lru_cache(maxsize=1)

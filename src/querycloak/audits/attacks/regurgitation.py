@@ -122,15 +122,13 @@ def _gain(model: QueryModel, text: str) -> float:
 def _of_its_form(secret: str, number: int, random: np.random.Generator) -> list[str]:
     """Made-up texts like a secret: other letters for letters of its second half, other digits for digits."""
     kept, rest = secret[: len(secret) // 2], secret[len(secret) // 2 :]
-    texts = []
-    for _ in range(number):
-        drawn = [_drawn(character, random) for character in rest]
-        texts.append(kept + "".join(drawn))
-    return texts
+    columns = [_drawn(character, number, random) for character in rest]
+    return [kept + "".join(characters) for characters in zip(*columns, strict=True)]
 
 
-def _drawn(character: str, random: np.random.Generator) -> str:
+def _drawn(character: str, number: int, random: np.random.Generator) -> list[str]:
+    """So many characters of a character's kind."""
     for alphabet in (_DIGITS, _LETTERS):
         if character in alphabet:
-            return alphabet[int(random.integers(len(alphabet)))]
-    return character
+            return [alphabet[place] for place in random.integers(len(alphabet), size=number).tolist()]
+    return [character] * number
