@@ -2,18 +2,22 @@
 
 users: the urls of a query are sorted by count and cut where two neighbours lie further apart than noise explains; urls
 between two cuts share a grade. coec, rate: clicks over expected clicks (Zhang and Jones, 2007) and click rates divided
-by the attention of their rank (inverse propensity, Joachims et al., 2017), cut where the intervals of all urls above
-lie beyond those of all urls below. So any two urls of a query with different grades differ beyond noise. Grades run
-from 1 to `levels` - 1; 0 stays free for urls that the release does not hold.
+by the attention of their rank (inverse propensity, Joachims et al., 2017), cut where all urls above lie beyond the
+noise of all urls below: noise of their clicks and views, and of the click rates of ranks. So any two urls of a query
+with different grades differ beyond noise. Grades run from 1 to `levels` - 1; 0 stays free for urls that the release
+does not hold.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from querycloak.errors import ParameterError
@@ -80,84 +84,130 @@ def _sums(table: pa.Table) -> dict[tuple[str, str], list[int]]:
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """Clickers and viewers of a url in one cell, and how much attention its rank gets."""
+class Attention:
+    """Click rate of a group of ranks, with the interval that noise leaves."""
 
-    attention: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """Viewers and clickers of a url in one group of ranks, summed over `cells` published cells."""
+
+    attention: Attention
     viewers: int
     clickers: int
+    cells: int = 1
 
 
 @dataclass(frozen=True)
 class UrlScore:
-    """A score with the interval that noise leaves; `clickers` is the published number behind it."""
+    """The score of a url, and the published numbers behind it by group of ranks."""
 
     url: str
     value: float
-    low: float
-    high: float
-    clickers: int
+    shown: Mapping[str, ShownCell]
+
+    @property
+    def clickers(self) -> int:
+        """Clickers in all groups of ranks."""
+        return sum(each.clickers for each in self.shown.values())
 
 
 def _by_views(release: Release, grades: str, levels: int) -> Judgements:
     table, attention = _views(release, grades)
     margin = _margin(release)
-    cells: dict[str, dict[str, list[_Shown]]] = defaultdict(lambda: defaultdict(list))
+    shown: dict[str, dict[str, dict[str, ShownCell]]] = defaultdict(lambda: defaultdict(dict))
     columns = (table[name].to_pylist() for name in ("query", "url", "ranks", "viewers", "clickers"))
     for query, url, ranks, viewers, clickers in zip(*columns, strict=True):
-        if attention.get(ranks):
-            cells[query][url].append(_Shown(attention[ranks], viewers, clickers or 0))
+        if ranks in attention:
+            of_url = shown[query][url]
+            before = of_url.get(ranks, ShownCell(attention[ranks], 0, 0, 0))
+            sums = before.viewers + viewers, before.clickers + (clickers or 0), before.cells + 1
+            of_url[ranks] = ShownCell(attention[ranks], *sums)
     rows = []
-    by_views = {query: sum(each.viewers for shown in urls.values() for each in shown) for query, urls in cells.items()}
-    for query in sorted(cells, key=lambda query: (-by_views[query], query)):
-        scored = [score(url, shown, margin, grades) for url, shown in cells[query].items()]
+    by_views = {
+        query: sum(c.viewers for cells in urls.values() for c in cells.values()) for query, urls in shown.items()
+    }
+    for query in sorted(shown, key=lambda query: (-by_views[query], query)):
+        scored = [score(url, cells, margin, grades) for url, cells in shown[query].items()]
         known = sorted((each for each in scored if each is not None), key=lambda each: (-each.value, each.url))
-        graded = graded_scores(known, levels)
+        graded = graded_scores(known, margin, grades, levels)
         rows += [Judgement(query, each.url, g, each.clickers) for each, g in zip(known, graded, strict=True)]
-    return Judgements(tuple(rows), _VIEW_RULES[grades].format(top=levels - 1, margin=margin))
+    by_rank = _margin(release, "positions")
+    if not rows:
+        raise ParameterError(
+            f"grades {grades!r}: noise hides the views of every url or the click rate of its ranks (95 % margins: "
+            f"{margin:.4g} in clicks, {by_rank:.4g} in positions); take grades='users', or a release with a larger "
+            "epsilon or of more users"
+        )
+    return Judgements(tuple(rows), _VIEW_RULES[grades].format(top=levels - 1, margin=margin, by_rank=by_rank))
 
 
-def score(url: str, shown: list[_Shown], margin: float, grades: str) -> UrlScore | None:
+def score(url: str, shown: Mapping[str, ShownCell], margin: float, grades: str) -> UrlScore | None:
     """Return the score of a url; None if its views lie within noise.
 
     coec: sum of clickers / sum of attention x viewers. rate: sum of clickers / attention, over the sum of viewers.
     """
-    over = [each.attention if grades == "coec" else 1.0 for each in shown]
-    up = [1.0 if grades == "coec" else 1 / each.attention for each in shown]
-    clicks = sum(weight * each.clickers for weight, each in zip(up, shown, strict=True))
-    views = sum(weight * each.viewers for weight, each in zip(over, shown, strict=True))
-    of_clicks, of_views = (margin * math.sqrt(factor * sum(w * w for w in ws)) for factor, ws in ((1, up), (2, over)))
-    if views <= of_views:
+    rates = [each.attention.value for each in shown.values()]
+    over = rates if grades == "coec" else [1.0] * len(rates)
+    up = [1.0] * len(rates) if grades == "coec" else [1 / rate for rate in rates]
+    views = sum(weight * each.viewers for weight, each in zip(over, shown.values(), strict=True))
+    noise = sum(2 * each.cells * weight**2 for weight, each in zip(over, shown.values(), strict=True))
+    if views <= margin * math.sqrt(noise):
         return None
-    low, high = max(clicks - of_clicks, 0.0) / (views + of_views), (clicks + of_clicks) / (views - of_views)
-    return UrlScore(url, clicks / views, low, high, sum(each.clickers for each in shown))
+    clicks = sum(weight * each.clickers for weight, each in zip(up, shown.values(), strict=True))
+    return UrlScore(url, clicks / views, shown)
 
 
-def graded_scores(scores: list[UrlScore], levels: int) -> list[int]:
-    """Return a grade for each score of a falling list: cut where every interval above lies beyond all below."""
-    groups: list[list[UrlScore]] = []
-    highest_below = list(_highest_below(scores))
-    lowest = math.inf
-    for number, each in enumerate(scores):
-        highest = max(highest_below[number], each.high)
-        if groups and lowest <= highest:
-            groups[-1].append(each)
+def beyond_noise(one: UrlScore, other: UrlScore, margin: float, grades: str) -> bool:
+    """Return whether the first score is higher for all clicks, views and attention within their margins.
+
+    Both scores are ratios; multiplied by both denominators, their difference is linear in the attention of each group
+    of ranks (coec) or in its inverse (rate), so its least value lies at an end of each group's interval.
+    """
+    clicks = [_within(url, "clickers", 1, sign * margin) for url, sign in ((one, -1), (other, 1))]
+    views = [_within(url, "viewers", 2, sign * margin) for url, sign in ((one, 1), (other, -1))]
+    least = 0.0
+    for ranks in one.shown.keys() | other.shown.keys():
+        attention = (one.shown.get(ranks) or other.shown[ranks]).attention
+        if grades == "coec":
+            gain = sum(clicks[0].values()) * views[1].get(ranks, 0.0)
+            loss = sum(clicks[1].values()) * views[0].get(ranks, 0.0)
+            low, high = attention.low, attention.high
         else:
-            groups.append([each])
-        lowest = min(lowest, each.low)
+            gain = clicks[0].get(ranks, 0.0) * sum(views[1].values())
+            loss = clicks[1].get(ranks, 0.0) * sum(views[0].values())
+            low, high = 1 / attention.high, 1 / attention.low if attention.low else math.inf
+        least += (gain - loss) * (low if gain >= loss else high)
+    return least > 0
+
+
+def _within(url: UrlScore, column: str, draws: int, margin: float) -> dict[str, float]:
+    """The numbers of a url by group of ranks, moved by the margin of `draws` draws of noise each; 0 at least."""
+    return {
+        ranks: max(getattr(each, column) + margin * math.sqrt(draws * each.cells), 0.0)
+        for ranks, each in url.shown.items()
+    }
+
+
+def graded_scores(scores: list[UrlScore], margin: float, grades: str, levels: int) -> list[int]:
+    """Return a grade for each score of a falling list: cut where every score above lies beyond noise of all below."""
+    beyond = np.array([[beyond_noise(one, other, margin, grades) for other in scores] for one in scores], bool)
+    sizes: list[int] = []
+    for cut in range(len(scores)):
+        if beyond[:cut, cut:].all():
+            sizes.append(0)
+        sizes[-1] += 1
+    ends = list(accumulate(sizes))
+    groups = [scores[end - size : end] for size, end in zip(sizes, ends, strict=True)]
     means = [sum(each.value for each in group) / len(group) for group in groups]
-    return _shares([len(group) for group in groups], means, levels)
+    return _shares(sizes, means, levels)
 
 
-def _highest_below(scores: list[UrlScore]) -> Iterator[float]:
-    """The highest upper end among the scores after each."""
-    highest = [-math.inf]
-    for each in reversed(scores):
-        highest.append(max(highest[-1], each.high))
-    yield from reversed(highest[:-1])
-
-
-def _views(release: Release, grades: str) -> tuple[pa.Table, Mapping[str, float]]:
+def _views(release: Release, grades: str) -> tuple[pa.Table, Mapping[str, Attention]]:
     """Viewers and clickers by group of ranks, and the attention of each group by the release's own positions."""
     clicks, positions = release.tables.get("clicks"), release.tables.get("positions")
     if clicks is None or positions is None or "viewers" not in clicks.schema.names:
@@ -165,15 +215,26 @@ def _views(release: Release, grades: str) -> tuple[pa.Table, Mapping[str, float]
             f"grades {grades!r} need views of results by rank, and this release has {', '.join(release.tables)} "
             "without them; the method clicks releases them if it counts views; grades='users' works on clicks"
         )
-    table = release.table("clicks")
+    table = _clicks(release)
     ranked = release.table("positions").to_pylist()
+    margin = _margin(release, "positions")
     attention = {}
     for name in set(table["ranks"].to_pylist()):
         first, last = _ranks(name)
-        inside = [row for row in ranked if first <= row["rank"] <= last]
-        views, clicked = (sum(row[column] or 0 for row in inside) for column in ("views", "clicks"))
-        attention[name] = clicked / views if views and clicked > 0 else 0.0
+        rate = _attention([row for row in ranked if first <= row["rank"] <= last], margin)
+        if rate is not None:
+            attention[name] = rate
     return table, attention
+
+
+def _attention(rows: list[dict[str, Any]], margin: float) -> Attention | None:
+    """Clicks over views of these ranks; None if noise hides either."""
+    views, clicks = (sum(row[column] or 0 for row in rows) for column in ("views", "clicks"))
+    of_clicks, of_views = (margin * math.sqrt(draws * len(rows)) for draws in (1, 2))
+    if clicks <= 0 or views <= of_views:
+        return None
+    low, high = max(clicks - of_clicks, 0.0) / (views + of_views), (clicks + of_clicks) / (views - of_views)
+    return Attention(clicks / views, low, high)
 
 
 def _ranks(name: str) -> tuple[float, float]:
@@ -201,11 +262,11 @@ def _shares(sizes: list[int], means: list[float], levels: int, least: float = 0.
     return [grade for size, grade in zip(sizes, grades, strict=True) for _ in range(size)]
 
 
-def _margin(release: Release) -> float:
+def _margin(release: Release, kind: str = "clicks") -> float:
     """The distance from the truth that noise of one count exceeds in 5 % of cases; 0 for exact counts."""
-    accuracy = release.reach.get("clicks")
+    accuracy = release.reach.get(kind)
     if accuracy is None or accuracy.margin95 is None:
-        raise ParameterError("the card does not say how exact the counts of clicks are; no grade can be given")
+        raise ParameterError(f"the card does not say how exact the counts of {kind} are; no grade can be given")
     return float(accuracy.margin95.high)
 
 
@@ -218,6 +279,11 @@ def _clicks(release: Release) -> pa.Table:
     table = release.table("clicks")
     if not {"count", "clickers"} & set(table.column_names):
         raise ParameterError("judgements need counts, and these clicks have none; release them with counts")
+    if not table.num_rows:
+        raise ParameterError(
+            "judgements need clicks, and the table of clicks of this release has no rows; a release with a larger "
+            "epsilon or of more users has some"
+        )
     return table
 
 
@@ -231,9 +297,10 @@ def _rule(margin: float, levels: int) -> str:
 
 
 _NOT_BY_NOISE = (
-    "Every number has a 95 % margin of {margin:.4g}. Urls whose views lie within noise are not graded. Urls of a query "
-    "share a grade unless the intervals of all urls above lie beyond those of all urls below. A grade is the share of "
-    "the query's top group, times {top}, rounded up. Urls that are not listed are unjudged, not irrelevant."
+    "Clickers have a 95 % margin of {margin:.4g}, clicks by rank one of {by_rank:.4g}. Urls whose views lie within "
+    "noise are not graded. Urls of a query share a grade unless all urls above are better than all urls below for "
+    "every value within these margins. A grade is the share of the query's top group, times {top}, rounded up. Urls "
+    "that are not listed are unjudged, not irrelevant."
 )
 _VIEW_RULES = {
     "coec": (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,21 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError
 from querycloak.exports.click_sessions import click_sessions
 from querycloak.exports.export import EXPORTS, export
-from querycloak.exports.grades import _graded, _Shown, graded_scores, judgements, score
+from querycloak.exports.grades import (
+    Attention,
+    ShownCell,
+    UrlScore,
+    _graded,
+    beyond_noise,
+    graded_scores,
+    judgements,
+    score,
+)
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.releases.release import Release
 from querycloak.releases.safe_text import safe_text
 from tests.commands import in_process
-from tests.unit.releases.making import QUERIES, SESSIONS, a_release
+from tests.unit.releases.making import CLICKS, QUERIES, SESSIONS, a_release
 
 ROWS = [
     ("weather", "http://weather.example/", 100),
@@ -146,7 +157,8 @@ def shown(
     ranks, views, clicked = zip(*positions, strict=True)
     by_rank = pa.table({"rank": pa.array(ranks, pa.int32()), "views": list(views), "clicks": list(clicked)})
     accuracy = TableAccuracy("users", Range(margin, margin), Range(9, 9), Range(12, 12), 0.0)
-    return a_release(tables={"clicks": clicks, "positions": by_rank}, counts="cells", reach={"clicks": accuracy})
+    reach = {"clicks": accuracy, "positions": accuracy}
+    return a_release(tables={"clicks": clicks, "positions": by_rank}, counts="cells", reach=reach)
 
 
 VIEWED = shown(
@@ -158,6 +170,9 @@ VIEWED = shown(
         ("weather", "d", "2", 1000, 102),  # about as expected, as a
     ],
 )
+
+
+VIEWED_IN_NOISE = shown([(1, 1000, 400), (2, 6, 4)], [("q", "a", "1", 4, 4), ("q", "b", "2", 1000, 400)])
 
 
 def test_grades_by_views_correct_for_rank(tmp_path: Path) -> None:
@@ -180,18 +195,89 @@ def test_grades_by_views_are_monotone_and_never_within_noise(
     pairs: list[tuple[int, int]], margin: int, grades: str
 ) -> None:
     scores = [
-        score(str(number), [_Shown(0.3, clicked + missed, clicked)], margin, grades)
+        scored(str(number), 0.3, clicked + missed, clicked, margin, grades)
         for number, (clicked, missed) in enumerate(pairs)
     ]
     falling = sorted((each for each in scores if each is not None), key=lambda each: -each.value)
-    graded = graded_scores(falling, 5)
+    graded = graded_scores(falling, margin, grades, 5)
     assert graded == sorted(graded, reverse=True)
     for one, grade in zip(falling, graded, strict=True):
-        more = score("x", [_Shown(0.3, one.clickers + 1000, one.clickers + 1)], margin, grades)
-        less = score("x", [_Shown(0.3, one.clickers + 1000, one.clickers)], margin, grades)
+        more = scored("x", 0.3, one.clickers + 1000, one.clickers + 1, margin, grades)
+        less = scored("x", 0.3, one.clickers + 1000, one.clickers, margin, grades)
         assert more is None or less is None or more.value > less.value
         for other, its in zip(falling, graded, strict=True):
-            assert grade <= its or one.low > other.high
+            assert grade <= its or beyond_noise(one, other, margin, grades)
+
+
+def scored(url: str, rate: float, viewers: int, clickers: int, margin: float, grades: str) -> UrlScore | None:
+    return score(url, {"1": ShownCell(Attention(rate, rate, rate), viewers, clickers)}, margin, grades)
+
+
+NUMBERS = st.integers(0, 300)
+CELLS = st.dictionaries(st.sampled_from(["1", "2", "3"]), st.tuples(NUMBERS, NUMBERS), min_size=1)
+RATES = {"1": Attention(0.4, 0.3, 0.5), "2": Attention(0.2, 0.05, 0.3), "3": Attention(0.1, 0.09, 0.11)}
+
+
+@given(CELLS, CELLS, st.integers(0, 20), st.sampled_from(["coec", "rate"]))
+def test_a_score_is_beyond_another_at_every_corner_of_the_margins(
+    one: dict[str, tuple[int, int]], other: dict[str, tuple[int, int]], margin: int, grades: str
+) -> None:
+    """The oracle: least score of one against greatest of the other, for each end of each rate."""
+    urls = [
+        UrlScore(
+            "",
+            0.0,
+            {ranks: ShownCell(RATES[ranks], missed + clicked, clicked) for ranks, (missed, clicked) in cells.items()},
+        )
+        for cells in (one, other)
+    ]
+    differences = []
+    for rates in itertools.product(*((each.low, each.high) for each in RATES.values())):
+        by_ranks = dict(zip(RATES, rates, strict=True))
+        above, below = (ratio(url, by_ranks, sign * margin, grades) for url, sign in zip(urls, (-1, 1), strict=True))
+        differences.append(above[0] * below[1] - below[0] * above[1])
+    least = min(differences)
+    assert abs(least) < 1e-6 or beyond_noise(*urls, margin, grades) == (least > 0)
+
+
+def ratio(url: UrlScore, rates: dict[str, float], margin: float, grades: str) -> tuple[float, float]:
+    """Clicks and views of a url with clicks moved by the margin, views against it."""
+    clicks = {ranks: max(each.clickers + margin, 0.0) for ranks, each in url.shown.items()}
+    views = {ranks: max(each.viewers - margin * math.sqrt(2), 0.0) for ranks, each in url.shown.items()}
+    if grades == "coec":
+        return sum(clicks.values()), sum(rates[ranks] * each for ranks, each in views.items())
+    return sum(each / rates[ranks] for ranks, each in clicks.items()), sum(views.values())
+
+
+def test_noise_of_attention_counts_between_ranks_alone() -> None:
+    """At one rank it cancels; between ranks whose rates are unsure, four times the clicks are no difference."""
+    unsure = Attention(0.2, 0.02, 0.9)
+    much, little = ({"2": ShownCell(unsure, 1000, clickers)} for clickers in (400, 100))
+    elsewhere = {"1": ShownCell(Attention(0.2, 0.2, 0.2), 1000, 100)}
+    for grades in ("coec", "rate"):
+        high, low, other = (
+            score(each, cells, 5, grades) for each, cells in (("h", much), ("l", little), ("o", elsewhere))
+        )
+        assert high is not None
+        assert low is not None
+        assert other is not None
+        assert beyond_noise(high, low, 5, grades)
+        assert not beyond_noise(high, other, 5, grades)
+
+
+@pytest.mark.parametrize(
+    ("release", "grades", "message"),
+    [
+        (VIEWED_IN_NOISE, "coec", "noise hides the views of every url or the click rate of its ranks .* 5 in clicks"),
+        (VIEWED_IN_NOISE, "rate", "take grades='users'"),
+        (a_release(tables={"clicks": CLICKS.slice(0, 0)}), "users", "has no rows"),
+    ],
+)
+def test_no_file_without_judgements(tmp_path: Path, release: Release, grades: str, message: str) -> None:
+    for name in ("qrels", "quepid", "workbench", "ir-datasets"):
+        with pytest.raises(ParameterError, match=message):
+            export(release, name, tmp_path / "out", grades=grades)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_attributes_are_summed() -> None:
