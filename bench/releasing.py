@@ -41,7 +41,7 @@ def our_release(path: str, spill: str) -> Any:
 
 
 def our_rounds(path: str, spill: str) -> Any:
-    """The default: scouting rounds, a decision, counts."""
+    """The default: preselection rounds, a decision, counts."""
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
     from querycloak.methods.clicks.method import Clicks

@@ -144,7 +144,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
     )
     supposed = "whose weights are equal"
     if plan.scouts:
-        supposed = "if the scouting rounds treat all keys of a user alike; they mostly do better (accuracy.md)"
+        supposed = "if the preselection rounds treat all keys of a user alike; they mostly do better (accuracy.md)"
     if plan.priors:
         supposed += "; public priors are assumed to be the same for all of them"
     return TableAccuracy.of_route(plan.route(), meaning, notes=[f"{range_of}, {supposed}.", *noted])

@@ -274,7 +274,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def regrouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same rows in groups of one size: the sizes of batches may tell how many rows the last look dropped."""
+    """The same rows in groups of one size: the sizes of batches may tell how many rows the output filter dropped."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

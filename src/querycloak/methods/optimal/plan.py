@@ -24,7 +24,7 @@ TOTAL = 0.01
 COUNTED_PER_USER = 16
 """Number of released pairs that a user counts for, and so the most that a made-up user holds."""
 FEW = 8
-"""Up to this number of pairs of a user no scouts go before the decision: there is hardly a choice to guide."""
+"""Up to this number of pairs of a user there are no preselection rounds: they would have hardly a choice to guide."""
 _OWN_KEYS = 0.5
 """Of delta, for keys of a single user, in equal parts for pairs and associations; the rest is for the noise."""
 _LEAST, _PRECISION = 0.01, 1e-3

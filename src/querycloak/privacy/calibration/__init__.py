@@ -1,1 +1,1 @@
-"""Cost of noise, thresholds and selections: formulas without data, their proof notes beside them."""
+"""From a budget to noise, threshold and selection, and the histogram drawn with them; proof notes beside the code."""
