@@ -18,7 +18,7 @@ TABLE_3 = {
     "pairs": (1_190_491, 163_681, PAPER_PAIRS),
 }
 FREQUENT = (127, 105, 70, 34, 15)
-"""Number of frequent pairs at each support: the smallest that gives the recalls of Table 5."""
+"""Number of frequent pairs at each support: the smallest of which the recalls of Table 5 are shares, but for two."""
 
 # As printed; by e^epsilon, then by delta.
 TABLE_4 = (
@@ -62,6 +62,8 @@ TABLE_7_OTHERS = {
     (1.7, 0.1): (0.238, 0.234, 0.231, 0.258),
     (2.3, 0.1): (0.238, 0.234, 0.231, 0.258),
 }
+SCIP_AGAIN = 0.231
+"""Share of scip at (2, 0.1) in Table 7 (b); Table 7 (a) has another for the same point."""
 PROOF = (
     "log t = -log(1 - c_ijk/c_ij) is at least c_ijk/c_ij, and for every pair these shares sum to 1 over its users.",
     "So the sum of all users' constraints bounds the number of rows by users x B, whatever the log.",

@@ -28,8 +28,8 @@ from querycloak.papers.output_counts.solver import solve_by_floor
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction import hong2012_tables
 from querycloak.reproduction.exact_programs import Proved, by_highs
-from querycloak.reproduction.hong2012_exhibits import _seconds, table_3
-from querycloak.reproduction.hong2012_frequent import figure_3c, how_solved, precision, tables_5_and_6
+from querycloak.reproduction.hong2012_exhibits import _seconds, figure_6, table_3, table_7
+from querycloak.reproduction.hong2012_frequent import figure_3, figure_3c, how_solved, precision, tables_5_and_6
 from querycloak.reproduction.hong2012_printed import (
     DELTAS,
     EXP_EPSILONS,
@@ -39,6 +39,7 @@ from querycloak.reproduction.hong2012_printed import (
     TABLE_4,
     TABLE_5,
     TABLE_6,
+    TABLE_7_OTHERS,
     TABLE_7A,
     TABLE_7B,
 )
@@ -195,6 +196,49 @@ def test_what_the_paper_says_of_precision_and_averages_is_judged(tables: Optimal
     assert "in four of its six columns" in tables_5_and_6(bench, rows)[1].why
     assert {row[0] for row in table_3(bench, tables.log()).ours.rows} >= {"urls", "queries"}  # type: ignore[union-attr]
     bench.close()
+
+
+def test_triplets_near_what_the_paper_prints_would_agree() -> None:
+    """Section 6.5: about 75 % and 90 % below a difference of 40 %; a verdict that can be either."""
+    bench = Workbench(None, None, True, 40)  # type: ignore[arg-type]
+
+    def judged(near: float) -> str:
+        bins = [near, 0, 0, 0, 1 - near, *[0] * 6]
+        rows = [{"claimed_size": size, "size": 9, "triplets_by_tenths": bins} for size in (4000, 6000)]
+        return figure_6(bench, rows).verdict
+
+    assert [judged(0.92), judged(0.7), judged(0.01)] == ["agrees", "agrees in part", "differs"]
+
+
+def test_what_the_paper_says_against_its_own_tables_is_shown(tables: OptimalTables) -> None:
+    """Section 6.4.2 on feaspump, and two shares of scip at one point; Section 6.3 on recall and distance."""
+    better = [point for point, shares in TABLE_7_OTHERS.items() if shares[3] > TABLE_7A[point[1]] and point[0] == 2]
+    assert better == [(2.0, 0.2), (2.0, 0.5)]
+    bench = Workbench(None, None, True, 40)  # type: ignore[arg-type]
+    table = table_7(bench, tables.table_7())
+    assert "feaspump ahead of SPE at (2, .5) and (1.1, .1) only; in the table it is ahead at (2, .2), too" in table.why
+    assert "scip has 23.7% in part (a) and 23.1% in part (b)" in table.why
+    assert table.statement.startswith("0 of 11 printed shares are possible")
+    recall, distance = tables_5_and_6(bench, tables.table_5_and_6())
+    assert min(min(row) for row in TABLE_5) == 0.7333
+    assert "over 80 % are retained; the table's last entry is 73 %" in recall.why
+    assert "never falls as the output grows; here that is so at" in distance.statement
+
+
+def test_figure_3_b_is_judged_by_its_distances() -> None:
+    """Section 6.3: recall grows and the sum of distances falls as the limit grows."""
+    bench = Workbench(None, None, True, 40)  # type: ignore[arg-type]
+
+    def judged(recalls: tuple[float, float], distances: tuple[float, float]) -> str:
+        rows = [
+            {"exp_epsilon": 2.3, "delta": delta, "size": 9, "feasible": True, "recall": recall, "distance": distance}
+            for delta, recall, distance in zip((0.2, 0.5), recalls, distances, strict=True)
+        ]
+        return figure_3(bench, rows).statement
+
+    assert "recall never falls, and the sum of distances never grows" in judged((0.1, 0.2), (0.5, 0.4))
+    assert "recall never falls, and the sum of distances sometimes grows" in judged((0.1, 0.2), (0.4, 0.5))
+    assert "recall sometimes falls" in judged((0.2, 0.1), (0.5, 0.4))
 
 
 def test_both_variants_in_every_measure(duckdb_engine: Engine, tmp_path: Path) -> None:

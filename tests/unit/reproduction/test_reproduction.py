@@ -39,7 +39,7 @@ from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, T
 from querycloak.reproduction.literal_suggestion import literal_prefixes
 from querycloak.reproduction.papers import PAPERS
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
-from querycloak.reproduction.sanchez2018_findings import findings, hbdp_is_last
+from querycloak.reproduction.sanchez2018_findings import CRITERIA, findings, hbdp_is_last
 from querycloak.reproduction.workbench import Workbench, fingerprint, reproduction_folder, synthetic_log
 from querycloak.synthetic.log_writer import synthesize
 from tests.commands import in_process
@@ -171,7 +171,7 @@ def test_hbdp_loses_something_where_the_others_lose_nothing(log: SearchLog) -> N
     )  # fmt: skip
     losses = {(point.criterion, point.reading): point.loss for point in found}
     assert {key for key, loss in losses.items() if loss > 0} == {("hbdp", "user"), ("hbdp", "query")}
-    assert {criterion for criterion, _ in losses} == set(sanchez2018.CRITERIA)
+    assert {criterion for criterion, _ in losses} == set(CRITERIA)
 
 
 def test_what_is_said_of_hbdp_follows_from_the_losses(log: SearchLog, tmp_path: Path) -> None:
