@@ -7,21 +7,27 @@ and the expected similarity of every candidate set at every loss. Same taxonomy 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from querycloak.methods.semantic.choice import usual_shares
 from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.public_figures import ALL, FILE, Certified, digest_of
+from querycloak.methods.semantic.totals import DrawChannel, predicted_distance
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.wordnet import wordnet
-from scripts.expected_similarity import blind_similarity_of, expected_similarities
 
 PLACE = Path(__file__).parent.parent / "src/querycloak/methods/semantic" / FILE
 LOSSES = [0.01, 0.03, 0.1, 0.2, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 25, 30, 40]
 EXACT = [2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0, 40.0]
 NEAR_ENOUGH, STEP = 0.97, 0.99
+COUNTED = [f"usual={n}" for n in (10, 30, 100, 300, 1000, 3000)]
+MOST_SEMANTIC = 300
 SETS = [*(f"depth={depth}" for depth in range(2, 7)), *(f"usual={n}" for n in (30, 100, 300, 1000, 3000))]
 
 
@@ -45,9 +51,29 @@ def certified(weights: SemanticWeights) -> dict[str, Any]:
     return {"slope": slope, "excess": excess.tolist(), "least_similarity": weights.least_similarity, "exact": exact}
 
 
+def totals(taxonomy: Taxonomy) -> dict[str, dict[str, list[float]]]:
+    """For each set and criterion the predicted total variation of totals of one draw, at every loss."""
+    predicted: dict[str, dict[str, list[float]]] = {}
+    for name in COUNTED:
+        domain = Domain.of(taxonomy, np.arange(len(taxonomy), dtype=np.int32), name)
+        shares, predicted[name] = usual_shares(domain), {}
+        by: dict[str, SemanticWeights | EqualityWeights] = {"nsqc": EqualityWeights(domain.taxonomy)}
+        if len(domain.taxonomy) <= MOST_SEMANTIC:
+            by["sqc1"] = SemanticWeights(domain.taxonomy)
+        for criterion, weights in by.items():
+            channels = (DrawChannel.of(weights, exponent) for exponent in weights.exponents(LOSSES))
+            predicted[name][criterion] = [float(f"{predicted_distance(each, shares):.4g}") for each in channels]
+        print(name, predicted[name], flush=True)
+    return predicted
+
+
 def main() -> None:
-    """Solve, write."""
+    """Solve, write; with the word `totals`, only the predictions of totals."""
     taxonomy = wordnet()
+    if sys.argv[1:] == ["totals"]:
+        written = {**json.loads(PLACE.read_text()), "totals": totals(taxonomy)}
+        PLACE.write_text(json.dumps(written, indent=1) + "\n")
+        return
     solved = certified(SemanticWeights(taxonomy))
     figures: dict[str, object] = {
         "concepts": len(taxonomy),
@@ -67,7 +93,8 @@ def main() -> None:
         }
         blind[name] = round(blind_similarity_of(domain), 4)
         print(name, len(domain.taxonomy), blind[name], similarity[name]["sqc1"][-8:], flush=True)
-    PLACE.write_text(json.dumps({**figures, "similarity": similarity, "blind": blind}, indent=1) + "\n")
+    figures |= {"similarity": similarity, "blind": blind, "totals": totals(taxonomy)}
+    PLACE.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -485,7 +485,7 @@ def test_a_locked_spending_file_is_said(tmp_path: Path, ledger: Ledger) -> None:
         ({"epsilon": 1}, "max_queries must be given, such as max_queries=1: epsilon is divided among"),
         ({"epsilon": 1, "budget_per": "query", "delta": 1e-6}, "delta goes with max_queries"),
         ({"epsilon": 1, "max_queries": 2, "delta": 0}, "delta must be"),
-        ({"epsilon": 1, "max_queries": 2, "candidates": "some"}, "candidates must be depth=N or usual=N, got 'some'"),
+        ({"epsilon": 1, "max_queries": 2, "candidates": "some"}, "candidates must be depth=N, usual=N or totals=N"),
         ({"epsilon": 1, "max_queries": 2, "candidates": "depth=0"}, "candidates must be at least 1, got 0"),
         ({"epsilon": 1, "max_queries": 2, "candidates": "depth=3", "domain": "topics"}, "candidates goes with"),
         ({"epsilon": 1, "max_queries": 2, "candidates": "depth=3", "domain": "auto"}, "domain='auto' chooses"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.methods.semantic.replacement import Replacement, Weights, coarse, rows_of
+from querycloak.methods.semantic.replacement import DrawnTables, Replacement, Weights, coarse, rows_of
 from querycloak.methods.semantic.searches import Searches
 from querycloak.releases.tables import Stream
 from querycloak.text.english import STOP_WORDS, as_words
@@ -33,9 +33,9 @@ class RebuiltQueries(Replacement):
     def concepts_of(self) -> None:
         """None: phrases are looked for in the queries themselves."""
 
-    def table(self, searches: Searches, randomness: Randomness) -> Stream:
+    def tables(self, searches: Searches, randomness: Randomness) -> DrawnTables:
         """The rows of the release, drawn once."""
-        return rebuilt_queries(self, searches, randomness)
+        return DrawnTables(rebuilt_queries(self, searches, randomness))
 
     def exponents(self, weights: Weights, losses: Sequence[float]) -> list[float]:
         """The paper's exponent."""

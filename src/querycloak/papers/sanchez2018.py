@@ -35,6 +35,16 @@ class PaperSemantic(Semantic):
             raise ParameterError(SINGLE_QUERIES)
 
     @property
+    def chooses(self) -> bool:
+        """False: the paper draws from the domain that is named."""
+        return False
+
+    @property
+    def one_loss(self) -> bool:
+        """False: a query may have several draws, within words that are not drawn."""
+        return False
+
+    @property
     def shared_out(self) -> bool:
         """False: epsilon is divided among as many concepts as a user has."""
         return False

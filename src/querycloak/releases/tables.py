@@ -146,6 +146,26 @@ KINDS: Mapping[str, TableKind] = {
             "count": _USERS,
         },
     ),
+    "totals": TableKind(
+        "concepts or queries with how often they were asked, computed back from the rows of log",
+        "how often topics were asked; each number has its error beside it",
+        {
+            "query": (pa.string(), "the text that stands in rows of log"),
+            "rows": (pa.int64(), "number of rows of log with this text"),
+            "total": (pa.float64(), "estimated number of searches that asked it, right on average; may be below 0"),
+            "standard_error": (pa.float64(), "standard error of total, from the probabilities of the draw"),
+            "share": (pa.float64(), "estimated share of all searches: totals brought to shares of at least 0"),
+        },
+    ),
+    "channel": TableKind(
+        "probabilities of the draw that made the rows of log",
+        "estimates from log that take the draw into account",
+        {
+            "asked": (pa.string(), "the concept of a search"),
+            "query": (pa.string(), "the text that may come out for it"),
+            "probability": (pa.float64(), "the probability that it does; public, it follows from the parameters"),
+        },
+    ),
     "log": TableKind(
         "rows in the form of a search log, under user names that were made for this release",
         "",  # the kind of rows says

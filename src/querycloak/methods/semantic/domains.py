@@ -61,16 +61,17 @@ def check_domain(taxonomy: Taxonomy, name: str) -> None:
         domain_numbers(taxonomy, name)
 
 
-DEPTH, USUAL = "depth", "usual"
-RULE, WAY_OUT = "depth=N or usual=N", "such as depth=6, or usual=1000; leave it out for all concepts"
+DEPTH, USUAL, TOTALS = "depth", "usual", "totals"
+RULE = "depth=N, usual=N or totals=N"
+WAY_OUT = "such as depth=6, usual=1000, or totals=100000 for that many draws; leave it out for all concepts"
 
 
 def parse_candidates(text: str) -> tuple[str, int]:
     """Choice of candidates, and their number."""
     kind, equals, number = (piece.strip() for piece in text.partition("="))
-    if kind not in (DEPTH, USUAL) or not equals or not number.isdecimal():
+    if kind not in (DEPTH, USUAL, TOTALS) or not equals or not number.isdecimal():
         refuse("candidates", RULE, text, WAY_OUT)
-    return kind, whole("candidates", int(number), WAY_OUT, least=1, most=10**6)
+    return kind, whole("candidates", int(number), WAY_OUT, least=1, most=10**12 if kind == TOTALS else 10**6)
 
 
 def kept_concepts(taxonomy: Taxonomy, text: str) -> Flags:

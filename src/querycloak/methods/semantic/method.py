@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -60,20 +61,21 @@ class Semantic(Method):
         help="Budget: delta, 0 if not given. With a delta, each of several queries of a user may have a larger share "
         "of epsilon."
     )
-    criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] = option(
-        "sqc1",
-        help="What makes a replacement good: similarity (sqc1), the same topic first (sqc2), or a baseline (nsqc, "
-        "hbdp).",
+    criterion: Literal["sqc1", "sqc2", "nsqc", "hbdp"] | None = option(
+        help="What makes a replacement good: similarity (sqc1), the same topic first (sqc2), only the same concept "
+        "(nsqc), or noisy counts, a baseline (hbdp). If not given: nsqc, sqc1 beside a domain or candidates, or "
+        "chosen by auto."
     )
-    domain: str = option(
-        "all",
+    domain: str | None = option(
         help="The concepts to draw from: all, a label such as abstraction, or label#sense. Several labels separated by "
         "|, or topics (four of WordNet), keep the topic of each query. auto: the candidates and the criterion whose "
-        "draws are most similar to what was asked, by public figures.",
+        "draws are most similar to what was asked, by public figures; no log is needed for that. If not given: the "
+        "candidates that auto takes with nsqc, or all beside a criterion or candidates.",
     )
     candidates: str | None = option(
         help="Fewer concepts to draw from, so that the right one is drawn more often: depth=N cuts the taxonomy at a "
-        "depth, usual=N keeps the N concepts that WordNet's tagged text uses most. If not given, all of the domain."
+        "depth, usual=N keeps the N concepts that WordNet's tagged text uses most, totals=N as many as N draws can "
+        "count (N: about users x max queries). If not given: all of the domain, or chosen by auto."
     )
     topics: str | None = option(help="For sqc2: 19 (if not given), 4, children of the root, or labels separated by |.")
     budget_per: Literal["user", "query"] = option(
@@ -98,7 +100,6 @@ class Semantic(Method):
     )
     variant: Variant = option("default", help="paper: as published, to compare with.")
     budget: float = field(init=False, repr=False)
-    chosen: Chosen = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
@@ -113,7 +114,7 @@ class Semantic(Method):
         self._check_combinations()
         self._check_texts()
         self._check_bounded()
-        object.__setattr__(self, "chosen", self._chosen())
+        self._check_automatic()
 
     def _check_bounded(self) -> None:
         if self.max_queries is None and self.shared_out:
@@ -125,17 +126,47 @@ class Semantic(Method):
                 )
             )
 
-    def _chosen(self) -> Chosen:
-        """The domain, its candidates and the criterion: as given, or by public figures."""
-        if self.domain != AUTO:
-            return Chosen(self.domain, self.candidates, self.criterion)
-        if self.taxonomy != WORDNET or self.candidates is not None or self.criterion != "sqc1":
+    def _check_automatic(self) -> None:
+        """Refuse parts of a choice beside the word that makes it."""
+        if self.domain == AUTO and (self.candidates is not None or self.criterion not in (None, "sqc1")):
+            raise ParameterError(Sentence("{domain:auto} chooses {candidates} and {criterion}: leave them out"))
+        if self.wanted_draws is not None and (self.domain not in (None, "all") or self.criterion is not None):
             raise ParameterError(
-                Sentence("{domain:auto} chooses {candidates} and {criterion} of WordNet: leave them and {taxonomy} out")
+                Sentence("{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too")
             )
-        from querycloak.methods.semantic.public_figures import best_choice
 
-        return Chosen("all", *best_choice(self.loss))
+    @property
+    def chooses(self) -> bool:
+        """True if candidates and criterion are left to public figures unless they are given."""
+        return True
+
+    @property
+    def wanted_draws(self) -> int | None:
+        """Number of draws whose totals shall be read, where candidates are chosen by it."""
+        from querycloak.methods.semantic.domains import TOTALS, parse_candidates
+
+        kind, number = (None, 0) if self.candidates is None else parse_candidates(self.candidates)
+        return number if kind == TOTALS else None
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The domain, its candidates and the criterion: as given, or by public figures; no log is needed."""
+        from querycloak.methods.semantic import choice
+
+        taxonomy = None if self.taxonomy == WORDNET else self.read_taxonomy
+        if self.wanted_draws is not None:
+            return Chosen("all", *choice.most_countable(self.loss, self.wanted_draws, taxonomy))
+        if self.domain == AUTO:
+            return Chosen("all", *choice.most_similar(self.loss, taxonomy))
+        if self.domain is None and self.criterion is None and self.candidates is None and self.chooses:
+            # Hardly less similar than the best of all criteria at any loss, and its totals are the most exact.
+            return Chosen("all", *choice.most_similar(self.loss, taxonomy, ("nsqc",)))
+        return Chosen(self.domain or "all", self.candidates, self.criterion or "sqc1")
+
+    @property
+    def one_loss(self) -> bool:
+        """True if every draw of the release has the same law."""
+        return self.repeats == "draw" and (self.max_queries is not None or self.budget_per == "query")
 
     @property
     def loss(self) -> float:
@@ -198,7 +229,7 @@ class Semantic(Method):
             )
         if self.times != "drop" or self.repeats != "draw" or self.budget_per != "user":
             raise ParameterError(NOISY_COUNTS)
-        if "|" in self.domain or self.domain in ("topics", AUTO):
+        if self.several_domains or self.domain == AUTO:
             raise ParameterError(
                 Sentence("{criterion:hbdp} needs one domain for all queries, such as {domain:abstraction}")
             )
@@ -257,7 +288,7 @@ class Semantic(Method):
     @property
     def several_domains(self) -> bool:
         """True if the domain of a query comes out."""
-        return self.domain == "topics" or "|" in self.domain
+        return self.domain is not None and (self.domain == "topics" or "|" in self.domain)
 
     def unprotected(self) -> tuple[str, ...]:
         """Everything that a release reveals and no draw covers."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,10 +18,12 @@ import numpy as np
 
 from querycloak.text.taxonomy import Taxonomy
 
-__all__ = ["Certified", "best_choice", "certified_for", "digest_of", "similarity_of"]
+__all__ = ["Certified", "best_choice", "certified_for", "digest_of", "predicted_distances", "similarity_of"]
 
 FILE = "public_figures.json"
 ALL = "all"
+CRITERIA = ("sqc1", "nsqc")
+"""Criteria among which figures can choose."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,19 @@ def blind_similarity(candidates: str | None) -> float | None:
     return None if similarity is None else round(float(similarity), 3)
 
 
-def best_choice(loss: float) -> tuple[str | None, str]:
+def best_choice(loss: float, criteria: Collection[str] = CRITERIA) -> tuple[str | None, str]:
     """The candidates and the criterion under which what is drawn is most similar to what was asked, at this loss."""
     known = figures()["similarity"]
-    tried = [(candidates, criterion) for candidates, by in known.items() for criterion in by]
+    tried = [(candidates, criterion) for candidates, by in known.items() for criterion in by if criterion in criteria]
     candidates, criterion = max(tried, key=lambda each: similarity_of(each[0], each[1], loss) or 0.0)
     return (None if candidates == ALL else candidates), criterion
+
+
+def predicted_distances(loss: float) -> dict[tuple[str, str], float]:
+    """For each candidates and criterion the total variation of the totals of one draw, at this loss."""
+    losses = np.log(figures()["losses"])
+    return {
+        (name, criterion): float(np.exp(np.interp(np.log(loss), losses, np.log(distances))))
+        for name, by in figures()["totals"].items()
+        for criterion, distances in by.items()
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.shares import MOST_LOSS, share_of
+from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
 from querycloak.text.topics import topic_concepts, topics_of
@@ -28,6 +29,16 @@ Ints = NDArray[np.int32]
 Weights = SemanticWeights | EqualityWeights
 _ROWS = 1 << 16
 _LEVELS_AT_ONCE = 32
+
+
+class DrawnTables(NamedTuple):
+    """The rows, and totals computed back from them; None where the channel is not one, or cannot be inverted."""
+
+    log: Table
+    totals: Totals | None = None
+    channel: DrawChannel | None = None
+    listed: pa.Table | None = None
+    """The channel as a table; None if it is too long, or two numbers say it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +85,18 @@ class Replacement:
 
     def table(self, searches: Searches, randomness: Randomness) -> Table:
         """The rows of the release, drawn once."""
+        return self.tables(searches, randomness).log
+
+    def tables(self, searches: Searches, randomness: Randomness) -> DrawnTables:
+        """The rows of the release, drawn once, and what follows from them."""
         if self.method.criterion == "hbdp":
             from querycloak.methods.semantic.hbdp import noisy_histograms
 
-            return noisy_histograms(self.method, self.domains.domains[0], searches, randomness)
+            return DrawnTables(noisy_histograms(self.method, self.domains.domains[0], searches, randomness))
         return self._labels(searches, randomness)
 
-    def _labels(self, searches: Searches, randomness: Randomness) -> Table:
-        """One new label for each search that may be drawn."""
+    def _labels(self, searches: Searches, randomness: Randomness) -> DrawnTables:
+        """One new label for each search that may be drawn, and totals of the labels."""
         domains, places = self.domains.placed(searches.concepts)
         kept = chosen_searches(searches, self._less_telling(searches.concepts, domains), domains)
         domains, places = domains[kept], places[kept]
@@ -89,7 +104,22 @@ class Replacement:
         drawn = self.draw(owners, domains, places, searches.lengths, randomness)
         labels, numbers = self._shown(domains, drawn)
         times = coarse(searches.times[kept], self.method.times)
-        return rows_of(searches.users, owners, labels, numbers, times)
+        log = rows_of(searches.users, owners, labels, numbers, times)
+        channel = self.channel()
+        if channel is None:
+            return DrawnTables(log)
+        texts = [self.domains.taxonomy.shown(int(concept)) for concept in self.domains.domains[0].concepts]
+        totals = Totals.of(channel, np.bincount(drawn, minlength=len(texts)), texts)
+        listed = self.method.chosen.criterion != "nsqc" and len(texts) <= MOST_LISTED
+        return DrawnTables(log, totals, channel, channel_table(channel, texts) if totals and listed else None)
+
+    def channel(self) -> DrawChannel | None:
+        """The law of every draw; None if draws have different laws, or too many candidates."""
+        weights = None if self.domains.several else self.weights(0)
+        if weights is None or not self.method.one_loss or weights.concepts > MOST_CANDIDATES:
+            return None
+        (exponent,) = self.exponents(weights, [self.method.loss])
+        return DrawChannel.of(weights, exponent)
 
     def _less_telling(self, concepts: Ints, domains: Ints) -> NDArray[np.bool_] | None:
         """Searches that are drawn only if there is room: by what is public wherever that comes out (claim 5)."""

@@ -18,6 +18,7 @@ from querycloak.errors import InputError
 from querycloak.logs.reading.schema import microseconds_of
 from querycloak.methods.keyed_digest import NAME_DIGITS, keyed_digest
 from querycloak.methods.method import Drawn
+from querycloak.methods.semantic.totals import accuracy_of
 from querycloak.privacy.ledger.payment import CountedByUser
 from querycloak.sentence import Sentence
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
     from querycloak.methods.semantic.replacement import Replacement
     from querycloak.privacy.sampling.randomness import Randomness
+    from querycloak.releases.tables import Table
 
 ONE_USER_IN = 3
 """English web searches have a noun of WordNet in seven or eight of ten cases, those of `synth` in four, German ones in
@@ -111,8 +113,15 @@ class Histories(CountedByUser):
         method = self.replacement.method
         counts = "one-draw" if method.criterion == "hbdp" else "none"
         remarks = [] if pulled.queries is not None else [unmatched_note(pulled.concepts)]
-        table = self.replacement.table(pulled, randomness)
-        return Drawn({"log": table}, counts=counts, rows=method.rows, remarks=remarks)
+        drawn = self.replacement.tables(pulled, randomness)
+        tables: dict[str, Table] = {"log": drawn.log}
+        if drawn.totals is None or drawn.channel is None:
+            return Drawn(tables, counts=counts, rows=method.rows, remarks=remarks)
+        tables["totals"] = drawn.totals.table()
+        if drawn.listed is not None:
+            tables["channel"] = drawn.listed
+        reach = {"totals": accuracy_of(drawn.totals, drawn.channel)}
+        return Drawn(tables, counts=counts, rows=method.rows, remarks=remarks, reach=reach)
 
     def pulled(self, secret: str, concepts_of: Callable[[pa.Array], Ints] | None) -> Searches:
         """All searches; with a function the concepts of their queries, without one the queries themselves."""

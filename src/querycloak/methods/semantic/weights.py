@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.errors import EngineError
-from querycloak.methods.semantic.kinship import Floats, Ints, Kinship
+from querycloak.methods.semantic.kinship import UNRELATED, Floats, Ints, Kinship
 from querycloak.methods.semantic.public_figures import Certified
 from querycloak.privacy.calibration.bisection import bisected
 from querycloak.privacy.sampling.randomness import Randomness
@@ -42,6 +42,7 @@ class SemanticWeights:
 
     def __init__(self, taxonomy: Taxonomy, topics: Ints | None = None, certified: Certified | None = None) -> None:
         self.kinship = Kinship.of(taxonomy, topics)
+        self._above = taxonomy.ancestors_of
         self._certified = certified
         self._across_topics = topics is not None
         self._solved: dict[float, float] = {}
@@ -69,6 +70,16 @@ class SemanticWeights:
     def weights(self, exponent: float) -> Weights:
         """W = e^(exponent * (quality - 1)) in units of 2^-bits, rounded, at least 1: by ancestors and class of kin."""
         return np.maximum(1, np.rint(np.exp(exponent * (self._quality - 1)) * 2.0**self._bits)).astype(np.int64)
+
+    def matrix(self, exponent: float) -> Weights:
+        """W of every source (rows) and candidate (columns), for small domains."""
+        above, kin = self._above, self.kinship
+        holds = np.zeros((len(kin.type_of), len(kin.type_of)), np.float32)
+        holds[above.owners(), above.values] = 1
+        shared = np.rint(holds @ holds.T).astype(np.int64)
+        own, topics = kin.ancestors[kin.type_of], kin.topics[kin.type_of]
+        classes = np.where(topics[:, None] == topics, shared * kin.width + own, UNRELATED)
+        return self.weights(exponent)[own[:, None], classes]
 
     def exact_loss(self, exponent: float) -> float:
         """max over outputs of ln(max Pr / min Pr) over inputs, of the integer weights (claim 2)."""
@@ -170,6 +181,13 @@ class EqualityWeights:
         """Of the concept itself (rounded down) and of any other (rounded up)."""
         other = math.ceil(math.exp(-exponent) * (1 << self._bits) * (1 + 2.0**-50)) + 1
         return 1 << self._bits, min(other, 1 << self._bits)
+
+    def matrix(self, exponent: float) -> Weights:
+        """W of every source (rows) and candidate (columns), for small domains."""
+        own, other = self._weights(exponent)
+        table = np.full((self.concepts, self.concepts), other, np.int64)
+        np.fill_diagonal(table, own)
+        return table
 
     def exact_loss(self, exponent: float) -> float:
         """Every input has the same total, so the ratio of the two weights is all."""

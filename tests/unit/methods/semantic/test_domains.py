@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts.expected_similarity import blind_similarity_of, expected_similarities
 
 from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import (
@@ -18,6 +17,7 @@ from querycloak.methods.semantic.domains import (
     own_uses,
     representatives,
 )
+from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.weights import SemanticWeights
 from querycloak.text.taxonomy_table import Row, taxonomy_of
 from querycloak.text.wordnet import wordnet

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from scripts.expected_similarity import blind_similarity_of, expected_similarities
 
 from querycloak.methods.semantic.domains import Domain
+from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.public_figures import best_choice, certified_for, digest_of, figures, similarity_of
 from querycloak.methods.semantic.shares import share_of
@@ -73,7 +73,7 @@ def test_auto_takes_what_is_most_similar() -> None:
         method.chosen.candidates,
         method.chosen.criterion,
     )
-    whole = Semantic(epsilon=10, max_queries=1)
+    whole = Semantic(epsilon=10, max_queries=1, domain="all")
     assert method.similarity is not None
     assert whole.similarity is not None
     assert method.similarity[0] > whole.similarity[0]

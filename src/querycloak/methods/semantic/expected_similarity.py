@@ -11,7 +11,7 @@ from querycloak.methods.semantic.kinship import Floats, Ints
 from querycloak.methods.semantic.weights import similarity
 from querycloak.text.taxonomy import Taxonomy
 
-__all__ = ["blind_similarity_of", "expected_similarities"]
+__all__ = ["blind_similarity_of", "expected_similarities", "similar_to"]
 
 SOURCES = 128
 """How many concepts stand for all: one at every 128th part of all uses."""
@@ -31,6 +31,12 @@ def expected_similarities(domain: Domain, criterion: str, exponents: Sequence[fl
 def blind_similarity_of(domain: Domain) -> float:
     """The mean similarity of any candidate."""
     return float(np.mean([true.mean() for _, true, _ in _sources(domain)]))
+
+
+def similar_to(taxonomy: Taxonomy, concept: int, others: Ints) -> Floats:
+    """The similarity of each of these concepts to one."""
+    above = taxonomy.ancestors_of.take(others)
+    return _similar(taxonomy.ancestors(concept), above.values, above.starts, len(taxonomy))
 
 
 def _mean(true: Floats, quality: Floats, exponent: float) -> float:

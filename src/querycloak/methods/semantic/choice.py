@@ -1,0 +1,101 @@
+"""Candidates and criterion by public figures: of WordNet as shipped, of another taxonomy as computed from its table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from querycloak.methods.semantic.public_figures import CRITERIA, best_choice, predicted_distances
+
+if TYPE_CHECKING:
+    from querycloak.methods.semantic.domains import Domain
+    from querycloak.methods.semantic.totals import Floats
+    from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+    from querycloak.text.taxonomy import Taxonomy
+
+READABLE = 0.1
+"""Predicted total variation up to which totals can be read."""
+Choice = tuple[str | None, str]
+ReadTaxonomy = Callable[[], "Taxonomy"]
+
+
+def most_similar(loss: float, taxonomy: ReadTaxonomy | None, criteria: Collection[str] = CRITERIA) -> Choice:
+    """The candidates and the criterion whose draws are most similar to what was asked, at this loss.
+
+    taxonomy: None for WordNet.
+    """
+    if taxonomy is None:
+        return best_choice(loss, criteria)
+    from querycloak.methods.semantic.expected_similarity import expected_similarities
+
+    similar: dict[Choice, float] = {}
+    for name, domain in _domains(taxonomy()):
+        for criterion, weights in _weights(domain, criteria):
+            (similarity,) = expected_similarities(domain, criterion, weights.exponents([loss]))
+            similar[name, criterion] = round(similarity, 3)
+    return max(similar, key=lambda each: similar[each])
+
+
+class _Countable(NamedTuple):
+    """A choice, its number of candidates, and the predicted total variation of the totals of one draw."""
+
+    choice: Choice
+    number: int
+    distance: float
+
+
+def most_countable(loss: float, draws: int, taxonomy: ReadTaxonomy | None) -> Choice:
+    """The most candidates whose totals are predicted to be readable with this number of draws; else the fewest."""
+    listed = list(_of_wordnet(loss) if taxonomy is None else _of_table(taxonomy(), loss))
+    readable = [each for each in listed if each.distance / math.sqrt(draws) <= READABLE]
+    number = max((each.number for each in readable), default=min(each.number for each in listed))
+    best = min((each for each in listed if each.number == number), key=lambda each: each.distance)
+    return best.choice
+
+
+def _of_wordnet(loss: float) -> Iterator[_Countable]:
+    for (name, criterion), distance in predicted_distances(loss).items():
+        yield _Countable((name, criterion), int(name.partition("=")[2]), distance)
+
+
+def _of_table(taxonomy: Taxonomy, loss: float) -> Iterator[_Countable]:
+    from querycloak.methods.semantic.totals import MOST_CANDIDATES, DrawChannel, predicted_distance
+
+    for name, domain in _domains(taxonomy):
+        if len(domain.taxonomy) > MOST_CANDIDATES:
+            continue
+        for criterion, weights in _weights(domain, CRITERIA):
+            channel = DrawChannel.of(weights, weights.exponents([loss])[0])
+            distance = predicted_distance(channel, usual_shares(domain))
+            yield _Countable((name, criterion), len(domain.taxonomy), distance)
+
+
+def usual_shares(domain: Domain) -> Floats:
+    """Share of each candidate in all uses of concepts; all concepts alike where no uses are known."""
+    import numpy as np
+
+    from querycloak.methods.semantic.domains import own_uses
+
+    uses = own_uses(domain.finer)
+    weights = uses if uses.any() else np.ones_like(uses)
+    counted = np.bincount(domain.place_of, weights, minlength=len(domain.taxonomy))
+    return np.asarray(counted / counted.sum())
+
+
+def _domains(taxonomy: Taxonomy) -> Iterator[tuple[str | None, Domain]]:
+    """The whole taxonomy, and cut at every depth."""
+    import numpy as np
+
+    from querycloak.methods.semantic.domains import DEPTH, Domain
+
+    every = np.arange(len(taxonomy), dtype=np.int32)
+    for name in (None, *(f"{DEPTH}={depth}" for depth in range(1, int(taxonomy.depths.max())))):
+        yield name, Domain.of(taxonomy, every, name)
+
+
+def _weights(domain: Domain, criteria: Collection[str]) -> Iterator[tuple[str, SemanticWeights | EqualityWeights]]:
+    from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+
+    for criterion in criteria:
+        yield criterion, (EqualityWeights if criterion == "nsqc" else SemanticWeights)(domain.taxonomy)
