@@ -14,9 +14,9 @@ from querycloak.evaluation.task import K_ANONYMITY, ORIGINAL, Baseline
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import steps_of
 from querycloak.methods.k_anonymity.method import KAnonymity
-from querycloak.releases.tables import KINDS
+from querycloak.releases.tables import KINDS, OF_DRAWS
 
-_NOT_OF_A_LOG = frozenset({"phrases", "positions", "cells"})
+_NOT_OF_A_LOG = frozenset({"phrases", "positions", "cells", *OF_DRAWS})
 """Tables that a log's queries and views hold already."""
 MIN_USERS = 5
 """The k of plain k-anonymity."""

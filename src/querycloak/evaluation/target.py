@@ -18,7 +18,7 @@ from querycloak.privacy.parameters import path_of
 from querycloak.releases.folder import card_digest
 from querycloak.releases.release import Release
 from querycloak.releases.row_kinds import RowKind
-from querycloak.releases.tables import Table, batches_of, whole_table
+from querycloak.releases.tables import OF_DRAWS, Table, batches_of, whole_table
 
 _ROWS_AT_ONCE = 1 << 21
 NO_NAMES = "its tables hold counts, and no rows under names"
@@ -112,6 +112,8 @@ class Target:
         ):
             yield rows.filter(pc.and_(rows["begins"], rows["ends"]))["phrase"]
         for kind, names in self.columns.items():
+            if kind in OF_DRAWS:
+                continue
             for column in ("query", "next_query", "queries"):
                 for rows in in_pieces(self.batches(kind, [column])) if column in names else ():
                     values = rows.column(0)

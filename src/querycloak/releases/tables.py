@@ -181,6 +181,8 @@ KINDS: Mapping[str, TableKind] = {
 }
 
 
+OF_DRAWS = frozenset({"totals", "channel"})
+"""Tables about the draws that made the rows of a log: their texts are candidates, not what people asked."""
 _NULLABLE = frozenset({"url", "time", "rank"})  # and of the log only
 _BELOW_ZERO = frozenset({"clickers", "views", "clicks", "searches", "users"})
 """Numbers that are null where noise took them below 0."""

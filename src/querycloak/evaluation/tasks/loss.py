@@ -19,6 +19,7 @@ from querycloak.methods.generalize.phrases import Matcher, matcher_of
 from querycloak.methods.uses import uses_of
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.tables import OF_DRAWS
 from querycloak.text.spans import Spans
 from querycloak.text.wordnet import wordnet
 
@@ -151,7 +152,7 @@ class Loss:
         """Words that were drawn at random are neither kept, nor generalised, nor left out."""
         if set(subject.kinds) == {"phrases"}:
             return "it has words and phrases, and no queries of which some could be left out"
-        if set(subject.kinds) - {"log"} or subject.rows.is_verbatim or subject.rows is RowKind.GENERALISED:
+        if set(subject.kinds) - {"log", *OF_DRAWS} or subject.rows.is_verbatim or subject.rows is RowKind.GENERALISED:
             return None
         return (
             "its words were drawn at random, and the penalty is defined for words that are kept, generalised or "
@@ -228,7 +229,8 @@ def all_queries(subject: Subject) -> pa.Array:
     """Every query that stands anywhere in a release as it was typed, once."""
     queries = []
     for kind, columns in subject.columns.items():  # tables of phrases or of single words hold no query
-        if not _WITH_QUERIES.isdisjoint(columns) and (kind != "log" or subject.rows.is_verbatim):
+        with_queries = kind not in OF_DRAWS and not _WITH_QUERIES.isdisjoint(columns)
+        if with_queries and (kind != "log" or subject.rows.is_verbatim):
             queries.append(pc.unique(released_queries(subject.table(kind), kind)[0]))
     return pc.unique(pa.concat_arrays([each.cast(pa.string()) for each in queries]))
 

@@ -6,18 +6,65 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from querycloak.methods.semantic.public_figures import CRITERIA, best_choice, predicted_distances
+from querycloak.errors import ParameterError
+from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.domains import Domain
+    from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.semantic.totals import Floats
     from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
     from querycloak.text.taxonomy import Taxonomy
 
+CRITERIA = ("sqc1", "nsqc")
+"""Criteria among which figures can choose."""
+WORDNET, AUTO, WHOLE = "wordnet", "auto", "all"
 READABLE = 0.1
 """Predicted total variation up to which totals can be read."""
 Choice = tuple[str | None, str]
 ReadTaxonomy = Callable[[], "Taxonomy"]
+
+
+class Chosen(NamedTuple):
+    """Candidates and criterion of a draw; a choice that was left to public figures is made."""
+
+    domain: str
+    candidates: str | None
+    criterion: str
+
+
+def check_choice(method: Semantic) -> None:
+    """Refuse parts of a choice beside the word that makes it."""
+    if method.domain == AUTO and (method.candidates is not None or method.criterion not in (None, "sqc1")):
+        raise ParameterError(Sentence("{domain:auto} chooses {candidates} and {criterion}: leave them out"))
+    if wanted_draws(method) is not None and (method.domain not in (None, WHOLE) or method.criterion is not None):
+        raise ParameterError(
+            Sentence("{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too")
+        )
+
+
+def wanted_draws(method: Semantic) -> int | None:
+    """Number of draws whose totals shall be read, where candidates are chosen by it."""
+    if method.candidates is None:
+        return None
+    from querycloak.methods.semantic.domains import TOTALS, parse_candidates
+
+    kind, number = parse_candidates(method.candidates)
+    return number if kind == TOTALS else None
+
+
+def chosen_by(method: Semantic) -> Chosen:
+    """Domain, candidates and criterion: as given, or by public figures."""
+    taxonomy = None if method.taxonomy == WORDNET else method.read_taxonomy
+    draws = wanted_draws(method)
+    if draws is not None:
+        return Chosen(WHOLE, *most_countable(method.loss, draws, taxonomy))
+    if method.domain == AUTO:
+        return Chosen(WHOLE, *most_similar(method.loss, taxonomy))
+    if method.domain is None and method.criterion is None and method.candidates is None and method.chooses:
+        # Hardly less similar than the best of all criteria at any loss, and its totals are the most exact.
+        return Chosen(WHOLE, *most_similar(method.loss, taxonomy, ("nsqc",)))
+    return Chosen(method.domain or WHOLE, method.candidates, method.criterion or "sqc1")
 
 
 def most_similar(loss: float, taxonomy: ReadTaxonomy | None, criteria: Collection[str] = CRITERIA) -> Choice:
@@ -26,6 +73,8 @@ def most_similar(loss: float, taxonomy: ReadTaxonomy | None, criteria: Collectio
     taxonomy: None for WordNet.
     """
     if taxonomy is None:
+        from querycloak.methods.semantic.public_figures import best_choice
+
         return best_choice(loss, criteria)
     from querycloak.methods.semantic.expected_similarity import expected_similarities
 
@@ -55,6 +104,8 @@ def most_countable(loss: float, draws: int, taxonomy: ReadTaxonomy | None) -> Ch
 
 
 def _of_wordnet(loss: float) -> Iterator[_Countable]:
+    from querycloak.methods.semantic.public_figures import predicted_distances
+
     for (name, criterion), distance in predicted_distances(loss).items():
         yield _Countable((name, criterion), int(name.partition("=")[2]), distance)
 

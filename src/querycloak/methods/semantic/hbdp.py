@@ -13,7 +13,10 @@ from querycloak.errors import ParameterError
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.replacement import chosen_searches, rounded_scale
 from querycloak.methods.semantic.searches import Searches
+from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
 from querycloak.privacy.calibration.histogram import release_groups
+from querycloak.privacy.calibration.threshold import laplace_noise
+from querycloak.privacy.sampling.exact import stated
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.releases.tables import Stream
 from querycloak.sentence import Sentence
@@ -37,6 +40,17 @@ def check_size(domain: Domain, users: int) -> None:
                 size=size,
             )
         )
+
+
+def accuracy_of_counts(method: Semantic) -> TableAccuracy:
+    """Every concept of the domain is noised for every user: most rows are noise."""
+    noise = laplace_noise(2 * (method.max_queries or 1), stated(method.budget))
+    meaning = (
+        f"searches of this user for the concept; of each user at most {method.max_queries} count; plus {noise.words}"
+    )
+    nobody = "Every concept gets noise for every user: many rows are of concepts that the user never asked for."
+    off = margin(noise)
+    return TableAccuracy(meaning, Range(off, off), notes=(nobody,))
 
 
 def noisy_histograms(method: Semantic, domain: Domain, searches: Searches, randomness: Randomness) -> Stream:

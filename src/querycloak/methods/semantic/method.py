@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
+from querycloak.methods.semantic.choice import AUTO, WORDNET, Chosen, check_choice, chosen_by
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural, number_above_zero, refuse, share
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from querycloak.privacy.calibration.accuracy import TableAccuracy
     from querycloak.text.taxonomy import Taxonomy
 
-WORDNET, AUTO = "wordnet", "auto"
 # A user's epsilon beyond this protects nobody, and integer weights could no longer tell candidates apart.
 MOST_EPSILON = 40.0
 _UNPROTECTED = (*ALWAYS, "who is in the log: neighbours have the same users")
@@ -39,14 +39,6 @@ _TIMES_UNPROTECTED = {
 ONE_DOMAIN = Sentence("{candidates} goes with {variant:default} and one {domain}")
 SINGLE_QUERIES = Sentence("{max_queries} goes with {variant:default} and {repeats:draw}: it counts single queries")
 NOISY_COUNTS = Sentence("{criterion:hbdp} releases counts: leave {times}, {repeats}, {variant} and {budget_per} out")
-
-
-class Chosen(NamedTuple):
-    """Candidates and criterion of a draw; a choice that was left to public figures is made."""
-
-    domain: str
-    candidates: str | None
-    criterion: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +106,7 @@ class Semantic(Method):
         self._check_combinations()
         self._check_texts()
         self._check_bounded()
-        self._check_automatic()
+        check_choice(self)
 
     def _check_bounded(self) -> None:
         if self.max_queries is None and self.shared_out:
@@ -126,42 +118,15 @@ class Semantic(Method):
                 )
             )
 
-    def _check_automatic(self) -> None:
-        """Refuse parts of a choice beside the word that makes it."""
-        if self.domain == AUTO and (self.candidates is not None or self.criterion not in (None, "sqc1")):
-            raise ParameterError(Sentence("{domain:auto} chooses {candidates} and {criterion}: leave them out"))
-        if self.wanted_draws is not None and (self.domain not in (None, "all") or self.criterion is not None):
-            raise ParameterError(
-                Sentence("{candidates:totals=N} chooses how many concepts and the {criterion}: leave {domain} out, too")
-            )
-
     @property
     def chooses(self) -> bool:
         """True if candidates and criterion are left to public figures unless they are given."""
         return True
 
-    @property
-    def wanted_draws(self) -> int | None:
-        """Number of draws whose totals shall be read, where candidates are chosen by it."""
-        from querycloak.methods.semantic.domains import TOTALS, parse_candidates
-
-        kind, number = (None, 0) if self.candidates is None else parse_candidates(self.candidates)
-        return number if kind == TOTALS else None
-
     @cached_property
     def chosen(self) -> Chosen:
         """The domain, its candidates and the criterion: as given, or by public figures; no log is needed."""
-        from querycloak.methods.semantic import choice
-
-        taxonomy = None if self.taxonomy == WORDNET else self.read_taxonomy
-        if self.wanted_draws is not None:
-            return Chosen("all", *choice.most_countable(self.loss, self.wanted_draws, taxonomy))
-        if self.domain == AUTO:
-            return Chosen("all", *choice.most_similar(self.loss, taxonomy))
-        if self.domain is None and self.criterion is None and self.candidates is None and self.chooses:
-            # Hardly less similar than the best of all criteria at any loss, and its totals are the most exact.
-            return Chosen("all", *choice.most_similar(self.loss, taxonomy, ("nsqc",)))
-        return Chosen(self.domain or "all", self.candidates, self.criterion or "sqc1")
+        return chosen_by(self)
 
     @property
     def one_loss(self) -> bool:
@@ -370,7 +335,9 @@ class Semantic(Method):
         from querycloak.privacy.calibration.accuracy import TableAccuracy
 
         if self.criterion == "hbdp":
-            return {"log": self._reach_of_histogram()}
+            from querycloak.methods.semantic.hbdp import accuracy_of_counts
+
+            return {"log": accuracy_of_counts(self)}
         notes = [self.row_note]
         if self.similarity is not None:
             drawn, blind = self.similarity
@@ -391,20 +358,6 @@ class Semantic(Method):
         from querycloak.methods.semantic.replacement import Replacement
 
         return Replacement
-
-    def _reach_of_histogram(self) -> TableAccuracy:
-        """Every concept of the domain is noised for every user: most rows are noise."""
-        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
-        from querycloak.privacy.calibration.threshold import laplace_noise
-        from querycloak.privacy.sampling.exact import stated
-
-        noise = laplace_noise(2 * (self.max_queries or 1), stated(self.budget))
-        meaning = (
-            f"searches of this user for the concept; of each user at most {self.max_queries} count; plus {noise.words}"
-        )
-        nobody = "Every concept gets noise for every user: many rows are of concepts that the user never asked for."
-        off = margin(noise)
-        return TableAccuracy(meaning, Range(off, off), notes=(nobody,))
 
     def count(self, log: SearchLog) -> Counted:
         """Read the taxonomy, and count the searches."""

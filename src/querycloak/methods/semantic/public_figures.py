@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from querycloak.methods.semantic.choice import CRITERIA
 from querycloak.text.taxonomy import Taxonomy
 
 __all__ = ["Certified", "best_choice", "certified_for", "digest_of", "predicted_distances", "similarity_of"]
 
 FILE = "public_figures.json"
 ALL = "all"
-CRITERIA = ("sqc1", "nsqc")
-"""Criteria among which figures can choose."""
 
 
 @dataclass(frozen=True)

@@ -125,16 +125,19 @@ def predicted_distance(channel: DrawChannel, shares: Floats) -> float:
 
 
 def channel_table(channel: DrawChannel, texts: Sequence[str]) -> pa.Table:
-    """The probabilities as rows, in order of the candidates."""
-    size, labels = len(texts), pa.array(texts, pa.string())
+    """The probabilities as rows, in order of texts."""
+    order = np.argsort(np.array(texts, object), kind="stable")
+    size, labels = len(texts), pa.array([texts[place] for place in order], pa.string())
     places = np.arange(size)
-    return pa.table(
+    table = pa.table(
         {
             "asked": labels.take(pa.array(np.repeat(places, size))),
             "query": labels.take(pa.array(np.tile(places, size))),
-            "probability": pa.array(channel.probabilities.reshape(-1)),
+            "probability": pa.array(channel.probabilities[np.ix_(order, order)].reshape(-1)),
         }
     )
+    repeated = len(set(texts)) < size
+    return table.sort_by([("asked", "ascending"), ("query", "ascending")]) if repeated else table
 
 
 def accuracy_of(totals: Totals, channel: DrawChannel) -> TableAccuracy:
