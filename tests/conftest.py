@@ -18,6 +18,7 @@ from querycloak.engines import Engine, connect
 
 pytest_plugins = ["tests.message_law"]
 FIXTURES = Path(__file__).parent / "fixtures"
+SLOW_CASES = Path(__file__).parent / "slow_cases.txt"
 # No test fails because a machine is busy.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
@@ -57,11 +58,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What Spark would only repeat is slow there: markers.same_on_spark says why. The longest groups go first."""
+    """Mark as slow what is listed and what Spark would only repeat (`same_on_spark`). The longest groups go first."""
     items.sort(key=lambda item: LONGEST.get(_group(item.nodeid), len(LONGEST)))
+    listed = slow_cases()
     for item in items:
-        if item.get_closest_marker("same_on_spark") and "spark" in item.name:
+        names = {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}
+        if names & listed or (item.get_closest_marker("same_on_spark") and "spark" in item.name):
             item.add_marker("slow")
+
+
+def slow_cases() -> frozenset[str]:
+    """Files, tests and cases of tests that are slow by their measured time."""
+    lines = SLOW_CASES.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
 def pytest_collection_finish() -> None:

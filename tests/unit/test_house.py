@@ -16,6 +16,7 @@ from querycloak import errors, extend
 from querycloak.cli.cli import app
 from querycloak.methods.option import options_of
 from querycloak.methods.registry import METHODS
+from tests.conftest import slow_cases
 
 SOURCE = Path(querycloak.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"
@@ -188,6 +189,14 @@ def test_a_file_name_means_one_thing() -> None:
     shared |= {path.name for path in (SOURCE / "papers").glob("*.py")}  # a paper's variant, and its tables
     names = [path.name for path in SOURCE.rglob("*.py") if path.name not in shared]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_what_is_listed_as_slow_is_there() -> None:
+    for line in sorted(slow_cases()):
+        file, _, name = line.partition("[")[0].partition("::")
+        path = Path(__file__).parents[2] / file
+        assert path.is_file(), line
+        assert not name or f"def {name}(" in path.read_text(), line
 
 
 def test_every_method_shows_its_options_to_python() -> None:
