@@ -334,6 +334,29 @@ def test_doubled_records_and_equivalence() -> None:
     assert (scaled.threshold, scaled.noise) == (15, 0.304)
 
 
+def test_figure_1_of_zhang_is_about_b_far_below_k() -> None:
+    """Section 6.4: b matters less where it is much smaller than K, which two values of b at most K/10 can tell."""
+    own = {1: (0.9, 0.5, 0.5), 10: (0.6, 0.52, 0.52), 100: (0.4, 0.2, 0.4)}
+    results = {
+        b: {str(k): {zhang2016.OWN: score, "answers": 900} for k, score in zip(own, scores, strict=True)}
+        for b, scores in own.items()
+    }
+    falls, near, far = zhang2016._shape(results, tuple(own))
+    assert (falls, near, far) == (True, pytest.approx(0.5), pytest.approx(0.02))
+    results[100]["1"]["answers"] = 8
+    assert zhang2016._shape(results, tuple(own))[0] is None
+    assert zhang2016._shape(results, (1,))[2] is None
+
+
+def test_settings_of_published_runs_stand_on_the_page() -> None:
+    """Noise, threshold, counted queries and clicks of a user, and the claim: q_f and c_f are not in the paper."""
+    settings = {name: zhang2016._settings(zhang2016.paper_run()) for name in (zhang2016.PAPER, zhang2016.SCALED)}
+    words = zhang2016._run_words([{"settings": settings}])
+    assert "b = 10.0, K = 500, q_f = " in words
+    assert "c_f = " in words
+    assert "claimed epsilon = 29.9" in words
+
+
 def test_steps_count_only_with_the_same_settings(tmp_path: Path) -> None:
     calls: list[int] = []
 
@@ -382,6 +405,7 @@ def test_the_command_makes_a_page_and_goes_on(path: Path, tmp_path: Path) -> Non
         assert f"{exhibit['name']}. " in page
     assert page.count("<svg") == 2 * sum(len(exhibit["charts"]) for exhibit in told["exhibits"])
     assert "4.95e-03" in page
+    assert zhang2017.OURS_PROVEN in page  # our run at (16, 6.05e-8), what DP_S is proven to spend
     again = in_process(*words, "--quiet")
     assert (again.returncode, again.stdout) == (0, "")
     assert json.loads((out / "zhang2017" / "figures.json").read_text()) == told
