@@ -150,7 +150,7 @@ def test_the_whole_path_by_keyboard(browser: Any, studio: Running) -> None:
                 page.keyboard.press("Tab")
             pytest.fail(f"{selector} cannot be reached with Tab")
 
-        for field in ("#log", "#population"):
+        for field in ("#log", "#population_size", "#population"):
             go(field)
             page.keyboard.type(FIELDS[field])
         page.locator("#budget").wait_for()

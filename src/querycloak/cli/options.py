@@ -345,11 +345,11 @@ def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(piece.strip() for piece in text.split(",") if piece.strip()) if text else ()
 
 
-def _users(path: Path | None) -> frozenset[str]:
+def _users(path: Path | str | None) -> frozenset[str]:
     if path is None:
         return frozenset()
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = Path(path).read_text("utf-8").splitlines()  # a plan names it as text
         return frozenset(line.strip() for line in lines if line.strip())
     except (OSError, UnicodeError):
         pass

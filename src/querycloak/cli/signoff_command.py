@@ -110,12 +110,22 @@ def _wanted(done: SignedOff, plan: SignoffPlan) -> bool:
     """Ask on a terminal, after the evidence; elsewhere nobody can answer, and nothing is released."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
+    sys.stderr.write("\n".join(_before_asking(done, plan)) + "\n")
+    return typer.confirm("Release the whole log now? No keeps the evidence, and you can go on later.", err=True)
+
+
+def _before_asking(done: SignedOff, plan: SignoffPlan) -> list[str]:
+    """What was measured in a few lines, where to read it, and what a yes costs."""
     epsilon, delta = map(shown_up, plan.method.proven().numbers)
-    sys.stderr.write(
-        f"The evidence is ready, and private: {done.draft}\n"
-        f"The release costs {plan.population} epsilon {epsilon} and delta {delta}.\n"
-    )
-    return typer.confirm("Release the whole log now?", err=True)
+    lines = ["PRIVATE: what was measured on a trial release of a part of the log"]
+    if done.evidence is not None:
+        lines.append(f"  rows that came out: {done.evidence.rows:,}")
+        lines += [f"  {name.lower()}: {outcome}" for name, outcome in done.evidence.criteria]
+    return [
+        *lines,
+        f"Read the draft in a browser before you answer: {done.draft.resolve().as_uri()}",
+        f"The release costs {plan.population} epsilon {epsilon} and delta {delta}. Nothing is charged yet.",
+    ]
 
 
 def show(done: SignedOff) -> None:
@@ -125,15 +135,17 @@ def show(done: SignedOff) -> None:
     paths = done.to_json()
     if done.released:
         lines = [
+            f"{paths['private']}: PRIVATE, to be read, filled in and signed; stays here",
             f"{paths['release']}: the release, to be published",
             f"{paths['public']}: to be published with it",
-            f"{paths['private']}: PRIVATE, to be signed; stays here",
             f"digest {done.digest}",
+            "Next: print the private page and sign it. To let receivers check the release, sign its card, too:",
+            f"  ssh-keygen -Y sign -n querycloak -f KEY {shlex.quote(paths['release'])}/card.json",
         ]
     else:
         lines = [
             "Nothing is released and nothing is charged.",
-            f"{paths['draft']}: PRIVATE, the evidence and a draft of the page",
+            f"{paths['draft']}: PRIVATE, the evidence and a draft of the page; open it in a browser",
             "To release: the same command with --yes",
         ]
     console().print("\n".join(lines), markup=False, soft_wrap=True)

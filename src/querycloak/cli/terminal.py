@@ -71,6 +71,8 @@ def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
+    from querycloak.pages.shown_text import time_left
+
     columns = (BarColumn(_BAR), TextColumn("{task.percentage:3.0f} %"), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=1.0)
@@ -83,14 +85,6 @@ def step_progress(what: str, *, quiet: bool) -> Iterator[Callable[[str, float], 
             progress.update(task, completed=share, description=f"{doing}{left}")
 
         yield tell
-
-
-def time_left(elapsed: float, done: float, left: float) -> str:
-    """In words how long it still takes at this speed; nothing as long as that is unknown."""
-    if done <= 0.02 or left <= 0:
-        return ""
-    seconds = elapsed * left / done
-    return f" (about {seconds / 60:.0f} min left)" if seconds >= 90 else f" (about {seconds:.0f} s left)"
 
 
 def _amount_column() -> ProgressColumn:

@@ -5,7 +5,7 @@ The words stand in `templates/officer.html`; here are the facts that fill them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,9 @@ class Criterion:
     question: str
     attacks: tuple[str, ...]
     result: str
-    """Largest risk among the attacks with a result, or why there is none; true figures, hence private."""
+    """Largest risk among the attacks with a result, and why others have none; true figures, hence private."""
+    outcome: str
+    """The result in a few words; private, too."""
     tried: bool
 
 
@@ -109,15 +111,32 @@ def criteria_of(attacks: Sequence[Mapping[str, Any]]) -> list[Criterion]:
 def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequence[Mapping[str, Any]]) -> Criterion:
     rows = [row for row in attacks if row["attack"] in names]
     with_risk = [row for row in rows if row.get("risk") is not None]
+    without_gain = _names(row for row in rows if row.get("no_gain"))
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("risk") is None and row.get("why") and row["attack"] not in without_gain:
+            names_of_reason = reasons.setdefault(row["why"], [])
+            names_of_reason += [row["attack"]] if row["attack"] not in names_of_reason else []
+    outcome, parts = "not tried", []
     if with_risk:
         worst = max(with_risk, key=lambda row: float(row["risk"]))
         ends = f"{shown_share(worst['low'])} to {shown_share(worst['high'])}" if worst.get("low") is not None else ""
-        result = f"largest risk {shown_share(worst['risk'])} ({worst['attack']}{f'; {ends}' if ends else ''})"
-        return Criterion(name, question, names, result, True)
-    reasons = list(dict.fromkeys(f"{row['attack']}: {row['why']}" for row in rows if row.get("why")))
-    if reasons:
-        return Criterion(name, question, names, f"not applicable. {'; '.join(reasons)}", True)
-    return Criterion(name, question, names, "not tried", False)
+        outcome = f"largest risk {shown_share(worst['risk'])} ({worst['attack']}{f'; {ends}' if ends else ''})"
+        without_gain = [each for each in without_gain if each not in _names(with_risk)]
+    elif without_gain:
+        outcome = "no gain in the attacks that could be tried"
+    elif reasons:
+        outcome = "not applicable"
+    if without_gain:
+        parts.append(f"No gain: {', '.join(without_gain)}; without the release they succeed as often.")
+    parts += [f"Not applicable: {', '.join(which)}, because {why}." for why, which in reasons.items()]
+    if with_risk or not parts:
+        parts.insert(0, f"{outcome[0].upper()}{outcome[1:]}.")
+    return Criterion(name, question, names, " ".join(parts), outcome, bool(rows))
+
+
+def _names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(row["attack"] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -132,7 +151,7 @@ class AssessedRisk:
 def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[AssessedRisk]:
     """Risks, measures and what remains, filled from the card and from the evidence; the residual risk is private."""
     proven = release.proven
-    by_name = {each.name: each.result for each in criteria}
+    by_name = {each.name: each.outcome for each in criteria}
     if proven.covers_release:
         epsilon, delta = proven.numbers
         limit = f"limited by epsilon {float(epsilon):g}" + (f", delta {float(delta):g}" if delta else "")

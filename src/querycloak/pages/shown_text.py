@@ -34,6 +34,14 @@ def shown_cell(value: object, column: str) -> str:
     return shown_text(str(value).removeprefix("http://").removeprefix("www.") if column == "url" else value, 44)
 
 
+def time_left(elapsed: float, done: float, left: float) -> str:
+    """In words how long it still takes at this speed; nothing as long as that is unknown."""
+    if done <= 0.02 or left <= 0:
+        return ""
+    seconds = elapsed * left / done
+    return f" (about {seconds / 60:.0f} min left)" if seconds >= 90 else f" (about {seconds:.0f} s left)"
+
+
 def shown_number(value: float | None) -> str:
     """A number in four digits; a dash where there is none."""
     if value is None:

@@ -52,6 +52,8 @@ class Signing:
     """Who a user is, in words for the page; None if nobody said it."""
     files: Sequence[tuple[str, str, str]] = ()
     """Private files, what is in them, and until when they are kept."""
+    draft: bool = False
+    """True for a page about a trial release, which nobody is to sign."""
     publishable: tuple[str, Sequence[Mapping[str, Any]]] | None = None
     """The public twin and the rows that were measured on it; None if there are none."""
 
@@ -60,6 +62,11 @@ class Signing:
         """From a release folder that is whole and whose guarantee follows from its options."""
         release = load(folder)
         return cls(release, describe(folder), load_card(folder), digest_of(folder), about, measured, account, **more)
+
+
+def outcomes(signing: Signing) -> tuple[tuple[str, str], ...]:
+    """The three criteria by name, each with its outcome in a few words (private)."""
+    return tuple((each.name, each.outcome) for each in criteria_of(_attacks(signing.measured)))
 
 
 def public_page(signing: Signing) -> str:
@@ -84,7 +91,9 @@ def _page(signing: Signing, *, private: bool) -> str:
         headline=headline(release),
         warnings=signing.card.get("warnings", []),
         about=[(TITLES[name], getattr(about, name)) for name in PUBLIC if _shown(name, about)],
+        draft=signing.draft,
         signing=[(TITLES[name], getattr(about, name)) for name in PRIVATE],
+        signing_fields=PRIVATE,
         digest=signing.digest,
         published=signing.card.get("published", ""),
         version=release.versions.get("querycloak", ""),
@@ -280,7 +289,7 @@ def _attacks(measured: Measurements) -> list[dict[str, Any]]:
         if invalid:
             without = shown_share(row.get("baseline"))
             remark = f"shows nothing: without the release the attack succeeds as often ({without})"
-            row = {**row, "risk": None, "low": None, "high": None, "why": remark}  # noqa: PLW2901 (a copy)
+            row = {**row, "risk": None, "low": None, "high": None, "why": remark, "no_gain": True}  # noqa: PLW2901 (a copy)
         rows.append(row)
     return rows
 

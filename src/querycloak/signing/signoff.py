@@ -30,7 +30,7 @@ from querycloak.logs.split import Split
 from querycloak.pages.layout import write_page
 from querycloak.pages.measured import measured
 from querycloak.pages.officer_answers import UNITS
-from querycloak.pages.signing_report import Signing, private_page, public_page
+from querycloak.pages.signing_report import Signing, outcomes, private_page, public_page
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.randomness import random_name
 from querycloak.releases.folder import card_digest, outside_releases, reconcile, reserve
@@ -46,9 +46,13 @@ _WEIGHTS = {"split": 1.0, "twin": 3.0, "evaluation": 8.0, "audit": 8.0, "release
 _FILES = (
     ("private/private.html", "this page, with true figures of the log", "as long as the release is public"),
     ("private/evaluation.json, private/audit.json", "the figures behind it", "as long as the release is public"),
-    ("private/twin/", "a release of a part of the log, which no ledger was charged for; never publish it",
-     "remove it once this page is signed"),
+    ("private/draft.html, private/twin/", "the draft, and the trial release that it is about: made from a part of the "
+     "log, and charged to no ledger; never publish it", "remove them once this page is signed"),
+    ("private/signoff.json, private/steps/", "what the sign-off has done; no rows of the log",
+     "remove them once this page is signed"),
     ("private/split/", "the raw log a second time", "removed by the sign-off itself"),
+    ("the ledger", "what was spent on these people", "as long as any release about them is public"),
+    ("the log itself", "everything", "the controller's own rule; the release does not need it any more"),
 )  # fmt: skip
 
 
@@ -59,6 +63,8 @@ class SignoffEvidence:
     draft: Path
     rows: int
     alarms: tuple[str, ...]
+    criteria: tuple[tuple[str, str], ...] = ()
+    """Singling out, linking and inferring, each with its outcome in a few words."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class SignedOff:
     released: bool
     digest: str | None
     draft: Path
+    evidence: SignoffEvidence | None = None
+    """What was measured, if this run did not release; private."""
 
     def to_json(self) -> dict[str, Any]:
         """As `signoff --json` prints it."""
@@ -116,7 +124,7 @@ def signoff(
                     f"nothing is released, because an attack gains too much: {'; '.join(evidence.alarms)}"
                 )
             if not decide(evidence):
-                return SignedOff(out, False, None, run.draft)
+                return SignedOff(out, False, None, run.draft, evidence)
             run.release()
         digest = run.pages()
         shutil.rmtree(run.split, ignore_errors=True)
@@ -180,12 +188,13 @@ class _Run:
     def evidence(self) -> SignoffEvidence:
         """Split the log, release a twin from TRAIN, evaluate and attack it, and write a draft of the page."""
         self._step("split", "splitting the log", self._make_split)
-        made = self._step("twin", "making a release of a part of the log", self._make_twin)
-        self._step("evaluation", "measuring what it is good for", self._evaluate)
+        made = self._step("twin", "making a trial release", self._make_twin)
+        self._step("evaluation", "evaluating it", self._evaluate)
         audit = self._step("audit", "attacking it", self._attack)
-        write_page(private_page(self._signing(self._twin)), self.draft, private=True)
+        signing = self._signing(self._twin)
+        write_page(private_page(signing), self.draft, private=True)
         self._note(seen=True)
-        return SignoffEvidence(self.draft, made["rows"], tuple(audit["alarms"]))
+        return SignoffEvidence(self.draft, made["rows"], tuple(audit["alarms"]), outcomes(signing))
 
     def is_released(self) -> bool:
         """Whether the release is there, made by this run or by one before it."""
@@ -223,10 +232,11 @@ class _Run:
         return {"unprotected": (AFTER_EVIDENCE,), "chosen_on_log": self._state["changed"]}
 
     def _signing(self, folder: Path) -> Signing:
-        account = None if folder == self._twin else self._ledger.show(self._plan.population)[0]
-        figures = measured(folder, self._evaluation, [self._audit], None if folder == self._twin else self._twin)
+        draft = folder == self._twin
+        account = None if draft else self._ledger.show(self._plan.population)[0]
+        figures = measured(folder, self._evaluation, [self._audit], None if draft else self._twin)
         unit = UNITS[self._plan.unit]
-        return Signing.of(folder, self._plan.about, figures, account, unit=unit, files=_FILES)
+        return Signing.of(folder, self._plan.about, figures, account, unit=unit, files=_FILES, draft=draft)
 
     def _make_split(self) -> dict[str, Any]:
         shutil.rmtree(self.split, ignore_errors=True)
@@ -265,12 +275,13 @@ class _Run:
             self._make_split()
         chosen = self._log.source.choices
         choices = Choices(keep_url=chosen.keep_url, normalise=chosen.normalise, attributes=chosen.attributes)
-        opened = prepare(self.split / f"{name}.parquet", choices=choices).on(self._log.engine, on_step=self._within)
+        path = self.split / f"{name}.parquet"
+        opened = prepare(path, choices=choices).on(self._log.engine, on_step=lambda what, _: self._within(what, 0.0))
         opened.stage()
         return opened
 
     def _step(self, name: str, doing: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        self._doing = doing
+        self._name, self._doing = name, doing
         self._tell(doing)
         result = self._steps.get(name, work)
         self._done += _WEIGHTS[name]
@@ -279,8 +290,10 @@ class _Run:
     def _tell(self, doing: str) -> None:
         self._on_step(doing, self._done / sum(_WEIGHTS.values()))
 
-    def _within(self, what: str, _: float) -> None:
-        self._tell(f"{self._doing}: {what}")
+    def _within(self, what: str, share: float) -> None:
+        """Tell a part of the step that is running; share: of that step."""
+        done = self._done + share * _WEIGHTS[self._name]
+        self._on_step(f"{self._doing}: {what}", done / sum(_WEIGHTS.values()))
 
     def _note(self, **known: Any) -> None:
         self._state |= known

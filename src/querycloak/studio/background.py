@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from querycloak.errors import InputError, QuerycloakError
 from querycloak.logs.searchlog import OnStep
+from querycloak.pages.shown_text import time_left
 
 _UNEXPECTED = "this ended in a way that nobody expected; the same command in a terminal says more"
 InWords = Callable[[QuerycloakError], str]
@@ -21,8 +23,16 @@ class TaskState:
     name: str
     doing: str = ""
     share: float = 0.0
+    began: float = 0.0
+    first: float = -1.0
+    """Share at the first step: what was done before says nothing about the speed."""
     result: Any = None
     problem: str | None = None
+
+    @property
+    def time_left(self) -> str:
+        """How long it still takes, in words; empty if unknown."""
+        return time_left(time.monotonic() - self.began, self.share - self.first, 1 - self.share)
 
     @property
     def runs(self) -> bool:
@@ -48,7 +58,7 @@ class Background:
         with self._lock:
             if self._state is not None and self._state.runs:
                 raise InputError("something is running already; wait until it has ended")
-            self._state = TaskState(name, "starting")
+            self._state = TaskState(name, "starting", began=time.monotonic())
             self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
             self._thread.start()
 
@@ -74,7 +84,8 @@ class Background:
 
     def _on_step(self, doing: str, share: float) -> None:
         if self._state is not None:
-            self._state = replace(self._state, doing=doing, share=share)
+            first = share if self._state.first < 0 else self._state.first
+            self._state = replace(self._state, doing=doing, share=share, first=first)
 
     def _end(self, **known: Any) -> None:
         if self._state is not None:

@@ -19,13 +19,16 @@ from querycloak.releases.about_file import PRIVATE as TO_SIGN
 from querycloak.releases.about_file import TITLES
 from querycloak.signing.signoff import AFTER_EVIDENCE, SignedOff
 from querycloak.studio.background import Background, InWords
-from querycloak.studio.studio_form import MADE, StudioForm, as_typed, unit_meaning
+from querycloak.studio.studio_form import EXAMPLE_USERS, MADE, StudioForm, as_typed, unit_meaning
 from querycloak.studio.tradeoff_picture import lettered, pictures, shown_rows
 from querycloak.studio.twin_grid import NEEDS, Curve, curve_of
 
 MEASURE, RELEASE, INSPECT = "measure", "release", "inspect"
 PAGES = {"draft": "draft", "private": "private", "public": "public"}
 """Pages of a sign-off that the studio shows: the name in an address, and the key of `signoff --json`."""
+
+FEW = 10
+"""Rows of a release that is hardly one."""
 
 Figures = Sequence[tuple[str, str]]
 
@@ -51,6 +54,7 @@ class Price:
     """
 
     cost: str
+    numbers: Sequence[Any]
     account: Account | None
     refusal: str | None
 
@@ -64,6 +68,14 @@ class Price:
         """The limit of the budget."""
         account = self.account
         return "" if account is None else _budget((account.epsilon_limit, account.delta_limit))
+
+    @property
+    def left_after(self) -> str:
+        """Budget that is left after the release; empty if the ledger does not add up epsilons and deltas."""
+        account = self.account
+        if account is None or account.limit is not None:
+            return ""
+        return _budget([left - cost for left, cost in zip(account.left, self.numbers, strict=True)], up=False)
 
     @property
     def left(self) -> str:
@@ -116,7 +128,7 @@ class Studio:
             meaning=explain(proven).split("\n\n"),
             accuracy={table: list(reach.lines()) for table, reach in method.reach().items()},
             unprotected=[*proven.unprotected, AFTER_EVIDENCE],
-            cautions=[str(each) for each in method.warnings(form.users)],
+            cautions=[str(each) for each in method.warnings(form.users)] + _too_few(curve, epsilon),
         )
 
     def price(self, method: Method) -> Price | None:
@@ -125,14 +137,15 @@ class Studio:
         if not name:
             return None
         accounts = [each for each in self.ledger.show() if each.population == name]
-        cost = _budget(method.proven().numbers)
+        numbers = method.proven().numbers
+        cost = _budget(numbers)
         if not accounts:
-            return Price(cost, None, None)
+            return Price(cost, numbers, None, None)
         try:
             method.paid_by(self.ledger, name).payment(self.ledger, name).check()
         except BudgetRefused as refused:
-            return Price(cost, accounts[0], self.commands.in_words(refused))
-        return Price(cost, accounts[0], None)
+            return Price(cost, numbers, accounts[0], self.commands.in_words(refused))
+        return Price(cost, numbers, accounts[0], None)
 
     def take(self, posted: Mapping[str, str]) -> None:
         """Keep a form; a sign-off that was shown belongs to the form that it was made with."""
@@ -148,11 +161,9 @@ class Studio:
         form = self.form
         if not form.log:
             raise InputError("the log must be named before it is inspected")
-        reading = {"log_format": form.log_format, "columns": form.columns}
-        given = {name: value for name, value in reading.items() if value}
 
         def work(on_step: OnStep) -> Figures:
-            self.figures = self.commands.inspect(form.log, given, on_step)
+            self.figures = self.commands.inspect(form.log, form.reading, on_step)
             return self.figures
 
         self.background.start(INSPECT, work)
@@ -231,6 +242,8 @@ class Studio:
             "figures": self.figures,
             "to_sign": [TITLES[name] for name in TO_SIGN],
             "here": str(Path.cwd()),
+            "example_users": EXAMPLE_USERS,
+            "usual_limits": _usual_limits(answer),
         }
 
     def _commands(self, answer: Answer | None, price: Price | None) -> list[tuple[str, str]]:
@@ -243,13 +256,34 @@ class Studio:
             commands.append(("set the budget", as_typed(form.budget_command)))
         purpose = "release and write the pages" if self.measured else "measure the evidence; nothing is released"
         commands.append((purpose, as_typed(form.signoff_command(yes=self.measured))))
+        if self.signed is not None and self.signed.released and self.measured:
+            release = str(self.signed.to_json()["release"])
+            sign = ["ssh-keygen", "-Y", "sign", "-n", "querycloak", "-f", "KEY", f"{release}/card.json"]
+            check = ["querycloak", "verify", release, "--digest", str(self.signed.digest)]
+            commands += [("sign the card of the release", as_typed(sign)), ("check it", as_typed(check))]
         return commands
 
     def _log_words(self) -> list[str]:
         form = self.form
         words = [form.log or "LOG"]
-        words += ["--log-format", form.log_format] if form.log_format else []
-        return words + (["--columns", form.columns] if form.columns else [])
+        for name, value in form.reading.items():
+            words += [f"--{name.replace('_', '-')}", value]
+        return words
+
+
+def _usual_limits(answer: Answer | None) -> tuple[str, str]:
+    """Limits shown as an example in empty fields: they pay for two releases such as this one."""
+    return ("8", "2e-6") if answer is None else (f"{2 * answer.epsilon:.2g}", f"{2 * answer.delta:.1g}")
+
+
+def _too_few(curve: Curve | None, epsilon: float) -> list[str]:
+    """A caution if the twin gives hardly any rows."""
+    if curve is None or (rows := curve.at(epsilon)) >= FEW:
+        return []
+    return [
+        f"Hardly anything comes out of a log of this size: about {shown_rows(rows)} rows. More people help most; a "
+        "larger epsilon, fewer columns or another need may help, too."
+    ]
 
 
 def _budget(numbers: Sequence[Any], *, up: bool = True) -> str:

@@ -20,6 +20,8 @@ ACCURACY, EPSILON = "accuracy", "epsilon"
 """What the owner starts from."""
 MADE = "# a plan that the studio of querycloak wrote\n"
 """First line of plans that the studio wrote: only such a file is ever replaced."""
+EXAMPLE_USERS = 20_000
+"""People behind a log about which nobody has said it yet: for the picture alone, no sign-off begins with it."""
 LONGEST = 4_096
 """Characters of a field; what is longer is cut."""
 
@@ -31,9 +33,10 @@ class StudioForm:
     log: str = ""
     log_format: str = ""
     columns: str = ""
+    leave_out: str = ""
     unit: str = "account"
     population: str = ""
-    population_size: str = "20000"
+    population_size: str = ""
     searches_per_user: str = "10"
     need: str = NEEDS[0].name
     by: str = ""
@@ -70,8 +73,8 @@ class StudioForm:
 
     @property
     def users(self) -> int:
-        """People behind the log, a public number."""
-        return _whole(self.population_size, "the number of people")
+        """People behind the log, a public number; an example as long as the field is empty."""
+        return _whole(self.population_size, "the number of people") if self.population_size else EXAMPLE_USERS
 
     @property
     def searches(self) -> float:
@@ -100,6 +103,12 @@ class StudioForm:
         kind: Any = method_class(name)
         method: Method = kind(epsilon=_number(self.epsilon, "epsilon"), **options)
         return method
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """Options of reading that were filled in."""
+        given = {"log_format": self.log_format, "columns": self.columns, "leave_out": self.leave_out}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def guarantee_command(self) -> list[str]:
@@ -137,7 +146,7 @@ class StudioForm:
     def plan_text(self) -> str:
         """The plan of the sign-off, as TOML."""
         method = self.method
-        reading = {name: value for name, value in (("log_format", self.log_format), ("columns", self.columns)) if value}
+        reading = dict(self.reading)
         if method.attributes:
             reading["attributes"] = ",".join(method.attributes)
         about = {"owner": self.owner, "contact": self.contact, "purpose": self.purpose}
@@ -163,6 +172,7 @@ class StudioForm:
 
 _NEEDED = {
     "log": "the log",
+    "population_size": "the number of people",
     "population": "a name for the people",
     "owner": "the owner",
     "contact": "a contact",

@@ -4,7 +4,7 @@
 
 const form = document.getElementById("form");
 const token = document.querySelector("meta[name=studio-token]").content;
-const slider = document.getElementById("slider");
+const slider = document.getElementById("slider"), busy = document.getElementById("busy");
 const LOWEST = 0.1, STEPS = 100; // steps of the slider for a factor of ten
 let waiting = 0, sending = null, polling = 0;
 
@@ -41,6 +41,7 @@ async function ask(address, body) {
   if (sending) sending.abort();
   const mine = sending = new AbortController();
   document.body.classList.add("asking");
+  const slow = setTimeout(() => { busy.hidden = body === undefined; }, 300);
   try {
     const headers = { "x-studio-token": token };
     const answer = await fetch(address, body === undefined ? { headers, signal: mine.signal } : { method: "POST", headers, body, signal: mine.signal });
@@ -49,7 +50,8 @@ async function ask(address, body) {
   } catch (error) {
     if (error.name !== "AbortError") problem("The studio does not answer. Is it still running?");
   } finally {
-    if (sending === mine) { sending = null; document.body.classList.remove("asking"); }
+    clearTimeout(slow);
+    if (sending === mine) { sending = null; busy.hidden = true; document.body.classList.remove("asking"); }
   }
 }
 
