@@ -243,7 +243,6 @@ class Studio:
             "to_sign": [TITLES[name] for name in TO_SIGN],
             "here": str(Path.cwd()),
             "example_users": EXAMPLE_USERS,
-            "usual_limits": _usual_limits(answer),
         }
 
     def _commands(self, answer: Answer | None, price: Price | None) -> list[tuple[str, str]]:
@@ -269,11 +268,6 @@ class Studio:
         for name, value in form.reading.items():
             words += [f"--{name.replace('_', '-')}", value]
         return words
-
-
-def _usual_limits(answer: Answer | None) -> tuple[str, str]:
-    """Limits shown as an example in empty fields: they pay for two releases such as this one."""
-    return ("8", "2e-6") if answer is None else (f"{2 * answer.epsilon:.2g}", f"{2 * answer.delta:.1g}")
 
 
 def _too_few(curve: Curve | None, epsilon: float) -> list[str]:

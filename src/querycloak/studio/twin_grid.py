@@ -25,7 +25,7 @@ from querycloak.privacy.sampling.randomness import Randomness
 
 GRID = Path(__file__).parent / "twin_grid.json"
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-USERS = (1_000, 5_000, 20_000)
+USERS = (1_000, 5_000, 20_000, 100_000)
 SEARCHES = (1, 3, 10)
 _SEED = 1
 
