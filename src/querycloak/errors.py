@@ -11,11 +11,11 @@ QuerycloakError
 ├── BudgetRefused         the ledger does not allow the spending                exit 3
 ├── CheckFailed           an audit or a check found what it looked for          exit 4
 ├── OrderError            a method does not count, pay, draw in this order      exit 1
-└── EngineError           an engine failed in a way nobody foresaw: our bug     exit 1
+└── EngineError           an engine failed in an unforeseen way: our bug        exit 1
 
 Messages name the culprit, the rule and the way out. They never quote what a log holds, nor the name of
 a file found in one: both may name a person. A message that names parameters is a `Sentence`: its text in
-Python has their names, the command line writes them as options. A plain text is said as it stands.
+Python has their names, the command line writes them as options. A plain text is shown unchanged.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class TooManyBadLines(InputError):
 class ParameterError(QuerycloakError):
     """A parameter breaks its rule, or several do not go together.
 
-    If it is about one parameter: its name, the rule that it breaks, the value received and the way out. A value that is
-    no plain one (a text, a number) is kept as Python writes it.
+    For one parameter: its name, the rule that it breaks, the value received and the way out. Values other than texts
+    and numbers are kept as their repr.
     """
 
     exit_code = 2

@@ -363,7 +363,7 @@ def test_the_built_in_pool_is_what_the_guarantee_takes_it_for() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give the budget .epsilon. or the knobs .noise, threshold."),
+        ({}, "give the budget .epsilon. or explicit noise .noise, threshold."),
         ({"epsilon": 1, "noise": 1, "threshold": 5}, "never both"),
         ({"epsilon": 1, "delta": 1e-6, "clicks": "none"}, "delta is for off_pool and clicks='threshold'"),
         ({"epsilon": 1, "off_pool": True}, "delta must be given, a number above 0 and below 1; off_pool"),

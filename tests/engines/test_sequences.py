@@ -362,14 +362,14 @@ def test_a_budget_for_the_paper_variant_covers_both_tables() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give the budget .epsilon, delta. or the knobs .noise, threshold."),
+        ({}, "give the budget .epsilon, delta. or explicit noise .noise, threshold."),
         ({"gap_minutes": 0}, "gap_minutes must be a finite number above 0, got 0"),
         ({"queries_per_session": 1}, "queries_per_session must be at least 2, got 1"),
         ({"queries_per_session": 11}, "queries_per_session must be at most 10, got 11"),
         ({"sessions_per_user": 0}, "sessions_per_user must be at least 1, got 0"),
         ({"queries_per_session": 9}, f"at most {MOST_KEYS}; 1 times 502 would make up to 502 rows for each user"),
         ({"split": "clicks=1,sessions=1"}, "split is for a budget"),
-        ({"selection": "weighted"}, "selection='weighted' has many knobs"),
+        ({"selection": "weighted"}, "selection='weighted' has several noises"),
         ({"selection": "best"}, "selection must be one of laplace, gaussian, weighted, multi-round"),
         ({"variant": "paper", "two_draws": True}, "the paper variant has Laplace noise, two draws"),
     ],

@@ -272,7 +272,7 @@ Plan = Annotated[
         "--plan",
         callback=load_plan,
         is_eager=True,
-        help="TOML file with options; what you type wins.",
+        help="TOML file with options; options on the command line override it.",
         rich_help_panel=ADVANCED,
     ),
 ]

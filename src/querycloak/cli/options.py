@@ -230,7 +230,8 @@ class Composing(OptionGroup):
     at_delta: Annotated[
         float | None,
         typer.Option(
-            help="pld: the delta at which epsilon is stated; twice the sum if not given.", rich_help_panel=ADVANCED
+            help="pld: the delta at which epsilon is stated; twice the sum of deltas if not given.",
+            rich_help_panel=ADVANCED,
         ),
     ] = None
 

@@ -73,7 +73,7 @@ class ReleaseOutput(options.OptionGroup):
         bool,
         typer.Option(
             "--refuse-empty",
-            help="Charge nothing if no row, or no click where clicks are counted, is kept.",
+            help="Refuse, without a charge, a log of which no row (if clicks are counted, no click) is kept.",
             rich_help_panel=ADVANCED,
         ),
     ] = False
@@ -81,7 +81,7 @@ class ReleaseOutput(options.OptionGroup):
         bool,
         typer.Option(
             "--paid-gate",
-            help="For epsilon 0.02 more, refuse a log with, up to noise, fewer than 196 users; a refusal costs 0.02.",
+            help="Refuse a log whose noisy number of users is below 196; costs epsilon 0.02 more, also if it refuses.",
             rich_help_panel=ADVANCED,
         ),
     ] = False
@@ -290,7 +290,7 @@ def make_and_save(
     about: Mapping[str, Any],
     **given: Any,
 ) -> dict[str, Any]:
-    """Release and save; returns what may be shown, and (private) rows that the output filter dropped.
+    """Release and save; returns the values to show, and (private) the rows that the output filter dropped.
 
     given: parameters of `Method.release`.
     """

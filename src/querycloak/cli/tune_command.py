@@ -30,7 +30,7 @@ def tune(
     log: options.Logs,
     *,
     public: Annotated[
-        bool, typer.Option("--public", help="The log is public or made up: its figures may be seen.")
+        bool, typer.Option("--public", help="State that the log is public or invented, so its figures may be shown.")
     ] = False,
     reading: options.Reading,
     as_json: options.Json = False,

@@ -150,12 +150,12 @@ class Method(metaclass=MethodClass):
     def routes(self) -> Mapping[str, Sequence[ReleaseProbability]]:
         """Release probabilities of the keys of each table; several if the log decides which one applies.
 
-        A table is left out if nobody can say, before any data, how many users bring a key out.
+        A table is absent if the number of users that a key needs is not known before any data.
         """
         return {}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
-        """For each table how exact its counts will be, before any data; empty if the method does not say."""
+        """Accuracy of the counts of each table, before any data; empty if the method does not state it."""
         return {}
 
     @final
@@ -169,7 +169,7 @@ class Method(metaclass=MethodClass):
     @final
     @classmethod
     def for_error(cls, error: int, /, *, at_users: int, **options: Any) -> Self:
-        """The same, and noise changes the counts of such keys by at most this, up or down (95 %)."""
+        """As `for_users`, and noise changes the counts of such keys by at most this error (95 %)."""
         from querycloak.methods.accuracy_target import AccuracyTarget, method_for
 
         return method_for(cls, AccuracyTarget(at_users, error), options)
@@ -276,7 +276,7 @@ class Method(metaclass=MethodClass):
 
     @final
     def paid_by(self, ledger: Ledger | None, population: str | None) -> Self:
-        """The method as a release from this account would have it; the same without a ledger."""
+        """The method with the accounting of this account; unchanged without a ledger."""
         if ledger is None or population is None:
             return self
         from querycloak.privacy.ledger.payment import accounting_of
@@ -298,12 +298,12 @@ class Method(metaclass=MethodClass):
         run: str | None = None,
         unprotected: Sequence[str] = (),
     ) -> Release:
-        """Release the log: look at the budget, count, check the rows, pay, and only then draw.
+        """Release the log: check the budget, count, check the rows, pay, and only then draw.
 
         paid_gate: for epsilon 0.02 more, refuse a log that has, with noise, fewer than 196 users; a refusal costs
         these 0.02 alone. chosen_on_log: the card says that parameters were chosen after looking at the log. run: a
-        random name by which a killed run finds its charge again. unprotected: what the circumstances of this release
-        tell, for its card.
+        random name by which a killed run finds its charge again. unprotected: facts that the circumstances of
+        this release reveal, for its card.
         """
         from querycloak.methods.releasing import Circumstances, release
 

@@ -54,8 +54,8 @@ class Circumstances:
         """Random numbers of the release, new ones if none are given; arguments of other kinds are refused."""
         for name, switch in (("paid_gate", self.paid_gate), ("chosen_on_log", self.chosen_on_log)):
             of_kind(name, switch, bool, "True or False", "leave it out for False")
-        of_kind("run", self.run, (str, type(None)), "a random name", "leave it out, unless a killed run is to go on")
-        texts_of("unprotected", self.unprotected, "leave it out, or say what circumstances tell")
+        of_kind("run", self.run, (str, type(None)), "a random name", "leave it out, unless a killed run continues")
+        texts_of("unprotected", self.unprotected, "leave it out, or state what circumstances of the release reveal")
         if self.composition is not None:
             of_kind("composition", self.composition, Composed, "a composition", "method.composition() makes one")
         drawing = Randomness() if self.randomness is None else self.randomness

@@ -37,9 +37,9 @@ def trade_off_picture(release: Release) -> Picture | None:
     few = next(row for row in curve if row["false_alarms"] == 0.01)
     by_budget = _detected_by_budget(release, 0.01)
     description = (
-        "The upper line: whoever tests if one given person was in the log, and is wrong about 1 % of those who were "
-        f"not, is right about at most {shown_share(few['detected'])} of those who were; by epsilon and delta alone it "
-        f"would be {shown_share(by_budget)}. The lower line is guessing."
+        "The upper line bounds every test of whether one given person was in the log: with 1 % false positives it "
+        f"detects at most {shown_share(few['detected'])} of those who were; by epsilon and delta alone the bound would "
+        f"be {shown_share(by_budget)}. The lower line is guessing."
     )
     title = "The most that anybody can detect"
     return Picture("trade-off", title, description, lambda width: themed(_trade_off(curve, width)))

@@ -62,11 +62,11 @@ def budget_or_knobs(
 
 
 def which_is_given(budget: Mapping[str, object], knobs: Mapping[str, object]) -> str:
-    """`budget` or `knobs`: all of one must be given, and none of the other."""
+    """`budget` or `knobs` (explicit noise): all of one must be given, and none of the other."""
     given = {name for name, value in {**budget, **knobs}.items() if value is not None}
     names = {"budget": list(budget), "knobs": list(knobs)}
     chosen = [kind for kind, members in names.items() if given & set(members)]
-    either = Sentence("the budget ({budget}) or the knobs ({knobs})", budget=listed(budget), knobs=listed(knobs))
+    either = Sentence("the budget ({budget}) or explicit noise ({knobs})", budget=listed(budget), knobs=listed(knobs))
     if not chosen:
         raise ParameterError(Sentence("give {either}", either=either))
     if len(chosen) > 1:

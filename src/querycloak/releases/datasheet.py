@@ -49,7 +49,7 @@ def _made(release: Release) -> dict[str, str]:
     """Words for the making of counts, by the keys of `releases.release.COUNTS`."""
     threshold, coin = release.parameters.get("threshold"), release.parameters.get("coin")
     above = f" ({threshold})" if threshold is not None else ""
-    luck = f", or equalled it and a coin decided for it (with probability {coin:g})" if coin else ""
+    luck = f", or equalled it and came out with probability {coin:g}" if coin else ""
     of_clicks = release.parameters.get("count_of") == "clicks"
     return {
         "one-draw": f"One draw of noise was added to each count. A row is here if the noisy count exceeded a threshold"
@@ -77,9 +77,10 @@ def _made(release: Release) -> dict[str, str]:
         "numbers has the noise of both: compute its margin from theirs. A row that is missing is not a zero.",
         "exact": "Counts are as they are in the log, no noise was added to them. A row that is missing is not a zero: "
         "it is one that the rule did not let through.",
-        "sampled": "How often each pair comes out in all was computed from the log, without noise. Each time a "
-        "user was drawn among those who had the pair, with a chance in proportion to how often. A count says how often "
-        "this user was drawn. Users are real people under other names: all rows under one name are one person's.",
+        "sampled": "The total count of each pair was computed from the log, without noise. For each unit of "
+        "that total one of the users who had the pair was drawn, with probability proportional to how often they had "
+        "it. A count is the number of times that this user was drawn. Users are real people under other names: all "
+        "rows under one name are one person's.",
         "synthetic": "Rows were made up to resemble the log. No row and no user is a real person: use totals and "
         "distributions, not single rows.",
     }
@@ -310,7 +311,7 @@ def _unprotected(release: Release) -> str:
         "- nothing that is released, beyond what the numbers above allow"
     ]
     always = [
-        "- facts about people in general: that many ask for something is what this release is for",
+        "- facts about people in general: what many people ask for is the purpose of this release",
         "- what many people asked: no single one of them makes a difference, so it comes out, sensitive or not",
     ]
     alone = "It was not accounted: other releases of the same log may exist, and what they tell adds to this one."
@@ -344,7 +345,7 @@ def _making(contents: Contents) -> str:
             f"Method `{release.method}`, variant `{release.variant}`.",
             "",
             *_listed("Parameters", release.parameters),
-            *_listed("The log, as its owner had it read", release.log),
+            *_listed("How its owner had the log read", release.log),
             *_listed("Software", release.versions),
             look,
         ]

@@ -435,7 +435,7 @@ def test_options_from_a_plan(log: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["guarantee", "session"], "there is no method 'session'; there are queries, clicks, sessions"),
-        (["guarantee", "clicks"], "give the budget (--epsilon, --delta) or the knobs (--noise, --threshold)"),
+        (["guarantee", "clicks"], "give the budget (--epsilon, --delta) or explicit noise (--noise, --threshold)"),
         (["guarantee", "clicks", "--epsilon", "nan", "--delta", "1e-6"], "epsilon must be a finite number above 0"),
         (["guarantee", "clicks", "--min-users", "5"], "--min-users does not go with clicks"),
         (["guarantee", "k-anonymity", "--epsilon", "1"], "--epsilon does not go with k-anonymity"),

@@ -252,7 +252,7 @@ def test_what_is_counted_must_be_there_to_be_drawn_before_it_is_paid(
 
 
 def test_a_campaign_must_know_users_before_it_is_paid(log: SearchLog, ledger: Ledger) -> None:
-    with pytest.raises(OrderError, match=r"must be told each user's queries \(CountedByUser\): this is a bug"):
+    with pytest.raises(OrderError, match=r"needs each user's queries \(CountedByUser\): this is a bug"):
         released(Trick(queries=3), log, ledger)
     assert charges(ledger) == 0
 

@@ -237,7 +237,7 @@ def test_rows_beyond_public_lists_are_named(tmp_path: Path) -> None:
 def test_the_datasheet_tells_of_the_coin_at_the_threshold(tmp_path: Path, counts: str) -> None:
     a_release(counts=counts).save(tmp_path / "without")
     a_release(counts=counts, parameters={"threshold": 9, "coin": 0.269}).save(tmp_path / "with")
-    luck = "exceeded a threshold (9), or equalled it and a coin decided for it (with probability 0.269)"
+    luck = "exceeded a threshold (9), or equalled it and came out with probability 0.269"
     assert luck in readme(tmp_path / "with")
     assert "luck" not in readme(tmp_path / "without")
 

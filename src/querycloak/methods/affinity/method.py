@@ -179,8 +179,8 @@ class Affinity(Method):
             return ()
         return (
             Sentence(
-                "words that only {users} users know come along with frequent ones, surnames among them; {more} holds "
-                "them back",
+                "words of only {users} users, surnames among them, come out beside frequent words; {more} holds them "
+                "back",
                 users=self.w,
                 more=Parameter("min_word_users", str(self.k)),
             ),

@@ -27,8 +27,8 @@ CLICKS_PER_KEY, CLICKS_PER_USER = 4, 16
 class Clicks(OneTable):
     """Release the pairs that enough users clicked, each with a noisy number of users.
 
-    Give the budget (epsilon, delta), or the knobs (noise, threshold): scale of Laplace or sigma of Gaussian noise,
-    and the count that a pair must exceed.
+    Give the budget (epsilon, delta), or explicit noise and a threshold: the scale of Laplace or the sigma of Gaussian
+    noise, and the count that a pair must exceed.
     """
 
     name = "clicks"

@@ -69,10 +69,10 @@ class EuRecords(Method):
     min_group_users: int | None = option(
         help="Attributes are generalised until every combination of values has this many users, else left out."
     )
-    mini_session: int | None = option(help="How many searches of a visit stand under one session id; 0: no limit.")
+    mini_session: int | None = option(help="Number of searches of a visit that may share a session id; 0: no limit.")
     gap_minutes: float | None = option(help="The pause that ends a visit.")
-    linked: Kept | None = option(help="What stands under one session id: a visit, a day, or all of a user.")
-    times: Times | None = option(help="How fine times are: the day of a row is the first of its day, week or month.")
+    linked: Kept | None = option(help="Searches that share a session id: those of a visit, of a day, or all of a user.")
+    times: Times | None = option(help="Precision of times: the day itself, or the first day of its week or month.")
     latency_days: int | None = option(help="Rows younger than this, on the day of the release, are left out.")
     by: str | None = option(
         help="Attributes of the log that are released, with commas, such as country,device. Those that the log is "

@@ -53,7 +53,8 @@ class KAnonymity(Method):
     min_users: int | None = option(help="A key comes out at this many users or more (the papers' KA(K) is K + 1).")
     keys: Keys | None = option(help="What is counted; log: rows under made-up names. clicks if not given.")
     preset: Literal["dma", "dma-2024"] | None = option(
-        help="dma: 30 users for a query, 5 for a query and url; dma-2024: the 5 in one quarter, by country and device."
+        help="dma: 30 users of a query, 5 of a pair of query and url. dma-2024: the 5 users in one quarter, country "
+        "and device."
     )
     by: str | None = option(help="With dma-2024: its attributes as the log names them; country,device if not given.")
     k: int = field(init=False, repr=False)

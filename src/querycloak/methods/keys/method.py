@@ -55,8 +55,8 @@ class KeysMethod(Method):
     )
     counts: Counts = option("noisy", help="none: keys without counts; more keys come out of the same budget.")
     accounting: Accounting | None = option(
-        help="gaussian: solve for Gaussian noise whose squared losses a ledger adds up, and let auto choose among "
-        "such plans. series: this is one release of a plan. If not given: as the ledger that pays accounts."
+        help="gaussian: Gaussian noise alone, for a ledger that adds up squared losses; auto then chooses among such "
+        "plans. series: this is one release of a plan. If not given: the accounting of the ledger that pays."
     )
     plan: SelectionPlan = field(init=False, repr=False)
     """Settled at construction."""
@@ -67,9 +67,8 @@ class KeysMethod(Method):
 
     def at_choice(self, choice: Choice, epsilon: float | None = None) -> Self:
         """The same method at this bound, with the selection of the choice if it has one; epsilon None: as it is."""
-        budget = {} if epsilon is None else {"epsilon": epsilon}
-        selection = choice.selection or self.selection
-        return replace(self, selection=selection, auto_share=None, **self.options_at(choice.bound), **budget)
+        changed = self.options_at(choice.bound) | ({} if epsilon is None else {"epsilon": epsilon})
+        return replace(self, selection=choice.selection or self.selection, auto_share=None, **changed)
 
     def chooses(self, given: Given) -> bool:
         """True if the bound is chosen on the log: for auto, or for a budget without bound and selection."""

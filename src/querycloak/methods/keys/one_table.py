@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OneTable(KeysMethod):
-    """One table of keys, by a budget or by knobs."""
+    """One table of keys, by a budget or by explicit noise."""
 
     epsilon: float | None = option(help="Budget: epsilon, the limit on what a release tells about one user.")
     delta: float | None = option(
         help="Budget: delta, the part of the guarantee that epsilon does not cover; far below 1/users."
     )
-    noise: float | None = option(help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise.")
-    threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
+    noise: float | None = option(help="Instead of a budget: the scale of Laplace or sigma of Gaussian noise.")
+    threshold: int | None = option(help="Instead of a budget: a key comes out if its noisy count exceeds this.")
     priors: Priors | None = option(
         help="public: prefer keys that are likely to be shared, judged by length, digits and a public list of words. "
         "It costs no budget."
@@ -70,8 +70,8 @@ class OneTable(KeysMethod):
     known_share: float | None = option(help="With known keys: the part of the squared loss for them; 0.5 if not given.")
 
     by: str | None = option(
-        help="Attributes of the log that split keys, with commas, such as country,device; also day, week or month, "
-        "which need the log's first and last time."
+        help="Attributes of the log by which keys are counted, with commas, such as country,device; also day, week or "
+        "month, which need a period (since, until)."
     )
     domain_of: str | None = option(
         help="Public values of attributes: country=iso3166, device=FILE (a value a line), with commas. Without a "

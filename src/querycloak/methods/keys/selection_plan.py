@@ -225,7 +225,7 @@ def noise_of(law: Selection, size: float) -> Noise:
     if law in ("weighted", "multi-round"):
         chosen = Parameter("selection", law)
         raise ParameterError(
-            Sentence("{chosen} has many knobs: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
+            Sentence("{chosen} has several noises: give the budget ({epsilon}, {delta}) instead", chosen=chosen)
         )
     return Laplace(size) if law == "laplace" else Gaussian(size)
 
@@ -236,7 +236,7 @@ def check_given_bound(max_keys_per_user: object, auto_share: object) -> None:
         refuse("max_keys_per_user", f"a whole number or {AUTO}", max_keys_per_user, "leave it out for the default")
     if auto_share is not None:
         raise ParameterError(
-            Sentence("{auto_share} is the price of {max_keys_per_user:auto}; leave it out where the bound is given")
+            Sentence("{auto_share} goes with {max_keys_per_user:auto}; leave it out where the bound is given")
         )
 
 

@@ -47,7 +47,7 @@ LEVELS = tuple(f"level-{level}" for level in range(1, LONGEST + 1))
 class Phrases(KeysMethod):
     """Release the words and word sequences that enough users asked, each with a noisy number of users.
 
-    Marks say if a phrase begins or ends a query. Give the budget (epsilon, delta), or the knobs (noise, threshold),
+    Marks say if a phrase begins or ends a query. Give the budget (epsilon, delta), or explicit noise and a threshold,
     which then hold for each level.
     """
 
@@ -58,10 +58,12 @@ class Phrases(KeysMethod):
     epsilon: float | None = option(help="Budget: epsilon, for all levels and tables together.")
     delta: float | None = option(help="Budget: delta, for all levels and tables together; far below 1/users.")
     noise: float | None = option(
-        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, at each level."
+        help="Instead of a budget: the scale of Laplace or sigma of Gaussian noise, at each level."
     )
-    threshold: int | None = option(help="Knob: a phrase comes out if its noisy count exceeds this.")
-    longest: int = option(3, help="The most words of a phrase, 1 to 8; each more divides the budget once more.")
+    threshold: int | None = option(help="Instead of a budget: a phrase comes out if its noisy count exceeds this.")
+    longest: int = option(
+        3, help="Largest number of words of a phrase, 1 to 8. Each length is a level with its own part of the budget."
+    )
     queries: bool = option(False, help="Release whole queries, too, from the same budget.")
     split: str | None = option(
         help="How the budget is divided, such as level-1=1,level-2=2,level-3=2. If not given: equal parts."
@@ -69,7 +71,7 @@ class Phrases(KeysMethod):
 
     def __post_init__(self) -> None:
         self.check_choices()
-        whole("longest", self.longest, "give the most words of a phrase, such as 3", least=1, most=LONGEST)
+        whole("longest", self.longest, "give the largest number of words of a phrase, such as 3", least=1, most=LONGEST)
         given = budget_or_knobs(self.epsilon, self.delta, self.noise, self.threshold)
         object.__setattr__(self, "plan", self.plan_for(given))
 

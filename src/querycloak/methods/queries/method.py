@@ -18,10 +18,10 @@ KEY = ("query",)
 
 @dataclass(frozen=True, kw_only=True)
 class Queries(OneTable):
-    """Release the queries that enough users asked, each with a noisy number of users; a log needs no clicks for it.
+    """Release the queries that enough users asked, each with a noisy number of users; the log needs no clicks.
 
-    Give the budget (epsilon, delta), or the knobs (noise, threshold): scale of Laplace or sigma of Gaussian noise,
-    and the count that a query must exceed.
+    Give the budget (epsilon, delta), or explicit noise and a threshold: the scale of Laplace or the sigma of Gaussian
+    noise, and the count that a query must exceed.
     """
 
     name = "queries"

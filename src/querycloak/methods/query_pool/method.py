@@ -58,8 +58,8 @@ class QueryPool(Method):
     delta: float | None = option(
         help="Budget: delta, only if keys outside public lists may come out (off-pool queries, clicks by threshold)."
     )
-    noise: float | None = option(help="Knob: the scale of Laplace noise, for all tables.")
-    threshold: int | None = option(help="Knob: a query comes out if its noisy count exceeds this.")
+    noise: float | None = option(help="Instead of a budget: the scale of Laplace noise, for all tables.")
+    threshold: int | None = option(help="Instead of a budget: a query comes out if its noisy count exceeds this.")
     pool: str | None = option(
         help="A file of public queries, one a line; 325,176 English words and word pairs if not given. It must not "
         "come from any private log.",

@@ -56,7 +56,7 @@ QUERIES_IF_CHOSEN = 3
 class Sessions(KeysMethod):
     """Release the sequences of queries that enough users asked within a session, and the pairs that enough clicked.
 
-    Give the budget (epsilon, delta), or the knobs (noise, threshold), which then hold for all tables.
+    Give the budget (epsilon, delta), or explicit noise and a threshold, which then hold for all tables.
     """
 
     name = "sessions"
@@ -69,9 +69,9 @@ class Sessions(KeysMethod):
     epsilon: float | None = option(help="Budget: epsilon, for all tables together.")
     delta: float | None = option(help="Budget: delta, for all tables together; far below 1/users.")
     noise: float | None = option(
-        help="Knob: the scale of Laplace noise, or the sigma of Gaussian noise, for all tables."
+        help="Instead of a budget: the scale of Laplace or sigma of Gaussian noise, for all tables."
     )
-    threshold: int | None = option(help="Knob: a key comes out if its noisy count exceeds this.")
+    threshold: int | None = option(help="Instead of a budget: a key comes out if its noisy count exceeds this.")
     sessions_per_user: int | None = option(
         help="How many sessions of one user count: 32 if not given, 8 with Gaussian noise, 1 with Laplace and in the "
         "paper variant."
@@ -81,9 +81,9 @@ class Sessions(KeysMethod):
     )
     gap_minutes: float = option(GAP_MINUTES, help="The pause that ends a session.")
     sequences: Sequences | None = option(
-        help="released: pairs of queries that another table released come out, held or not, if their noisy count "
-        "exceeds a cut; rows of nobody can come out. selected: sequences of any length that enough users hold. If not "
-        "given: released for a budget without bounds and selection, if there are other tables.",
+        help="released: pairs of queries that another table released come out if their noisy count exceeds a cut; "
+        "a pair without users can come out. selected: sequences of any length that enough users share. If not given: "
+        "released, if only a budget is given and there are other tables.",
     )
     repeats: Repeats | None = option(
         help="keep: sequences with a query twice in a row come out, too. If not given: drop; keep in the paper variant."

@@ -31,7 +31,7 @@ RUN = "run"
 class Ledger(LedgerReader):
     """The file that all runs share; every method opens it, does one thing and closes it.
 
-    What it answers without a change stands in `LedgerReader`.
+    `LedgerReader` has the methods that change nothing.
     """
 
     def set_limit(
@@ -45,11 +45,11 @@ class Ledger(LedgerReader):
         accounting: str | None = None,
         additive_share: float | None = None,
     ) -> Account:
-        """Set what may be spent on a population in all; what is spent already stays spent.
+        """Set the total that may be spent on a population; earlier charges stay.
 
         The journal keeps every change: its time, who made it (the name of the account that runs this, if not given),
-        and why. A limit is raised only with a reason. accounting: sum (if not given) or gaussian, of which
-        additive_share is the part of delta for own keys (0.25 if not given); both are fixed with the first charge.
+        and why. A limit is raised only with a reason. accounting: sum (if not given) or gaussian. additive_share: for
+        gaussian, the part of delta for own keys (0.25 if not given). The first charge fixes both.
         """
         check_population(population)
         epsilon = number_above_zero("epsilon", epsilon, "give the most that may be spent in all, such as 8")
@@ -91,7 +91,7 @@ class Ledger(LedgerReader):
         )
 
     def charge(self, population: str, guarantee: Guarantee, *, method: str, parameters: Mapping[str, Any]) -> Charge:
-        """Spend: when this returns, the charge is on the disk, and only then may anything be drawn."""
+        """Charge a population. The charge is on the disk when this returns; nothing may be drawn before."""
         order.check_may_pay()
         check_population(population)
         written, made, promised = _json(parameters), journal.now(), _json(guarantee.to_json())
@@ -142,7 +142,7 @@ class Ledger(LedgerReader):
             journal.append(connection, {"what": journal.LOWERED, "charge": charge, "cost": written})
 
     def complete(self, charge: Charge | int, release_digest: str) -> None:
-        """Note that a release came of a charge; one draw saved in two formats is noted twice."""
+        """Record the digest of the release that a charge paid for; a draw saved in two formats has two records."""
         number = charge.id if isinstance(charge, Charge) else charge
         with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
@@ -176,7 +176,7 @@ class Ledger(LedgerReader):
             )
 
     def announce(self, charge: Charge | int, release_digest: str, folder: Path) -> None:
-        """Note where a release is about to be, so that its charge can be completed if its process dies."""
+        """Record the folder of a release before it is written: its charge can then be completed if the process dies."""
         number = charge.id if isinstance(charge, Charge) else charge
         with self._file.writing() as connection:
             _check_charge(connection, number, release_digest)
@@ -184,7 +184,7 @@ class Ledger(LedgerReader):
             connection.execute("INSERT OR REPLACE INTO announced VALUES (?, ?, ?)", row)
 
     def note_spending(self, charge: int, number: int, mark: str) -> None:
-        """Note how far the spending record of a campaign has come, so that an older copy of it is recognised."""
+        """Record the last entry of a campaign's spending record, so that an older copy of it is recognised."""
         with self._file.writing() as connection:
             journal.append(connection, {"what": journal.SPENT, "charge": charge, "number": number, "mark": mark})
 

@@ -281,7 +281,7 @@ class CampaignPayment(ChargePayment):
 
     def _pay(self, counted: Counted) -> Paid[Counted]:
         if not isinstance(counted, CountedByUser):
-            raise OrderError("a campaign must be told each user's queries (CountedByUser): this is a bug in the method")
+            raise OrderError("a campaign needs each user's queries (CountedByUser): this is a bug in the method")
         campaign = self._spending.campaign(
             self._population, self._bill.guarantee, self._queries, self._charge, self._bill.began
         )

@@ -194,7 +194,7 @@ def test_the_guarantee_is_known_before_the_data_and_every_plan_fits_it() -> None
         ),
         (
             {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": 4, "auto_share": 0.1},
-            "auto_share is the price of max_keys_per_user='auto'",
+            "auto_share goes with max_keys_per_user='auto'",
         ),
         (
             {"epsilon": 1, "delta": 1e-6, "max_keys_per_user": "auto", "auto_share": 1},

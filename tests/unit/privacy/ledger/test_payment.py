@@ -149,7 +149,7 @@ def test_other_terms_are_another_campaign(ledger: Ledger) -> None:
 
 
 def test_a_campaign_needs_to_know_its_users(ledger: Ledger) -> None:
-    with pytest.raises(OrderError, match="a campaign must be told each user's queries"):
+    with pytest.raises(OrderError, match="a campaign needs each user's queries"):
         payment_of(ledger, "people", CAMPAIGN).pay("counted")
     assert charges(ledger) == 0
 
