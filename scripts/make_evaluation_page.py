@@ -1,8 +1,9 @@
 """Write the tables of docs/evaluation.md: `python scripts/make_evaluation_page.py`.
 
-They come from docs/tables/values-standard.csv, which a bench writes:
+They come from two files of docs/tables, which benches write:
 
     python -m bench.release_values --csv docs/tables/values-standard.csv
+    python -m bench.added_values --csv docs/tables/added-standard.csv
 
 Everything else on the page is written by hand.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, VALUES = DOCS / "evaluation.md", DOCS / "tables" / "values-standard.csv"
+ADDED = DOCS / "tables" / "added-standard.csv"
 BLOCK = re.compile(r"(<!-- values (\S+) (\S+)(?: ([^>]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = ("release", "all", "of the cases answered", "answered", "original on these", "difference")
 SURE = 0.05
@@ -23,9 +25,31 @@ SURE = 0.05
 Row = dict[str, str]
 
 
-def page_with_tables(page: str, rows: Sequence[Row]) -> str:
-    """The page, with what stands between each pair of markers made anew."""
-    return BLOCK.sub(lambda found: found[1] + _block(found[2], found[3], found[4], rows) + found[5], page)
+def page_with_tables(page: str, rows: Sequence[Row], added: Sequence[Row]) -> str:
+    """The page, with what stands between each pair of markers made anew; without `added` its tables stay."""
+
+    def block(marked: re.Match[str]) -> str:
+        if marked[2] == "added" and not added:
+            return marked[0]
+        made = added_table(added, marked[3]) if marked[2] == "added" else _block(marked[2], marked[3], marked[4], rows)
+        return marked[1] + made + marked[5]
+
+    return BLOCK.sub(block, page)
+
+
+def added_table(rows: Sequence[Row], epsilon: str) -> str:
+    """A line for each measure: the value of no data, and the difference of each release of this epsilon to it."""
+    values = {(row["release"], row["task"], row["measure"], row["slice"]): row["value"] for row in rows}
+    own = [name for name in _names(rows) if name.endswith(f", {epsilon}")]
+    columns = ["original", "k-anonymity", *own]
+    lines = [["task, measure", "no data", *map(_shown, columns)]]
+    for key in dict.fromkeys((row["task"], row["measure"], row["slice"]) for row in rows):
+        nothing = values[("no-data", *key)]
+        if any((name, *key) in values for name in own):
+            cells = [values.get((name, *key), "") for name in columns]
+            added = [f"{float(cell) - float(nothing):+.3g}" if cell else "-" for cell in cells]
+            lines.append([", ".join(filter(None, key)), _number(nothing), *added])
+    return _markdown(lines)
 
 
 def _block(task: str, measure: str, part: str | None, rows: Sequence[Row]) -> str:
@@ -173,10 +197,12 @@ FINDINGS = {"suggestion": suggestion_findings, "retrieval": retrieval_findings}
 
 
 def read_values(path: Path = VALUES) -> list[Row]:
-    """The rows that the bench kept."""
+    """The rows that a bench kept; none if it was not run."""
+    if not path.exists():
+        return []
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with_tables(PAGE.read_text(), read_values()))
+    PAGE.write_text(page_with_tables(PAGE.read_text(), read_values(), read_values(ADDED)))

@@ -13,7 +13,7 @@ def row(release: str, reading: str, value: str, part: str = "", **more: str) -> 
 
 def test_the_page_is_what_the_stored_results_render_to() -> None:
     page, rows = maker.PAGE.read_text(), maker.read_values()
-    assert maker.page_with_tables(page, rows) == page
+    assert maker.page_with_tables(page, rows, maker.read_values(maker.ADDED)) == page
     assert {found[1] for found in maker.BLOCK.findall(page)} >= {each["task"] for each in rows}
 
 
@@ -28,6 +28,15 @@ def test_a_line_says_what_the_rows_say() -> None:
     table = maker._cases(rows, "").splitlines()
     assert table[2] == "| `mine` | 0.08 [0.05, 0.11] | 20 (40.0%) | 0.2 [0.1, 0.3] | 0.25 | -0.05* [-0.09, -0.01] |"
     assert table[-1] == "Not there: `other`: it has no clicks."
+
+
+def test_releases_stand_beside_no_data() -> None:
+    """0.25 is 0.15 more than a rule without data; a release that cannot do the task has a dash."""
+    values = {"no-data": "0.1", "original": "0.5", "k-anonymity": "0.3", "clicks, 8": "0.25", "queries, 8": ""}
+    rows = [row(name, "all", value) for name, value in {**values, "clicks, 1": "0.2"}.items()]
+    table = maker.added_table(rows, "8").splitlines()
+    assert table[0] == "| task, measure | no data | `original` | `k-anonymity` | `clicks` | `queries` |"
+    assert table[2] == "| ranking, tau-b | 0.1 | +0.4 | +0.2 | +0.15 | - |"
 
 
 def test_an_order_that_does_not_hold_is_called_so() -> None:
