@@ -25,14 +25,16 @@ class Words(NamedTuple):
 TABLES: Mapping[str, Words] = {
     "queries": Words("users who asked the query", "queries", "searches for the query"),
     "clicks": Words("users who clicked the result for the query", "pairs of query and url", "clicks on the result"),
-    "transitions": Words("users who asked the one right after the other", "transitions", "transitions of the kind"),
+    "transitions": Words("users who asked the one right after the other", "transitions", "occurrences of the pair"),
     "phrases": Words("users who asked something with the phrase", "phrases", "searches with the phrase"),
     "sessions": Words(
-        "users who asked these queries in this order within one session", "sequences", "sequences of the kind"
+        "users who asked these queries in this order within one session", "sequences", "occurrences of the sequence"
     ),
-    "reformulations": Words("users who changed a query in this way", "reformulations", "changes of the kind"),
+    "reformulations": Words("users who changed a query in this way", "reformulations", "occurrences of the change"),
 }
 NO_COUNT = "there is no count: each row stands for one search or click"
+_ALONE = "Rows that only one person has"
+_NULL = ", and null if that is below 1"
 _CUT = "No margin includes that; it makes counts too low, by how much depends on the log, which this text does not know"
 
 
@@ -41,15 +43,19 @@ def words_for(table: str) -> Words:
     return TABLES["phrases" if table.startswith("level-") else table]
 
 
-def over_levels(levels: Sequence[TableAccuracy]) -> TableAccuracy:
-    """Accuracy of a table whose rows come from several levels, each with noise of its own (phrases.md)."""
+def over_levels(levels: Sequence[TableAccuracy], rows_of_one_user: float | None) -> TableAccuracy:
+    """Accuracy of a table whose rows come from several levels, each with noise of its own (phrases.md).
+
+    rows_of_one_user: of all levels together; None if it is not known before the log is read.
+    """
     note = (
         "Levels have noise and thresholds of their own, so ranges cover all of them. A longer phrase comes out only if "
-        "the phrases within it did; its count is at most theirs. Released words can be put together to queries that "
-        "nobody asked: such a query is no evidence that anybody asked it."
+        "the phrases within it did; its count is lowered to theirs where noise put it above. Released words can be put "
+        "together to queries that nobody asked: such a query is no evidence that anybody asked it."
     )
-    notes = dict.fromkeys(note for level in levels for note in level.notes)
-    return TableAccuracy.over(levels, levels[0].counts, notes=[note, *notes])
+    notes = dict.fromkeys(note for level in levels for note in level.notes if not note.startswith(_ALONE))
+    own = [] if rows_of_one_user is None else [alone(rows_of_one_user)]
+    return TableAccuracy.over(levels, levels[0].counts, notes=[note, *notes, *own])
 
 
 def counted(table: str, bound: int, noise: str = "") -> str:
@@ -96,16 +102,21 @@ def of_cells(table: str, plan: CellPlan, *, viewed: bool, keyed: bool) -> dict[s
             f"users of the cell, each in the first {plan.per_user} cells, and searches, the first {plan.events} of "
             "each user; plus noise"
         )
-        return {"cells": TableAccuracy(counts, wide, spurious=0.0, notes=(f"95 % margin of searches: {events}.",))}
+        listed = "All cells are listed, whether anybody is in them or not; a number below 0 is null."
+        return {"cells": TableAccuracy(counts, wide, notes=(f"95 % margin of searches: {events}.", listed))}
     holders = "users to whom the result was shown, and who clicked it" if viewed else TABLES[table].holders
     counts = (
         f"{holders}; the first {plan.per_user} cells of a user count, of keys that came out; plus {plan.noise.words}"
     )
     note = "Every cell of a key that came out has noise, held or not; at most one row that nobody holds is expected."
-    reached = {table: TableAccuracy(counts, wide, spurious=1.0, notes=(note, f"{_CUT}."))}
+    bounded = f"A user with more than {plan.per_user} cells is not counted in the later ones. {_CUT}."
+    sums = ["`viewers` is the sum of two noisy numbers: its margin is 1.42 times that of `clickers`."] if viewed else []
+    reached = {table: TableAccuracy(counts, wide, spurious=1.0, notes=(note, bounded, *sums))}
     if viewed:
         counts = f"views and clicks at the rank; of each user the first {plan.events} views count; plus noise"
-        reached["positions"] = TableAccuracy(counts, events, spurious=0.0)
+        listed = "Ranks 1 to 20 are listed, whether anything was shown there or not; a number below 0 is null."
+        summed = "`views` is the sum of two noisy numbers: its margin is 1.42 times that of `clicks`."
+        reached["positions"] = TableAccuracy(counts, events, notes=(listed, summed))
     return reached
 
 
@@ -114,7 +125,7 @@ def _of_clicks(plan: TablePlan, times: Times) -> TableAccuracy:
     noise = (route.published_noise or plan.noise).words
     meaning = (
         f"clicks on the result for the query; of each user at most {times.per_key} for one pair and {times.per_user} "
-        f"in all; plus {noise}, and at least 1"
+        f"in all; plus {noise}{_NULL}"
     )
     cut = (
         f"Clicks of a user beyond {times.per_key} on one pair, and beyond {times.per_user} on all that came out, are "
@@ -136,7 +147,7 @@ def _of_weights(table: str, plan: WeightedPlan, noise: str, noted: Iterable[str]
     words = words_for(table)
     meaning = (
         f"{words.holders}; each user counts for the first {plan.counted_per_user} only of the {words.keys} that came "
-        f"out, among the user's first {plan.per_user}; plus {noise}, and at least 1"
+        f"out, among the user's first {plan.per_user}; plus {noise}{_NULL}"
     )
     helped = ", if others ask its queries, too," if any(scout.parts for scout in plan.scouts) else ""
     range_of = (
@@ -174,7 +185,7 @@ def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
         most = Times(*(max(numbers) for numbers in zip(*bounds, strict=True)))
         return (
             f"clicks on the result for the query; of each user at most {most.per_key} for one pair and "
-            f"{most.per_user} in all; {chosen}; plus noise, and at least 1"
+            f"{most.per_user} in all; {chosen}; plus noise{_NULL}"
         )
     return f"{words.holders}; {chosen}; plus noise"
 
@@ -182,4 +193,4 @@ def _counted_at_some_bound(table: str, candidates: Sequence[TablePlan]) -> str:
 def alone(rows_of_one_user: float) -> str:
     """Sentence on the expected number of rows that only one person has."""
     rows = four_digits_up(rows_of_one_user * 1e6)
-    return f"Rows that only one person has: at most {rows:.3g} expected in a million users."
+    return f"{_ALONE}: at most {rows:.3g} expected in a million users."

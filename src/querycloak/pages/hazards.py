@@ -13,7 +13,11 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from querycloak.pages.layout import environment
+from querycloak.privacy.explanation import comes_out_exactly
+from querycloak.privacy.sampling.exact import shown_up
+from querycloak.releases.datasheet import beyond_public_lists
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 
 Answer = Literal["guarded", "open", "yours"]
 GUARDED: Answer = "guarded"
@@ -62,13 +66,17 @@ def _no_bound(release: Release) -> str | None:
     return {"syntactic": _say("rule"), "sampling-only": _say("one_step")}.get(release.proven.kind)
 
 
+def _without_noise(release: Release) -> bool:
+    return release.proven.kind == "syntactic" and release.counts in ("exact", "none")
+
+
 def _large_epsilon(release: Release) -> Answered:
     if (reason := _no_bound(release)) is not None:
         return OPEN, reason
     epsilon, _ = release.proven.numbers
     if epsilon <= CAUTIOUS:
-        return GUARDED, _say("small_epsilon", epsilon=epsilon)
-    return OPEN, _say("large_epsilon", epsilon=epsilon, cautious=CAUTIOUS)
+        return GUARDED, _say("small_epsilon", epsilon=shown_up(epsilon))
+    return OPEN, _say("large_epsilon", epsilon=shown_up(epsilon), cautious=CAUTIOUS)
 
 
 def _rare_catastrophe(release: Release) -> Answered:
@@ -78,28 +86,33 @@ def _rare_catastrophe(release: Release) -> Answered:
     if delta == 0:
         return GUARDED, _say("no_delta")
     if release.population_size is None:
-        return YOURS, _say("delta_of_unknown", delta=delta)
-    figures = {"delta": delta, "expected": delta * release.population_size, "people": release.population_size}
-    if figures["expected"] * _FAR_BELOW <= 1:
-        return GUARDED, _say("small_delta", **figures)
-    return OPEN, _say("large_delta", **figures)
+        return YOURS, _say("delta_of_unknown", delta=shown_up(delta))
+    expected, people = delta * release.population_size, release.population_size
+    small = expected * _FAR_BELOW <= 1
+    sentence = _say("small_delta" if small else "large_delta", delta=shown_up(delta), expected=expected, people=people)
+    return GUARDED if small else OPEN, sentence
 
 
 def _unit(release: Release) -> Answered:
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, reason
     if release.proven.unit != "user":
         return OPEN, _say("unit_query")
     if release.proven.neighbours == "replace-query":
-        numbers = any(text.startswith("how many queries each user has") for text in release.proven.unprotected)
-        return OPEN, _say("unit_asked", numbers=numbers)
+        return OPEN, _say("unit_asked", facts=comes_out_exactly(release.proven))
     return GUARDED, _say("unit_user")
 
 
 def _repeats(release: Release) -> Answered:
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, reason
     return (OPEN, _say("repeats_query")) if release.proven.unit != "user" else (GUARDED, _say("repeats_user"))
 
 
 def _deltas(release: Release) -> Answered:
-    return GUARDED, _say("deltas_rule" if release.proven.kind == "syntactic" else "deltas")
+    if release.proven.kind == "syntactic":
+        return GUARDED, _say("deltas_rule")
+    return GUARDED, _say("deltas", compared=release.proven.covers_release and release.proven.unit == "user")
 
 
 def _units(release: Release) -> Answered:
@@ -111,11 +124,15 @@ def _conversion(release: Release) -> Answered:
 
 
 def _home_made(release: Release) -> Answered:
-    return (OPEN, _say("test_numbers")) if release.seeded else (YOURS, _say("home_made"))
+    if release.seeded:
+        return OPEN, _say("test_numbers")
+    return YOURS, _say("home_made_rule" if _without_noise(release) else "home_made")
 
 
 def _small_groups(release: Release) -> Answered:
     needed = [reach.users95.high for reach in release.reach.values() if reach.users95 is not None]
+    if release.rows is RowKind.RECORDS:
+        return OPEN, _say("groups_of_words")
     if release.counts in ("exact", "sampled") or release.rows.is_random:
         return OPEN, _say("groups_changed")
     if not needed:
@@ -124,11 +141,14 @@ def _small_groups(release: Release) -> Answered:
 
 
 def _rounding(release: Release) -> Answered:
-    if release.counts == "synthetic":
-        return OPEN, _say("fitted")
+    if release.counts in ("synthetic", "weighed"):
+        return OPEN, _say("fitted" if release.counts == "synthetic" else "floored")
+    if release.counts == "sampled" or _without_noise(release):
+        return GUARDED, _say("without_noise")
     if release.rows.is_random and release.parameters.get("criterion") != "hbdp":
         return GUARDED, _say("nothing_to_round")
-    return (OPEN, _say("floored")) if release.counts == "weighed" else (GUARDED, _say("no_rounding"))
+    null = release.counts == "cells" or release.parameters.get("count_of") == "clicks"
+    return (OPEN, _say("nulls")) if null else (GUARDED, _say("no_rounding"))
 
 
 def _bias(release: Release) -> Answered:
@@ -136,31 +156,58 @@ def _bias(release: Release) -> Answered:
     if release.counts == "exact":
         return GUARDED, _say("exact_counts")
     if not margins:
-        return OPEN, _say("no_margin")
+        return OPEN, _say("no_counts" if release.counts == "none" else "no_margin")
     widest = max(margin.high for margin in margins)
-    if release.counts in ("one-draw", "public-keys"):
+    if release.counts == "synthetic":
+        return OPEN, _say("fitted_margin", widest=widest)
+    every_cell = "cells" in release.tables
+    if release.counts in ("one-draw", "public-keys") or (release.counts == "cells" and not every_cell):
         return GUARDED, _say("margin_selected", widest=widest)
-    return GUARDED, _say("margin_fresh", widest=widest, clamped=release.counts == "weighed")
+    clamped = 0 if every_cell else 1
+    clamps = every_cell or release.counts == "weighed" or release.parameters.get("count_of") == "clicks"
+    return GUARDED, _say(
+        "margin_fresh",
+        widest=widest,
+        clamped=str(clamped) if clamps else None,
+        cut=release.parameters.get("sequences") == "released",
+        levels="phrases" in release.tables,
+    )
 
 
 def _bounding(release: Release) -> Answered:
-    return (GUARDED, _say("unbounded")) if release.proven.kind == "syntactic" else (YOURS, _say("bounded"))
+    if release.rows.is_random:
+        return (YOURS, _say("bounded_rows")) if release.parameters.get("max_queries") else (GUARDED, _say("unbounded"))
+    bounded = release.proven.covers_release or "queries_per_user" in release.parameters
+    return (YOURS, _say("bounded")) if bounded else (GUARDED, _say("unbounded"))
 
 
 def _keys(release: Release) -> Answered:
     if (reason := _no_bound(release)) is not None:
         return OPEN, _say("keys_of_the_log", reason=reason)
-    if release.counts == "public-keys":
+    if beyond := beyond_public_lists(release):
+        return GUARDED, _say("keys_beyond", beyond=" and ".join(beyond))
+    if release.counts == "public-keys" or "cells" in release.tables:
         return GUARDED, _say("keys_public")
+    if release.counts == "synthetic":
+        return GUARDED, _say("keys_made_up")
     return GUARDED, _say("keys_taxonomy" if release.rows.is_random else "keys_threshold")
+
+
+def _model(release: Release) -> Answered:
+    if release.rows is not RowKind.COMPOSED:
+        return GUARDED, _say("no_model")
+    reason = _no_bound(release)
+    return (GUARDED, _say("private_model")) if reason is None else (OPEN, reason)
 
 
 def _synthetic(release: Release) -> Answered:
     if release.counts == "sampled":
         return OPEN, _say("real_users")
-    if release.counts == "synthetic":
-        return GUARDED, _say("made_up")
-    return GUARDED, _say("drawn_rows" if release.rows.is_random else "not_synthetic")
+    if release.counts != "synthetic" and not release.rows.is_random:
+        return GUARDED, _say("not_synthetic")
+    if (reason := _no_bound(release)) is not None:
+        return OPEN, reason
+    return GUARDED, _say("made_up" if release.counts == "synthetic" else "drawn_rows")
 
 
 def _text(release: Release) -> Answered:
@@ -174,7 +221,9 @@ def _interactive(release: Release) -> Answered:
 
 
 def _side_channels(release: Release) -> Answered:
-    return (OPEN, _say("from_a_seed")) if release.seeded else (YOURS, _say("side_channels"))
+    if release.seeded:
+        return OPEN, _say("from_a_seed")
+    return YOURS, _say("side_channels_of_rule" if _without_noise(release) else "side_channels")
 
 
 def _collect_less(release: Release) -> Answered:
@@ -196,7 +245,7 @@ _ALL: tuple[tuple[str, Callable[[Release], Answered]], ...] = (
     ("Bias must be quantified", _bias),
     ("Bounding what one person adds costs accuracy", _bounding),
     ("Bins and keys can leak", _keys),
-    ("Models memorise what they are trained on", _always(GUARDED, "no_model")),
+    ("Models memorise what they are trained on", _model),
     ("Synthetic data without differential privacy can be attacked", _synthetic),
     ("Deep synthesis can be worse than noisy counts", _always(GUARDED, "no_deep_model")),
     ("For text the unit is hard to define", _text),

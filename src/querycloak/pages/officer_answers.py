@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from querycloak.pages.shown_text import shown_share
+from querycloak.privacy.sampling.exact import shown_up
+from querycloak.releases.datasheet import beyond_public_lists
 from querycloak.releases.release import Release
 
 UNITS = {
@@ -69,7 +71,7 @@ quoted in the entry, are about a user's activity of a day."""
 def beside_deployments(release: Release) -> dict[str, Any] | None:
     """Deployments for the same unit, by epsilon, with this release in its place; None without a guarantee."""
     proven = release.proven
-    if not proven.covers_release or proven.unit != "user" or proven.epsilon is None:
+    if not proven.covers_release or proven.neighbours != "add-remove-user" or proven.epsilon is None:
         return None
     same = sorted((each for each in DEPLOYMENTS if each.unit == "user"), key=lambda each: each.epsilon)
     return {
@@ -148,23 +150,45 @@ class AssessedRisk:
     residual: str
 
 
-def risks_of(release: Release, criteria: Sequence[Criterion]) -> list[AssessedRisk]:
-    """Risks, measures and what remains, filled from the card and from the evidence; the residual risk is private."""
-    proven = release.proven
-    by_name = {each.name: each.outcome for each in criteria}
-    if proven.covers_release:
-        epsilon, delta = proven.numbers
-        limit = f"limited by epsilon {float(epsilon):g}" + (f", delta {float(delta):g}" if delta else "")
+def _limit(release: Release) -> str:
+    """The limit on conclusions about one person, as a measure against risks."""
+    if release.seeded:
+        return "none: the noise came from a seed"
+    if release.proven.kind == "sampling-only":
+        return "none: the proof covers one step only"
+    if not release.proven.covers_release:
+        return "a rule about the output, which limits no conclusion"
+    epsilon, delta = release.proven.numbers
+    each = " for each single query" if release.proven.unit == "query" else ""
+    return f"limited by epsilon {shown_up(epsilon)}" + (f", delta {shown_up(delta)}" if delta else "") + each
+
+
+def _texts(release: Release, *, filtered: bool) -> str:
+    """What keeps a text of one person from coming out as it is."""
+    if not release.proven.covers_release or release.seeded:
+        measure = "the method's rule"
+    elif release.rows.is_random:
+        measure = "every text is a label, drawn from a taxonomy"
+    elif release.counts == "public-keys" and not beyond_public_lists(release):
+        measure = "nothing but texts of public lists can come out"
     else:
-        limit = "a rule about the output, which limits no conclusion"
+        measure = "noise and threshold decide what comes out"
+    return f"{measure}, and a filter looks for patterns" if filtered else f"{measure}; no filter looked for patterns"
+
+
+def risks_of(release: Release, criteria: Sequence[Criterion], *, filtered: bool) -> list[AssessedRisk]:
+    """Risks, measures and what remains, filled from the card and from the evidence; the residual risk is private.
+
+    filtered: rows with certain patterns were dropped before writing.
+    """
+    proven, limit = release.proven, _limit(release)
+    by_name = {each.name: each.outcome for each in criteria}
     paid = "charged to a ledger" if release.accounting.charge is not None else "not accounted"
     return [
         AssessedRisk("A person is singled out in the release", limit, by_name["Singling out"]),
         AssessedRisk("Records of a person are linked", limit, by_name["Linking"]),
         AssessedRisk("Something sensitive about a person is concluded", limit, by_name["Inferring"]),
-        AssessedRisk("A text of a person comes out as it is",
-             "noise and threshold decide what comes out, and a filter looks for patterns"
-             if proven.covers_release else "the method's rule, and a filter that looks for patterns",
+        AssessedRisk("A text of a person comes out as it is", _texts(release, filtered=filtered),
              f"listed under what is not protected: {len(proven.unprotected)} items"),
         AssessedRisk("Several releases add up", paid, "releases that other people made are not known here"),
         AssessedRisk("The raw log or the evidence gets out", "private files are open to the owner's account alone",

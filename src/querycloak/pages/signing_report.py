@@ -22,7 +22,7 @@ from querycloak.pages.officer_answers import beside_deployments, criteria_of, ri
 from querycloak.pages.registry_entry import registry_entry
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.pages.trade_off_picture import trade_off_picture
-from querycloak.privacy.explanation import explain
+from querycloak.privacy.explanation import comes_out_exactly, explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Account
 from querycloak.privacy.ledger.ledger import RUN, Ledger
@@ -110,9 +110,10 @@ def _page(signing: Signing, *, private: bool) -> str:
         publishable=_public_figures(signing),
         attacks=attacks,
         unit=signing.unit,
+        limit=_limited(release),
         criteria=criteria,
         deployments=beside_deployments(release),
-        risks=risks_of(release, criteria) if private else None,
+        risks=risks_of(release, criteria, filtered=_filtered(signing.card)) if private else None,
         files=signing.files if private else (),
         stand_in=measured.stand_in,
         hazards=answered,
@@ -142,7 +143,7 @@ def headline(release: Release) -> str:
         if proven.unit == "query":
             content, comes_out = "its content", "that it was made, and whose rows stand together, comes out exactly"
         else:
-            content, comes_out = "the content of their searches", _comes_out_exactly(proven)
+            content, comes_out = "the content of their searches", comes_out_exactly(proven)
         return (
             f"For {unit}, what this release tells about {content} is limited by epsilon {shown_up(epsilon)}"
             f"{exception}; {comes_out}."
@@ -150,13 +151,20 @@ def headline(release: Release) -> str:
     return f"For {unit}, what this release tells is limited by epsilon {shown_up(epsilon)}{exception}."
 
 
-def _comes_out_exactly(proven: Guarantee) -> str:
-    """Presence, and the number of searches if the card lists it; a bound on that number is part of its line."""
-    listed = next((text for text in proven.unprotected if text.startswith("how many queries each user has")), None)
-    if listed is None:
-        return "that they are in the log comes out exactly"
-    bound = listed.partition(", ")[2]
-    return f"that they are in the log and how often they searched{bound and f' ({bound})'} comes out exactly"
+def _limited(release: Release) -> str | None:
+    """What the limit holds for, in words; None if nothing limits what is learnt about one person."""
+    if release.seeded or not release.proven.covers_release:
+        return None
+    if release.proven.unit == "query":
+        return "every single query, not for all that a person asked"
+    if release.proven.neighbours == "replace-query":
+        return "what everybody in the log asked, not for who is in it"
+    return "everybody in the log"
+
+
+def _filtered(card: Mapping[str, Any]) -> bool:
+    """True if rows with certain patterns were dropped before writing."""
+    return bool(card.get("last_look", {}).get("applied"))
 
 
 def _promise(release: Release, measured: Measurements) -> list[tuple[str, str, str, str]]:
@@ -195,6 +203,8 @@ _NEIGHBOURS = {
 
 
 def _differs(guarantee: Guarantee) -> str:
+    if guarantee.neighbours == "replace-query" and guarantee.unit == "query":
+        return "what one search was for"
     return _NEIGHBOURS[guarantee.neighbours]
 
 

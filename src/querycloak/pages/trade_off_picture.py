@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from math import exp
 from typing import TYPE_CHECKING, Any
 
 from querycloak.pages import palette
 from querycloak.pages.charts import Picture, themed
 from querycloak.pages.comparison_pictures import percent_axis
-from querycloak.pages.shown_text import shown_share
 from querycloak.privacy.accounting.gaussian_filter import FALSE_ALARMS, GaussianCost
+from querycloak.privacy.explanation import at_most, caught_at_most
 
 if TYPE_CHECKING:
     from querycloak.releases.release import Release
@@ -29,26 +28,21 @@ def trade_off_picture(release: Release) -> Picture | None:
     curve = [
         {
             "false_alarms": share,
-            "detected": min(cost.detected_at_most(share), _detected_by_budget(release, share)),
+            "detected": min(cost.detected_at_most(share), caught_at_most(share, *release.proven.numbers)),
             "guess": share,
         }
         for share in [0.0001, *shares]
     ]
-    few = next(row for row in curve if row["false_alarms"] == 0.01)
-    by_budget = _detected_by_budget(release, 0.01)
+    few = next(row["detected"] for row in curve if row["false_alarms"] == 0.01)
+    by_budget = at_most(caught_at_most(0.01, *release.proven.numbers))
+    beside = f" By epsilon and delta alone it would be {by_budget}." if at_most(few) != by_budget else ""
+    most = at_most(few) if at_most(few).startswith("at most") else f"up to {at_most(few)}"
     description = (
         "The upper line bounds every test of whether one given person was in the log: with 1 % false positives it "
-        f"detects at most {shown_share(few['detected'])} of those who were; by epsilon and delta alone the bound would "
-        f"be {shown_share(by_budget)}. The lower line is guessing."
+        f"detects {most} of those who were.{beside} The lower line is guessing."
     )
     title = "The most that anybody can detect"
     return Picture("trade-off", title, description, lambda width: themed(_trade_off(curve, width)))
-
-
-def _detected_by_budget(release: Release, share: float) -> float:
-    """The bound by epsilon and delta."""
-    epsilon, delta = release.proven.numbers
-    return min(exp(min(epsilon, 700.0)) * share + delta, 1 - exp(-epsilon) * (1 - delta - share), 1.0)
 
 
 def _trade_off(curve: list[dict[str, float]], width: int) -> Any:

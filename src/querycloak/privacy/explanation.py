@@ -9,7 +9,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import natural
 from querycloak.privacy.sampling.exact import exp_minus, four_digits_up, shown_up, stated
 
-__all__ = ["belief_after", "caught_at_most", "cautions_of", "explain", "group_delta"]
+__all__ = ["at_most", "belief_after", "caught_at_most", "cautions_of", "comes_out_exactly", "explain", "group_delta"]
 
 
 _LEAST_LOG = 745  # e^-745 is below every float above 0
@@ -80,8 +80,8 @@ def _beliefs(guarantee: Guarantee) -> list[str]:
     points = [
         f"Suppose that somebody knows everything but one thing: {_question(guarantee)}.",
         "If they believe before the release that it is as likely as not (50 %), the release can raise that to "
-        f"{_at_most(even)}. If they believe that it is improbable (1 %), the release can raise that to "
-        f"{_at_most(faint)}. This holds whatever else they know, and whatever they compute "
+        f"{at_most(even)}. If they believe that it is improbable (1 %), the release can raise that to "
+        f"{at_most(faint)}. This holds whatever else they know, and whatever they compute "
         f"(epsilon = {epsilon:g}: the odds change by a factor of at most {_factor(epsilon)}, up or down).",
     ]
     if even > 0.99:
@@ -110,11 +110,18 @@ def _one_step(guarantee: Guarantee) -> str:
     )
 
 
+_TOPICS = "the domain of each query"
+
+
 def _question(guarantee: Guarantee) -> str:
     if guarantee.unit == "query":
         return "whether a certain search was for one thing or for another"
     if guarantee.neighbours == "replace-query":
-        return "whether a certain person, who is known to be in the log, searched for these things or for quite others"
+        same = " of the same topics" if any(text.startswith(_TOPICS) for text in guarantee.unprotected) else ""
+        return (
+            "whether a certain person, who is known to be in the log, searched for these things or for quite others"
+            f"{same}"
+        )
     return "whether a certain person is in the log at all"
 
 
@@ -135,7 +142,7 @@ def _accidents(guarantee: Guarantee) -> list[str]:
 
 
 def _limits(guarantee: Guarantee) -> list[str]:
-    caught = _at_most(caught_at_most(0.01, *guarantee.numbers))
+    caught = at_most(caught_at_most(0.01, *guarantee.numbers))
     if guarantee.unit == "query":
         text = _as_a_test("which searches were for one thing", "searches for something else", "those for it", caught)
         return [f"{text} This is for each single search. For a person with ten searches: {_group(guarantee, 10)}."]
@@ -151,6 +158,7 @@ def _limits(guarantee: Guarantee) -> list[str]:
 
 
 def _as_a_test(question: str, others: str, members: str, caught: str) -> str:
+    caught = caught if caught.startswith("at most") else f"up to {caught}"
     return (
         f"Suppose that somebody uses a test to find out {question}. If the test wrongly names 1 % of the {others}, it "
         f"rightly names {caught} of {members}."
@@ -177,7 +185,7 @@ def _group(guarantee: Guarantee, size: int) -> str:
     return "nothing is promised (delta reaches 1)" if delta == 1 else f"{grown}, delta {delta:g} ({_one_in(delta)})"
 
 
-def _at_most(share: float) -> str:
+def at_most(share: float) -> str:
     """Write a limit of a share as a percentage, rounded up."""
     if share > 0.9999:
         return "almost 100 %"
@@ -186,10 +194,11 @@ def _at_most(share: float) -> str:
 
 
 def _factor(epsilon: float) -> str:
+    """Write e^epsilon, rounded up."""
     if epsilon > 25:
-        return f"10^{math.floor(epsilon / math.log(10))} and more"
+        return f"10^{math.ceil(epsilon / math.log(10))}"
     factor = math.exp(epsilon)
-    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+    return f"{math.ceil(factor):,}" if factor >= 100 else f"{four_digits_up(stated(factor)):g}"
 
 
 def _one_in(delta: float) -> str:
@@ -198,6 +207,25 @@ def _one_in(delta: float) -> str:
         return f"{math.ceil(100 * stated(delta))} %"
     one_in = math.floor(1 / stated(delta))
     return f"1 in {one_in - one_in % 10 ** max(0, len(str(one_in)) - 3):,}"
+
+
+def comes_out_exactly(proven: Guarantee) -> str:
+    """Presence, and what else of searches the card lists; a bound on their number is part of its line."""
+    facts = ["that they are in the log"]
+    for text in proven.unprotected:
+        if text.startswith("how many queries each user has"):
+            bound = text.partition(", ")[2]
+            facts.append(f"how often they searched{bound and f' ({bound})'}")
+        elif text.startswith(_TOPICS):
+            facts.append("the topic of each search")
+        elif text in _TIMES:
+            facts.append(text)
+    return (
+        f"{', '.join(facts[:-1])} and {facts[-1]} comes out exactly" if facts[1:] else f"{facts[0]} comes out exactly"
+    )
+
+
+_TIMES = tuple(f"the {unit} of every search" for unit in ("time", "hour", "day", "month"))
 
 
 LARGE_EPSILON = 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from querycloak.privacy.accounting.gaussian_filter import GaussianCost
+from querycloak.privacy.explanation import caught_at_most
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import TableKind
@@ -71,7 +73,7 @@ class Contents:
         proven = self.release.proven
         sentences = [NOT_PRIVATE] if self.release.seeded else []
         sentences += [_WARNINGS[proven.kind]] if proven.kind in _WARNINGS else []
-        if proven.kind == "sampling-only":
+        if proven.kind == "sampling-only" and proven.neighbours == "add-remove-user":
             sentences.append(
                 f"Delta ({proven.delta:g}) is the chance that a user of the log appears. If it is above one "
                 "divided by the number of users, at least one user is expected to appear."
@@ -112,7 +114,7 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "accounting": release.accounting.to_json(),
         "composition": dict(release.composition),
         "gaussian_dp": dict(release.gaussian_dp),
-        "trade_off": GaussianCost.from_json(release.gaussian_dp).trade_off() if release.gaussian_dp else [],
+        "trade_off": _trade_off(release),
         "population_size": release.population_size,
         "options": None if release.options is None else dict(release.options),
         "counts": release.counts,
@@ -125,6 +127,17 @@ def card_of(contents: Contents, checksums: Mapping[str, str]) -> dict[str, Any]:
         "versions": dict(release.versions),
         "deployment": _deployment(contents),
     }
+
+
+def _trade_off(release: Release) -> list[list[float]]:
+    """The most that a test detects at a few shares of false alarms, by squared losses or by epsilon and delta."""
+    if not release.gaussian_dp:
+        return []
+    curve = GaussianCost.from_json(release.gaussian_dp).trade_off()
+    return [
+        [share, min(detected, math.ceil(caught_at_most(share, *release.proven.numbers) * 1e6) / 1e6)]
+        for share, detected in curve
+    ]
 
 
 def _table(table: TableFile, release: Release) -> dict[str, Any]:

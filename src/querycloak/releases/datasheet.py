@@ -21,20 +21,30 @@ from querycloak.releases.row_kinds import RowKind
 def how_to_read(contents: Contents) -> str | None:
     """The section of the datasheet; None where there is nothing to say."""
     release = contents.release
-    has_counts = any("count" in table.schema.names for table in contents.tables)
+    has_counts = any(_COUNTING & set(table.schema.names) for table in contents.tables)
     if not has_counts and not release.reach:
         return None
     parts = ["## How to read the counts", _made(release)[release.counts]] if has_counts else ["## How to read the rows"]
+    if has_counts and release.parameters.get("sequences") == "released":
+        parts.append(_PAIRS)
     for table in contents.tables:
         reach = release.reach.get(table.kind)
         if reach is not None:
-            what = "count" if "count" in table.schema.names else "row"
+            what = "count" if _COUNTING & set(table.schema.names) else "row"
             parts.append("\n".join([f"What a {what} of **{table.file}** means:", "", *map(_item, reach.lines())]))
     if any(reach.margin95 is not None and reach.margin95.high > 0 for reach in release.reach.values()):
         parts.append(_DIFFERENCES)
     return "\n\n".join(parts)
 
 
+_COUNTING = {"count", "viewers", "views", "searches"}
+"""Columns of noisy numbers, one of which a table with counts has."""
+_PAIRS = (
+    "Rows of **sessions** and **reformulations** are here for another reason. Every pair of queries that came out, and "
+    "every kind and word of a reformulation, got one draw of noise, whether anybody asked it or not. A row is here if "
+    "its noisy count exceeded the cut below, and that noisy count is the one you see. So **their counts near the cut "
+    "are too high on average, and a few of their rows may be noise alone**."
+)
 _DIFFERENCES = (
     "Two counts that differ by less than 1.4 times the margin may be equal in truth. The margin is about noise alone: "
     "it does not include what bounds per user cut off, which always lowers a count."
@@ -69,7 +79,9 @@ def _made(release: Release) -> dict[str, str]:
         f"included. A row is here if its noisy count exceeded a threshold{above}; that noisy count is the one you see. "
         "So **counts near the threshold are too high on average, and a few rows may be noise alone**. A row that is "
         "missing is not a zero: it is a count that did not pass, or one that is in no public list.",
-        "cells": "Keys were selected first, by noise. Then one draw of noise was added to every cell of a key that "
+        "cells": _ALL_CELLS
+        if "cells" in release.tables
+        else "Keys were selected first, by noise. Then one draw of noise was added to every cell of a key that "
         "came out (a value of each attribute, or a group of ranks), whether anybody is in it or not. A row is here if "
         "its noisy number exceeded a cut that follows from the noise and the number of cells; that noisy number is the "
         "one you see. So **numbers near the cut are too high on average, and a row may be noise alone**. One person "
@@ -86,6 +98,11 @@ def _made(release: Release) -> dict[str, str]:
     }
 
 
+_ALL_CELLS = (
+    "One draw of noise was added to both numbers of every cell, whether anybody is in it or not, and all cells are "
+    "here. A number that noise took below 0 is null. One person may be in several cells: cells do not add up to the "
+    "number of all users. A rate of two numbers has the noise of both: compute its margin from theirs."
+)
 _NULL_COUNTS = (
     "A count that noise made less than 1 is null (empty in text): the number is small beside the margin of noise, and "
     "it is not known to be one person. So among low counts those that you see are too high on average."
@@ -120,14 +137,21 @@ def _bounded(of_clicks: bool) -> str:
 
 def _which_could_be_here(release: Release) -> str:
     """Source of rows under a public list; some tables may go beyond it, above a threshold."""
-    clicks = ["clicks"] if release.parameters.get("clicks") == "threshold" else []
-    beyond = [*(["queries outside the pool"] if release.parameters.get("off_pool") else []), *clicks]
+    beyond = beyond_public_lists(release)
     if not beyond:
         return "Every row that could be here is made of public lists"
     return (
         f"Rows of {' and '.join(beyond)} are what the log has, if enough users share it, and nobody's row is among "
         "them. Every other row that could be here is made of public lists"
     )
+
+
+def beyond_public_lists(release: Release) -> list[str]:
+    """Rows that a release of public lists takes from the log, above a threshold."""
+    if release.counts != "public-keys":
+        return []
+    clicks = ["clicks"] if release.parameters.get("clicks") == "threshold" else []
+    return [*(["queries outside the pool"] if release.parameters.get("off_pool") else []), *clicks]
 
 
 def citation(release: Release, published: object, file: tuple[str, str] | None, first_table: str | None) -> str:

@@ -6,8 +6,19 @@ from collections.abc import Iterator
 
 from querycloak.logs.choices import PERIODS
 from querycloak.releases.card import Contents
+from querycloak.releases.release import Release
 from querycloak.releases.row_kinds import RowKind
 
+_FEW = "Rare queries: what few people asked is missing or noise, so nothing can be said about the long tail."
+_DRAWN_INSTEAD = "Single queries: others stand in their place, drawn at random."
+_RARE = {
+    RowKind.RECORDS: "Rare words: a query with a word that too few people used is missing, and so are long queries.",
+    RowKind.GENERALISED: "Single queries: labels of concepts stand in their place.",
+    RowKind.REPLACED: _DRAWN_INSTEAD,
+    RowKind.NOISED: _DRAWN_INSTEAD,
+    RowKind.REBUILT: "Single queries: some of their words were replaced at random.",
+}
+"""What is said of rare queries where rows of few people come out, or none is as it was asked."""
 _WHEN = frozenset({"time", *PERIODS})
 
 
@@ -36,7 +47,16 @@ def _lacking(contents: Contents) -> Iterator[str]:
         yield "Query suggestion from sessions: no table says what was asked after what."
     if not columns & _WHEN:
         yield "Trends and seasons: no table says when something was asked."
-    if contents.release.rows is not RowKind.ALIKE:
-        yield "Rare queries: what few people asked is missing or noise, so nothing can be said about the long tail."
-    if contents.release.counts != "exact":
-        yield "Absolute volumes: what one person adds is bounded, so true numbers are higher by an unknown amount."
+    yield from _content(contents.release)
+
+
+def _content(release: Release) -> Iterator[str]:
+    if release.rows is not RowKind.ALIKE:
+        yield _RARE.get(release.rows, _FEW)
+    if release.counts == "sampled":
+        yield "Absolute volumes: a part of the rows was drawn, so true numbers are higher by an unknown amount."
+    elif release.proven.covers_release and (release.parameters.get("max_queries") or not release.rows.is_random):
+        yield (
+            "Absolute volumes: what one person adds is bounded, so numbers are too low by an unknown amount, beside "
+            "their noise."
+        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-_TOO_FEW = "what too few people asked is missing, and what is here was changed as described below"
+_TOO_FEW = "what too few people asked is missing, and the rest is as described below"
 
 
 class RowKind(StrEnum):
@@ -27,14 +27,14 @@ class RowKind(StrEnum):
     ASKED = (
         "asked",
         "what was asked",
-        "studies of how single users search, as far as the guarantee allows",
+        "studies of how single users search, in what came out",
         _TOO_FEW,
     )
     ALIKE = (
         "alike",
         "what was asked, by one person alone perhaps",
         "studies of how people refine queries, and of rare queries",
-        "queries are missing unless enough people asked them or others much like them, and names were replaced",
+        "queries are missing unless enough people asked them or others much like them, and user names were replaced",
     )
     GENERALISED = (
         "generalised",
@@ -74,8 +74,8 @@ class RowKind(StrEnum):
         "records",
         "what was asked, in one session with the rows beside it",
         "ranking from clicks and views, click models, query suggestion, completion",
-        "queries with a word that too few people used, or with too many words, are missing, attributes were "
-        "generalised, and visits were cut into short sessions under ids of their own",
+        "queries with a word that too few people used, or with too many words, are missing, and rows stand in sessions "
+        "under made-up ids; the parameters below say how sessions were cut and attributes generalised",
     )
     MADE_UP = (
         "made-up",

@@ -120,7 +120,7 @@ KINDS: Mapping[str, TableKind] = {
         {"query": _QUERY, "next_query": (pa.string(), "what was asked next"), "count": _USERS},
     ),
     "sessions": TableKind(
-        "queries that were asked one after another in one session",
+        "queries that were asked in this order in one session, perhaps with others between",
         "query suggestion, studies of how people reformulate",
         {"queries": (pa.list_(pa.string()), "what was asked, in order"), "count": _USERS},
         frozenset({"count"}),

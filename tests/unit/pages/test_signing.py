@@ -228,11 +228,11 @@ def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
     assert answers["semantic"][2].answer == OPEN
     assert set(METHODS) >= {"clicks", "optimal"}
     texts = {name: [each.reason for each in listed] for name, listed in answers.items()}
-    assert all(
-        "some of them OpenDP's and some our own" in listed[8] for name, listed in texts.items() if name != "seeded"
-    )
+    drawn = {name: listed for name, listed in texts.items() if name not in ("seeded", "rule")}
+    assert all("some of them OpenDP's and some our own" in listed[8] for listed in drawn.values())
+    assert "The method's rule adds no noise" in texts["rule"][8]
     assert "Rows of fewer users come out less often each" in texts["clicks"][9]
-    assert "and how often they searched, comes out exactly" in texts["semantic"][2]
+    assert "that they are in the log and how often they searched (up to 2) comes out exactly" in texts["semantic"][2]
     assert texts["semantic"][10].startswith("Each row is a draw by whole weights")
     assert texts["semantic"][15].startswith("Rows are draws for real users")
     assert not any("made from them" in reason for each in texts.values() for reason in each)

@@ -61,7 +61,8 @@ def test_large_epsilon_is_called_what_it_is() -> None:
     assert "96.8 %" in text
     assert "weak promise" in text
     assert "almost 100 %" in explain(guarantee(40))
-    assert "10^17 and more" in explain(guarantee(40))
+    assert "a factor of at most 10^18, up" in explain(guarantee(40))  # e^40 = 2.35e17
+    assert "a factor of at most 4.482, up" in explain(guarantee(1.5))  # e^1.5 = 4.4817
 
 
 def test_large_delta_is_called_what_it_is() -> None:

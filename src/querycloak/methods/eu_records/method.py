@@ -128,8 +128,14 @@ class EuRecords(Method):
                 "what one account asks in common words: it comes out",
             ),
             because=f"{MEANS}. Queries with a word of fewer than {self.numbers['min_term_users']:,} users are left "
-            "out, and attributes are generalised or left out for groups of fewer than "
-            f"{self.numbers['min_group_users']:,} users (eu_records.md)",
+            f"out, and attributes are {self._attributes} (eu_records.md)",
+        )
+
+    @property
+    def _attributes(self) -> str:
+        least = self.numbers["min_group_users"]
+        return (
+            f"generalised or left out for groups of fewer than {least:,} users" if least > 1 else "released as they are"
         )
 
     def cautions(self) -> list[str | Sentence]:
@@ -141,11 +147,13 @@ class EuRecords(Method):
     def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself, about words."""
         from querycloak.methods.counted_users import NO_COUNT
-        from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
+        from querycloak.privacy.calibration.accuracy import TableAccuracy
 
-        users = Range(self.numbers["min_term_users"], self.numbers["min_term_users"])
-        note = "Users are those of each word of a query, not of the query."
-        return {"log": TableAccuracy(NO_COUNT, users50=users, users95=users, spurious=0.0, notes=(note,))}
+        note = (
+            f"A row comes out if each word of its query has at least {self.numbers['min_term_users']:,} users, also if "
+            "one person alone asked the query."
+        )
+        return {"log": TableAccuracy(NO_COUNT, spurious=0.0, notes=(note,))}
 
     def count(self, log: SearchLog) -> Counted:
         """Cut into mini-sessions, leave out, generalise."""

@@ -38,7 +38,7 @@ _UNPROTECTED_IN = {
         "which queries belong to one person: together they can name somebody, although each is shared by k users",
         "how many rows each person has",
     ),
-    "dma": ("device and country: the DMA's obligation counts users by them, and our logs do not hold them",),
+    "dma": ("device and country: the DMA's obligation counts users by them, and this preset does not",),
     DMA_2024: ("in which quarter, in which country and on which device five users clicked a result",),
 }
 

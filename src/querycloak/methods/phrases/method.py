@@ -165,7 +165,8 @@ class Phrases(KeysMethod):
         from querycloak.methods.counted_users import over_levels
 
         reached = super().reach()
-        phrases = {TABLE: over_levels([reached[level] for level in self.levels])}
+        own = None if self.plan.candidates else sum(self.plans[level].rows_of_one_user for level in self.levels)
+        phrases = {TABLE: over_levels([reached[level] for level in self.levels], own)}
         return {**phrases, QUERIES: reached[QUERIES]} if self.queries else phrases
 
     def contributions(self, log: SearchLog) -> dict[str, ir.Table]:

@@ -289,7 +289,10 @@ class Semantic(Method):
         elif self.budget_per == "user":
             part = "an equal share of epsilon" if self.max_queries is None else f"1/{self.max_queries} of epsilon"
             part = "epsilon" if self.max_queries == 1 else part
-            each = f"each of a user's queries is drawn with a loss of at most {part}"
+            subject = "each concept in a user's queries" if self.variant == "paper" else "each of a user's queries"
+            if self.repeats == "reuse":
+                subject = "each concept of a user, once for all queries about it,"
+            each = f"{subject} is drawn with a loss of at most {part}"
         return f"{each}, by integer weights whose exact loss is computed from the public taxonomy (semantic.md)"
 
     @property

@@ -133,7 +133,7 @@ class PublicPlans:
         """The sentence on pairs that got no budget."""
         note = f"Nothing was drawn, and the budget went to reformulations if they were asked for: {reason}."
         before = self.reach(counted=counted)[PAIRS]
-        return replace(before, spurious=0.0, notes=(note,))
+        return TableAccuracy(before.counts, notes=(note,))
 
 
 def reach_of_pairs(plan: PublicPlan, cut: int, keys: int, *, counted: bool) -> TableAccuracy:

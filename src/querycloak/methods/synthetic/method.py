@@ -129,6 +129,7 @@ class Synthetic(Method):
         notes = [
             "Every user is made up. A made-up query may coincide with a real one, or spell a name by chance: that is "
             "no evidence that anybody asked it.",
+            "An address below `.invalid` stands for a click on a result that is not known.",
             f"Modelled: {', '.join(MODELLED)}. Not modelled: {', '.join(NOT_MODELLED)}.",
         ]
         return {"log": replace(TableAccuracy.over(spread, made_up, notes=notes), margin95=None, spurious=None)}

@@ -247,6 +247,7 @@ def _first(holds: Callable[[int], bool], least: int = 1) -> int:
     return smallest_integer(guarded, above=least - 1, first=max(1, least))
 
 
+NO_COUNT = "there is no count"
 FIELDS = ("counts", "margin95", "users50", "users95", "spurious", "notes")
 
 
@@ -296,9 +297,13 @@ class TableAccuracy:
 
     def lines(self) -> list[str]:
         """For people: what is counted, the margin, the users that a row needs, and rows of nobody; then notes."""
-        lines = [f"count: {self.counts}"]
+        lines = [self.counts if self.counts.startswith(NO_COUNT) else f"count: {self.counts}"]
         if self.margin95 is not None:
-            margin = f"{self.margin95} up or down" if self.margin95.high else "0: at least 95 % of counts are exact"
+            margin = (
+                f"{self.margin95} up or down"
+                if self.margin95.high
+                else "0: noise changes at most 5 % of counts, if any"
+            )
             lines.append(f"95 % margin of a count: {margin}")
         if self.users50 is not None and self.users95 is not None:
             likely = f"{self.users50} with probability 50 %, {self.users95} with 95 %"
