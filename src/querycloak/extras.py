@@ -12,11 +12,13 @@ from querycloak.errors import ResourceError
 COMPARE, STUDIO = "compare", "studio"
 MEMORY_USED_UP = "memory or address space (ulimit -v) is used up: use fewer threads, or try where more is free"
 PACKAGES = {COMPARE: ("altair", "ortools", "vl_convert"), STUDIO: ("starlette", "uvicorn")}
+PICTURES = ("altair", "vl_convert")
+"""Those of `compare` that pictures need."""
 
 
-def require(extra: str, what: str) -> None:
-    """Refuse what needs an extra that is not installed."""
-    missing = [package for package in PACKAGES[extra] if find_spec(package) is None]
+def require(extra: str, what: str, packages: tuple[str, ...] = ()) -> None:
+    """Refuse what needs an extra, or some packages of it, that are not installed."""
+    missing = [package for package in packages or PACKAGES[extra] if find_spec(package) is None]
     if missing:
         raise ResourceError(
             f"{what} needs {' and '.join(missing)}, not installed here: pip install 'querycloak[{extra}]'"

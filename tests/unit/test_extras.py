@@ -11,6 +11,8 @@ from packaging.requirements import Requirement
 
 from querycloak import Optimal, compare, extras
 from querycloak.errors import ResourceError
+from querycloak.signing.signoff import check_signoff
+from tests.commands import in_process
 from tests.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -44,6 +46,34 @@ def test_the_paper_variant_of_optimal_names_its_extra() -> None:
     with pytest.raises(ResourceError, match=r"^optimal as published needs .*querycloak\[compare\]'$"):
         published.count(no_log)
     assert published.proven() is not None  # a promise needs no solver
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["diff", "june", "july", "--picture", "changes.html"], "a picture of the changes"),
+        (["report", "june", "--out", "pages"], "the page to sign"),
+        (["ledger", "show", "people", "--picture", "budgets.html"], "a picture of budgets"),
+    ],
+)
+def test_a_page_with_pictures_names_its_extra_before_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = in_process(*command)
+    assert refused.returncode == 2
+    assert " ".join(refused.stderr.split()).startswith(
+        f"querycloak: {what} needs altair and vl_convert, not installed here: pip install 'querycloak[compare]'"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_signoff_names_its_extra_before_it_charges() -> None:
+    nothing: Any = None
+    with pytest.raises(ResourceError, match=r"^the page to sign needs altair and vl_convert"):
+        check_signoff(nothing, nothing, nothing)
 
 
 def test_nothing_is_refused_where_the_extra_is_installed() -> None:

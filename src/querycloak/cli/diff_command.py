@@ -30,7 +30,10 @@ def diff(
 ) -> None:
     """Show what changed between two releases beyond noise (public)."""
     from querycloak.evaluation.release_diff import diff as compared
+    from querycloak.extras import COMPARE, PICTURES, require
 
+    if picture is not None:
+        require(COMPARE, "a picture of the changes", PICTURES)
     result = compared(before, after, fdr=fdr)
     if picture is not None:
         from querycloak.pages.diff_page import write_diff_page

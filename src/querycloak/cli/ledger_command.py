@@ -101,6 +101,10 @@ def ledger_show(
     from querycloak.privacy.ledger.ledger import Ledger
     from querycloak.releases.folder import reconcile
 
+    if picture is not None:
+        from querycloak.extras import COMPARE, PICTURES, require
+
+        require(COMPARE, "a picture of budgets", PICTURES)
     book = Ledger(ledger)
     reconcile(book)
     accounts = book.show(population)

@@ -29,7 +29,8 @@ _DEEPEST = 100
 _SHOWN = "Every result shown is listed, with whether it was clicked; a rank twice in a search counts once."
 _CLICKED = (
     "The release has clicks alone: a search lists ranks 1 to its last click, document 0 is a result that it does not "
-    "name, and searches without a click are left out."
+    "name, and searches without a click are left out. Leave document 0 out of training and measures: it has no click "
+    "because only clicks have names."
 )
 IntArray = NDArray[np.int64]
 
@@ -64,7 +65,7 @@ def click_sessions(log: pa.Table) -> tuple[pa.Table, pa.Array, pa.Array, str]:
     rows, ranks = rows.filter(pa.array((ranks >= 1) & (ranks <= _DEEPEST))), ranks[(ranks >= 1) & (ranks <= _DEEPEST)]
     query, queries = _numbered(rows["query"])
     url, urls = _numbered(rows["url"])
-    search = _searches(rows)
+    search = searches(rows)
     clicked = rows["clicked"].to_numpy(zero_copy_only=False).astype(bool) if has_views else np.ones(len(ranks), bool)
     order = np.lexsort((~clicked, ranks, search))  # of a rank that a search has twice, the click comes first
     first = np.ones(order.size, bool)
@@ -100,8 +101,8 @@ def _numbered(column: pa.ChunkedArray) -> tuple[IntArray, pa.Array]:
     return encoded.indices.to_numpy().astype(np.int64) + 1, encoded.dictionary
 
 
-def _searches(rows: pa.Table) -> IntArray:
-    """A number for each search: rows with the same session or user, day or time, and query."""
+def searches(rows: pa.Table) -> IntArray:
+    """Return a number for each search: rows with the same session or user, day or time, and query."""
     number: IntArray = np.zeros(rows.num_rows, np.int64)
     for name in _OF_SEARCH:
         if name in rows.column_names and rows.num_rows:

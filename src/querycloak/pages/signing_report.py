@@ -12,6 +12,7 @@ from typing import Any
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description, describe
 from querycloak.evaluation.task import NO_DATA, ORIGINAL
+from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
 from querycloak.pages.hazards import MEANINGS, hazards_of
@@ -335,6 +336,7 @@ def report(
     `measured_on`, one of the same method and options. about: fields of the owner's, or a TOML file with them; those of
     the card if not given. publishable: the file of an evaluation on a public twin.
     """
+    require(COMPARE, "the page to sign", PICTURES)
     of_kind("registry", registry, bool, "True or False", "True writes the entry for the registry, too")
     place = path_of("release", release, "give the folder of a release")
     load_card(place)

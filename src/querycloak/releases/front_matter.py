@@ -35,6 +35,8 @@ def front_matter(contents: Contents) -> str:
     """The YAML between its two lines of dashes."""
     about = contents.release.about
     rows = max(table.rows for table in contents.tables)
+    # The package cannot load a table without rows.
+    shown = next((table for table in contents.tables if table.rows), contents.tables[0])
     tasks = dict.fromkeys(task for table in contents.tables for task in _TASKS.get(table.kind, ("other",)))
     document = {
         "pretty_name": ("NOT PRIVATE: " if contents.release.seeded else "") + contents.title,
@@ -42,7 +44,7 @@ def front_matter(contents: Contents) -> str:
         "task_categories": list(tasks),
         "size_categories": [next((size for most, size in _SIZES if rows < most), "n>1T")],
         "tags": ["search-log", contents.release.method, *about.get("keywords", ())],
-        "configs": [_config(table, first=table is contents.tables[0]) for table in contents.tables],
+        "configs": [_config(table, default=table is shown) for table in contents.tables],
     }
     return f"---\n{yaml_text(document)}---"
 
@@ -58,13 +60,13 @@ def _licence(name: str) -> dict[str, str]:
     return {"license": "other", "license_name": name, **link}
 
 
-def _config(table: TableFile, *, first: bool) -> dict[str, Any]:
+def _config(table: TableFile, *, default: bool) -> dict[str, Any]:
     """One table; texts such as null stay texts in a text file, and only an empty field is missing."""
     text = {} if table.dialect is None else {"keep_default_na": False, "na_values": [""]}
     tabs = {"sep": "\t"} if table.file.endswith(".tsv") else {}
     return {
         "config_name": table.kind,
-        **({"default": True} if first else {}),
+        **({"default": True} if default else {}),
         "data_files": [{"split": "train", "path": table.file}],
         **tabs,
         **text,

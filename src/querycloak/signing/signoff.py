@@ -22,6 +22,7 @@ from querycloak.errors import CheckFailed, InputError
 from querycloak.evaluation.evaluation import evaluate
 from querycloak.evaluation.split_folder import SPLIT, write_split
 from querycloak.evaluation.target import Target
+from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import parsed_json
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
 from querycloak.logs.choices import Choices
@@ -93,6 +94,7 @@ class SignedOff:
 
 def check_signoff(plan: SignoffPlan, out: Path, ledger: Ledger) -> None:
     """Refuse what can be refused before the log is opened: the folder, and a budget that does not suffice."""
+    require(COMPARE, "the page to sign", PICTURES)
     outside_releases(out)
     KIND.check(out)
     state = KIND.state(out) or {}

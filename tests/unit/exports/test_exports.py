@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import math
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from querycloak.errors import ParameterError
+from querycloak.errors import InputError, ParameterError
 from querycloak.exports.click_sessions import click_sessions
 from querycloak.exports.export import EXPORTS, export
 from querycloak.exports.grades import (
@@ -27,6 +28,7 @@ from querycloak.exports.grades import (
     judgements,
     score,
 )
+from querycloak.exports.ir_dataset import LoggedSearch, LogItem, logged_searches, register
 from querycloak.privacy.calibration.accuracy import Range, TableAccuracy
 from querycloak.releases.release import Release
 from querycloak.releases.safe_text import safe_text
@@ -120,6 +122,39 @@ def test_an_export_of_ir_datasets(tmp_path: Path) -> None:
     assert (tmp_path / "set" / "docs.tsv").read_text().splitlines()[
         1
     ] == "http://news.example/a%20b\thttp://news.example/a b"
+
+
+SEARCHES = pa.table(
+    {
+        "session": ["s1", "s1", "s1", "s2"],
+        "day": ["2026-01-02"] * 3 + ["2026-01-03"],
+        "query": ["q", "q", "p", "q"],
+        "rank": pa.array([2, 1, None, 1], pa.int32()),
+        "url": ["b c", "a", None, "a"],
+        "clicked": [True, False, False, False],
+    }
+)
+
+
+def test_a_query_log_of_ir_datasets(tmp_path: Path) -> None:
+    """A release with rows has searches in place of judgements; a search without results has no items."""
+    export(a_release(tables={"log": SEARCHES}), "ir-datasets", tmp_path / "set")
+    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == ["docs.tsv", "qlogs.jsonl", "queries.tsv"]
+    assert (tmp_path / "set" / "queries.tsv").read_text() == "q1\tq\nq2\tp\n"
+    logged = sorted(logged_searches(tmp_path / "set"), key=lambda each: (each.session_id, each.query))
+    day = datetime(2026, 1, 2)
+    assert logged == [
+        LoggedSearch("s1", "q2", "p", day, ()),
+        LoggedSearch("s1", "q1", "q", day, (LogItem("a", 1, False), LogItem("b%20c", 2, True))),
+        LoggedSearch("s2", "q1", "q", datetime(2026, 1, 3), (LogItem("a", 1, False),)),
+    ]
+
+
+def test_ir_datasets_needs_clicks_or_searches(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"this release has queries; clicks, .* eu-records and synthetic a log"):
+        export(a_release(), "ir-datasets", tmp_path / "set")
+    with pytest.raises(InputError, match=r"it has no queries.tsv, docs.tsv, qrels or qlogs.jsonl"):
+        register("june", tmp_path)
 
 
 @pytest.mark.parametrize(

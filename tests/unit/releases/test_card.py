@@ -367,6 +367,9 @@ def test_the_datasheet_begins_with_what_data_set_hubs_read(tmp_path: Path) -> No
     assert (matter["license"], matter["size_categories"]) == ("cc-by-4.0", ["n<1K"])
     assert [each["config_name"] for each in matter["configs"]] == list(TABLES)
     assert [each.get("default", False) for each in matter["configs"]] == [True, False, False, False, False]
+    a_release(tables={**TABLES, "queries": TABLES["queries"].slice(0, 0)}).save(tmp_path / "some")
+    some = yaml.safe_load(readme(tmp_path / "some").split("---\n", 2)[1])
+    assert [each.get("default", False) for each in some["configs"]] == [False, True, False, False, False]
     assert matter["configs"][1] == {
         "config_name": "clicks", "data_files": [{"split": "train", "path": "clicks.tsv"}], "sep": "\t",
         "keep_default_na": False, "na_values": [""],
