@@ -272,7 +272,7 @@ def test_a_score_is_beyond_another_at_every_corner_of_the_margins(
         above, below = (ratio(url, by_ranks, sign * margin, grades) for url, sign in zip(urls, (-1, 1), strict=True))
         differences.append(above[0] * below[1] - below[0] * above[1])
     least = min(differences)
-    assert abs(least) < 1e-6 or beyond_noise(*urls, margin, grades) == (least > 0)
+    assert abs(least) < 1e-6 or beyond_noise(urls[0], urls[1], margin, grades) == (least > 0)
 
 
 def ratio(url: UrlScore, rates: dict[str, float], margin: float, grades: str) -> tuple[float, float]:

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from tests.pages import ROOT, examples
-from tests.unit.exports.test_exports import clicks
+from tests.unit.exports.test_exports import SEARCHES, clicks
 from tests.unit.releases.making import CLICKS, SESSIONS, TABLES, a_release
 
 PACKAGES = ("datasets>=5.2,<6", "ir_datasets>=0.6.3,<0.7", "adbc-driver-sqlite>=1.13,<2")
+CLAX = ("clax-models>=0.1.1,<0.2", "jax<0.7")  # which 0.1.1 needs and does not ask for
 _TABLES_OF = """
 import json, sys, datasets
 loaded = {}
@@ -30,9 +31,18 @@ print(json.dumps(loaded, default=str))
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment that has the other packages, and nothing of ours."""
-    place = tmp_path_factory.mktemp("packages")
+    return environment(tmp_path_factory.mktemp("packages"), PACKAGES)
+
+
+@pytest.fixture(scope="module")
+def python_of_clax(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment that has CLAX, with torch and jax."""
+    return environment(tmp_path_factory.mktemp("clax"), CLAX)
+
+
+def environment(place: Path, packages: tuple[str, ...]) -> Path:
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True, capture_output=True)
+    subprocess.run([place / "bin" / "pip", "install", "--quiet", *packages], check=True, capture_output=True)
     return place / "bin" / "python"
 
 
@@ -56,6 +66,24 @@ def test_a_release_folder_is_a_data_set_of_hugging_face(python: Path, tmp_path: 
     assert loaded["release/clicks"] == CLICKS.to_pylist()
     if format_name == "parquet":
         assert loaded["release/sessions"] == SESSIONS.to_pylist()
+
+
+_EMPTY = """
+import datasets
+try:
+    datasets.load_dataset("release", "queries")
+    print("loaded")
+except ValueError:
+    streamed = datasets.load_dataset("release", "queries", split="train", streaming=True)
+    print(list(streamed), list(streamed.features), datasets.load_dataset("release", split="train").num_rows)
+"""
+
+
+@pytest.mark.slow
+def test_a_table_without_rows_can_be_streamed(python: Path, tmp_path: Path) -> None:
+    """The package loads no split without rows; the first table with rows is the one that it loads without a name."""
+    a_release(tables={**TABLES, "queries": TABLES["queries"].slice(0, 0)}).save(tmp_path / "release")
+    assert run(python, _EMPTY, tmp_path).strip() == f"[] ['query', 'count'] {CLICKS.num_rows}"
 
 
 def beside_ours(python: Path, script: Path, folder: Path) -> str:
@@ -82,6 +110,47 @@ def test_an_export_is_a_data_set_of_ir_datasets(python: Path, tmp_path: Path) ->
     clicks().export("ir-datasets", tmp_path / "june-ir")
     script = script_of("receive-a-release.md", "register_june.py", tmp_path)
     assert beside_ours(python, script, tmp_path).split() == ["2", "4"]
+
+
+@pytest.mark.slow
+def test_an_export_with_rows_has_a_query_log_of_ir_datasets(python: Path, tmp_path: Path) -> None:
+    a_release(tables={"log": SEARCHES}).export("ir-datasets", tmp_path / "set")
+    (tmp_path / "searches.py").write_text(_QUERY_LOG)
+    assert beside_ours(python, tmp_path / "searches.py", tmp_path).splitlines() == ["3 2 False", "p q q", "0 1 2"]
+
+
+_QUERY_LOG = """
+import ir_datasets
+from querycloak.exports.ir_dataset import register
+
+register("june", "set")
+dataset = ir_datasets.load("june")
+searches = list(dataset.qlogs_iter())
+print(dataset.qlogs_count(), dataset.queries_count(), dataset.has_qrels())
+print(*sorted(search.query for search in searches))
+print(*sorted(len(search.items) for search in searches))
+"""
+
+
+@pytest.mark.slow
+def test_clax_trains_on_an_export(python_of_clax: Path, tmp_path: Path) -> None:
+    """Sessions of a log with views: position 1 is clicked in half of the searches, position 2 never."""
+    searches = [(f"s{n}", rank, n % 2 == 0 and rank == 1) for n in range(400) for rank in (1, 2)]
+    log = pa.table(
+        {
+            "session": [session for session, _, _ in searches],
+            "day": ["2026-01-02"] * len(searches),
+            "query": ["q"] * len(searches),
+            "rank": pa.array([rank for _, rank, _ in searches], pa.int32()),
+            "url": [str(rank) for _, rank, _ in searches],
+            "clicked": [clicked for _, _, clicked in searches],
+        }
+    )
+    a_release(tables={"log": log}).export("clax", tmp_path / "records-clax")
+    script = script_of("receive-a-release.md", "train_clax.py", tmp_path)
+    measured = run(python_of_clax, script.read_text(), tmp_path, "records-clax").splitlines()[-1].split()
+    assert measured[1] == "PBM"
+    assert 1.0 < float(measured[3]) < 2.0  # perplexity; 2 is a coin
 
 
 @pytest.mark.slow

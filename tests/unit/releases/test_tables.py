@@ -105,6 +105,21 @@ PLAIN = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", TABLES)
+def test_other_packages_read_parquet(kind: str, tmp_path: Path) -> None:
+    import duckdb
+    import pandas
+    import polars
+
+    a_release(tables=TABLES).save(tmp_path / "out")
+    path, table = tmp_path / "out" / f"{kind}.parquet", TABLES[kind]
+    assert polars.read_parquet(path).to_dicts() == table.to_pylist()
+    assert pandas.read_parquet(path).columns.tolist() == table.column_names
+    with duckdb.connect() as connection:
+        rows = connection.execute("FROM read_parquet(?)", [str(path)]).fetchall()
+    assert rows == [tuple(row.values()) for row in table.to_pylist()]
+
+
 @pytest.mark.parametrize(("format_name", "dialect"), [("tsv", "excel-tab"), ("csv", "excel")])
 def test_spreadsheets_and_pandas_read_text_tables(format_name: str, dialect: str, tmp_path: Path) -> None:
     computed = ["=1+1", "+1", "-1", "@x", '"=cmd|...', "\uff1d1", "'=1", ' "=1"']
