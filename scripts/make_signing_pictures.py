@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +69,7 @@ def on_terminal(words: list[str], answer: str) -> str:
 def terminal_pictures(browser: Any) -> None:
     """Measuring, the question, and the end."""
     prompt = f"$ querycloak {' '.join(SIGNOFF)}\n"
-    lines = [line.strip() for line in re.split(r"[\r\n]+", on_terminal(SIGNOFF, "y")) if line.strip()]
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", on_terminal(SIGNOFF, "y")) if line.strip()]
     bars = [line for line in lines if "━" in line]
     ask = next(place for place, line in enumerate(lines) if "[y/N]" in line)
     asked = [line for line in lines[:ask] if "━" not in line]
@@ -103,12 +102,12 @@ def page_pictures(browser: Any) -> None:
 
 def _shot(page: Any, name: str, part: str | None = None) -> None:
     subject = page if part is None else page.locator(part)
-    subject.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=80)
+    subject.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=60)
 
 
 def studio_pictures(browser: Any) -> None:
     """The studio's screen, its evidence and its end."""
-    shutil.rmtree("signed")
+    os.environ["QUERYCLOAK_LEDGER"] = str(Path.cwd().parent / "ledger-of-studio.sqlite")
     running = subprocess.Popen([*COMMAND, "studio", "--no-browser"], stdout=subprocess.PIPE, text=True)
     try:
         address = running.stdout.readline().strip() if running.stdout else ""
@@ -124,27 +123,26 @@ def studio_pictures(browser: Any) -> None:
 
 def _walk(page: Any, shot: Callable[..., None]) -> None:
     fields = {
-        "log": "log.tsv", "population_size": "1000", "searches_per_user": "50", "population": "readers", "epsilon": "4",
+        "log": "log.tsv", "population_size": "1000", "searches_per_user": "30", "population": "readers", "epsilon": "4",
         "owner": "Example Library", "contact": "library@example.org", "purpose": "research on query suggestion",
-        "out": "signed-in-studio", "delta": "1e-6",
+        "out": "signed-in-studio",
     }  # fmt: skip
-    page.locator("summary", has_text="Delta, and keys").click()
     for name, text in fields.items():
         page.locator(f"#{name}").fill(text)
-    page.locator("summary", has_text="Delta, and keys").click()
     page.get_by_label("Rank results").check()
     page.locator("#answer .result", has_text="pairs of query and result").wait_for()
+    page.get_by_label("Epsilon in all").fill("8")
+    page.get_by_label("Delta in all").fill("2e-4")
+    page.get_by_role("button", name="Set this budget").click()
     page.locator("#ledger", has_text="left").wait_for()
-    time.sleep(1)
+    page.locator("#log-help code").first.evaluate("each => { each.textContent = '/home/officer/library'; }")
     shot("studio-1-choose", ".columns")
     page.get_by_role("button", name="Measure the evidence").click()
-    page.locator("#run", has_text="left)").wait_for()
-    shot("studio-2-measuring", ".bottom")
     page.get_by_text("The evidence is ready").wait_for()
-    shot("studio-3-evidence", ".bottom")
+    shot("studio-2-evidence", ".bottom")
     page.get_by_role("button", name="Release the whole log").click()
     page.get_by_text("Released. Now read, and sign.").wait_for()
-    shot("studio-4-released", ".bottom")
+    shot("studio-3-released", ".bottom")
 
 
 def main() -> None:

@@ -283,9 +283,11 @@ class _Run:
         return opened
 
     def _step(self, name: str, doing: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        self._name, self._doing = name, doing
-        self._tell(doing)
-        result = self._steps.get(name, work)
+        result = self._steps.kept(name)
+        if result is None:  # a step of an earlier run says nothing about the speed of this one
+            self._name, self._doing = name, doing
+            self._tell(doing)
+            result = self._steps.get(name, work)
         self._done += _WEIGHTS[name]
         return dict(result)
 

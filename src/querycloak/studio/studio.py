@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any
 
@@ -284,10 +285,11 @@ def _budget(numbers: Sequence[Any], *, up: bool = True) -> str:
     """Epsilon and delta in four digits; costs are rounded up, and what is left is rounded down."""
     epsilon, delta = (max(0.0, float(each)) for each in numbers)
     if not up:
-        epsilon, delta = (
-            float(f"{each * (1 - 5e-5):.4g}") if f"{each:.4g}" != f"{each:g}" else each for each in (epsilon, delta)
-        )
+        epsilon, delta = (float(_DOWN.create_decimal(repr(each))) for each in (epsilon, delta))
     return f"epsilon {shown_up(epsilon)}, delta {shown_up(delta)}"
+
+
+_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 
 
 def _is_ours(path: Path) -> bool:

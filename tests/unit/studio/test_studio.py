@@ -192,6 +192,35 @@ def test_the_command_refuses_a_port_that_is_none_and_one_that_is_taken(studio: R
     assert "is taken or not allowed" in in_process("studio", "--port", str(studio.port)).stderr
 
 
+def test_the_price_says_what_is_left_after_the_release(studio: Running) -> None:
+    studio.post("/budget", **FILLED | {"population": "rounded", "limit_epsilon": "8", "limit_delta": "0.00020009"})
+    text = studio.post(
+        "/view", **FILLED | {"population": "rounded", "start": "epsilon", "epsilon": "3", "delta": "1e-4"}
+    )
+    assert "Left now: epsilon 8, delta 0.0002." in text
+    assert "Left after it: epsilon 5, delta 0.0001" in text
+
+
+def test_no_sign_off_begins_with_the_example_of_people(studio: Running) -> None:
+    text = studio.post("/measure", **FILLED | {"population_size": ""})
+    assert "a sign-off also needs the number of people" in text
+    assert "interpolated for 20,000 people" in text
+
+
+def test_users_to_leave_out_stand_in_the_plan_and_in_commands(studio: Running) -> None:
+    text = studio.post("/view", **FILLED | {"leave_out": "bots.txt"})
+    assert "--leave-out bots.txt" in text
+    assert "leave_out = &#34;bots.txt&#34;" in text
+
+
+def test_hardly_any_rows_are_a_caution_and_a_log_beyond_the_twins_is_named(studio: Running) -> None:
+    start = {"start": "epsilon", "epsilon": "1"}
+    assert "Hardly anything comes out" in studio.post("/view", **FILLED | start | {"population_size": "1000"})
+    text = studio.post("/view", **FILLED | start | {"population_size": "500000"})
+    assert "You have 500,000 people" in text
+    assert "Hardly anything" not in text
+
+
 @pytest.mark.slow
 def test_a_log_is_inspected_measured_and_released_as_commands_do_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
