@@ -126,7 +126,7 @@ from querycloak.exports.ir_dataset import register
 register("june", "set")
 dataset = ir_datasets.load("june")
 searches = list(dataset.qlogs_iter())
-print(dataset.qlogs_count(), dataset.queries_count(), dataset.has_qrels())
+print(dataset.qlogs_count(), len(list(dataset.queries_iter())), dataset.has_qrels())
 print(*sorted(search.query for search in searches))
 print(*sorted(len(search.items) for search in searches))
 """
