@@ -1,6 +1,7 @@
 """Worth of draws of `semantic` on logs: similarity, pooled totals before and after inversion, risk of a guess.
 
-`python -m bench.semantic_draws LOG ...` prints tables in Markdown for docs/semantic.md. Private: it looks at logs.
+`python -m bench.semantic_draws LOG ...` prints tables in Markdown for docs/semantic.md, with `log` before
+the logs those of the variant log. Private: it looks at logs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
 from querycloak.methods.semantic.expected_similarity import similar_to
+from querycloak.methods.semantic.log_rows import ListedQueries, LogRows, candidates_of
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches
 from querycloak.methods.semantic.searches import Histories, Searches, staged_searches
 from querycloak.methods.semantic.totals import Totals
 from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.releases.tables import whole_table
 from querycloak.text.wordnet import wordnet
 
 if TYPE_CHECKING:
@@ -61,6 +64,42 @@ def main(paths: Sequence[str]) -> None:
                     counted = Histories(log.engine, staged, queries, replacement)
                     searches = counted.pulled("", replacement.concepts_of)
                     _print(name, method, list(_runs(replacement, searches)))
+
+
+def of_log(path: str) -> None:
+    """The variant log: shares of rows that their user typed, did not type, or are (other); pooled total variation."""
+    print(f"\n{path.rpartition('/')[2]}\n")
+    print("| queries | selection share | candidates | typed | false | other | before | after |\n" + "|---" * 8 + "|")
+    with read(path, engine=connect(threads=1)) as log:
+        for queries, part in ((1, 0.1), (1, 0.25), (1, 0.5), (5, 0.25)):
+            made: Any = Semantic(epsilon=8, delta=1e-6, max_queries=queries, variant="log", selection_share=part)
+            counted = made.count(log)
+            runs = [_of_selected(counted, seed) for seed in range(1, RUNS + 1)]
+            cells = [_interval(values) for values in zip(*runs, strict=True)]
+            print(f"| {queries} | {part} | {' | '.join(cells)} |", flush=True)
+
+
+def _of_selected(counted: LogRows, seed: int) -> tuple[float, ...]:
+    randomness = Randomness(seed=seed)
+    selected = whole_table("queries", counted.selection.draw(randomness).tables["queries"])
+    candidates = candidates_of(selected, counted.method.loss)
+    draws = ListedQueries.among(counted.method, candidates)
+    histories = Histories(counted.engine, counted.searches, counted.method.max_queries, draws)
+    searches = histories.pulled("", draws.concepts_of)
+    domains, places = draws.domains.placed(searches.concepts)
+    kept = chosen_searches(searches, searches.concepts < 0)
+    owners = np.repeat(np.arange(len(searches.users)), searches.lengths)
+    size = len(candidates) + 1
+    asked = np.unique(owners * size + places)
+    drawn = draws.draw(owners[kept], domains[kept], places[kept], searches.lengths, randomness)
+    other = drawn == draws.domains.taxonomy.root
+    typed = np.isin(owners[kept] * size + drawn, asked) & ~other
+    truth = np.bincount(places[kept], minlength=size) / len(kept)
+    counts, channel = np.bincount(drawn, minlength=size), draws.channel()
+    totals = None if channel is None else Totals.of(channel, counts, [f"{place:09}" for place in range(size)])
+    after = np.nan if totals is None else float(np.abs(totals.shares - truth).sum() / 2)
+    before = float(np.abs(counts / len(kept) - truth).sum() / 2)
+    return len(candidates), typed.mean(), (~typed & ~other).mean(), other.mean(), before, after
 
 
 def _print(name: str, method: Semantic, runs: Sequence[Worth]) -> None:
@@ -114,4 +153,8 @@ def _guessed(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1] == "log":
+        for each in sys.argv[2:]:
+            of_log(each)
+    else:
+        main(sys.argv[1:])

@@ -36,9 +36,10 @@ VARIANTS = {
     ("query-pool", "paper"): "querycloak.papers.zhang2016:PaperQueryPool",
     ("optimal", "paper"): "querycloak.papers.hong2012:PaperOptimal",
     ("semantic", "paper"): "querycloak.papers.sanchez2018:PaperSemantic",
+    ("semantic", "log"): "querycloak.methods.semantic.log_domain:LogSemantic",
     ("affinity", "paper"): "querycloak.papers.carpineto2015:PaperAffinity",
 }
-"""The class of each variant that has one (querycloak.papers), by name of the method and of the variant."""
+"""The class of each variant that has one (mostly in querycloak.papers), by name of the method and of the variant."""
 
 
 class MethodsByName(Mapping[str, type[Method]]):

@@ -190,7 +190,8 @@ def _keys(release: Release) -> Answered:
         return GUARDED, _say("keys_public")
     if release.counts == "synthetic":
         return GUARDED, _say("keys_made_up")
-    return GUARDED, _say("keys_taxonomy" if release.rows.is_random else "keys_threshold")
+    of_taxonomy = release.rows.is_random and release.rows is not RowKind.RANDOMISED
+    return GUARDED, _say("keys_taxonomy" if of_taxonomy else "keys_threshold")
 
 
 def _model(release: Release) -> Answered:

@@ -50,6 +50,13 @@ class RowKind(StrEnum):
         "may be what somebody asked, or anything else: read how often topics and kinds of things occur, never a single "
         "row",
     )
+    RANDOMISED = (
+        "randomised",
+        "what was asked or, at random, another query that many people asked; (other): none of these",
+        "what people ask, taken over many rows; trying out software",
+        "every query became one of a list that enough people asked, or (other). A row may be what its user asked, or "
+        "was drawn in its place: read how often queries occur, never a single row",
+    )
     REBUILT = (
         "rebuilt",
         "what was asked, with other concepts in place of its own; the words around them are as they were typed",
@@ -105,4 +112,4 @@ class RowKind(StrEnum):
     @property
     def is_random(self) -> bool:
         """True if the whole text of every row was drawn at random, so that single rows can be denied."""
-        return self in (RowKind.REPLACED, RowKind.NOISED)
+        return self in (RowKind.REPLACED, RowKind.RANDOMISED, RowKind.NOISED)

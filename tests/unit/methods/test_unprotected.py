@@ -79,6 +79,7 @@ NOTES: dict[str, tuple[str, list[Method]]] = {
         [
             Semantic(epsilon=1.0, criterion="hbdp", max_queries=4, domain="sport"),
             Semantic(epsilon=1.0, domain="topics", repeats="reuse", budget_per="query", variant="paper"),
+            Semantic(epsilon=1.0, delta=1e-6, max_queries=3, variant="log"),
             *(Semantic(epsilon=1.0, times=times, max_queries=3) for times in ("drop", "month", "day", "hour", "keep")),
         ],
     ),

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from querycloak.audits.guarantees.mechanism import Pair
 from querycloak.audits.guarantees.user_rows import log_text
+from querycloak.methods.semantic.log_domain import LogSemantic
+from querycloak.privacy.calibration.accuracy import LIKELY
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic
@@ -21,6 +23,9 @@ _UNKNOWN = "zzyxqwv"
 
 def replaced_queries(method: Semantic) -> Iterator[Pair[str]]:
     """A user whose searches are for one thing or for another; the domains of both are the same."""
+    if isinstance(method, LogSemantic):
+        yield from _of_selected_queries(method)
+        return
     one, other, third, unknown = _texts(method)
     searches = 1 if method.budget_per == "query" else min(_SEARCHES, method.max_queries or _SEARCHES)
     for number in sorted({1, searches}):
@@ -33,6 +38,19 @@ def replaced_queries(method: Semantic) -> Iterator[Pair[str]]:
         yield _pair("replaced: all searches for one thing among others", [*mixed, one], moved)
     else:
         yield _pair("replaced: one search of several", [*mixed, one], [*mixed, other])
+
+
+def _of_selected_queries(method: LogSemantic) -> Iterator[Pair[str]]:
+    """Others hold two queries that are nearly always candidates; the user asks one of them, or a text of nobody."""
+    routes = next(iter(method.selection.routes().values()))
+    enough = max(route.users(LIKELY).high for route in routes)
+    shared = [f"{text} {user}\t{text}\t2006-03-01 00:00:00\t\t" for text in ("one", "two") for user in range(enough)]
+
+    def log(text: str) -> str:
+        return log_text([*shared, f"target\t{text}\t2006-03-01 00:00:00\t\t"])
+
+    yield Pair("replaced: one candidate by another", log("one"), log("two"))
+    yield Pair("replaced: a candidate by a text of nobody else", log("one"), log(_UNKNOWN))
 
 
 def _pair(name: str, without: Sequence[str], having: Sequence[str]) -> Pair[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from querycloak.errors import ParameterError
-from querycloak.methods.method import Counted, Method, Variant
+from querycloak.methods.method import Counted, Method
 from querycloak.methods.option import option
 from querycloak.methods.semantic.choice import AUTO, WORDNET, Chosen, check_choice, chosen_by
 from querycloak.methods.unprotected import ALWAYS
@@ -90,7 +90,14 @@ class Semantic(Method):
         help="Also take a log in a language that WordNet does not know; it is refused otherwise. Its searches then "
         "come out as draws that have nothing to do with what was asked.",
     )
-    variant: Variant = option("default", help="paper: as published, to compare with.")
+    selection_share: float | None = option(
+        help="For variant log: the part of epsilon that selects candidates; 0.25 if not given."
+    )
+    variant: Literal["default", "paper", "log"] = option(
+        "default",
+        help="paper: as published, to compare with. log: queries that many users asked are the candidates, not "
+        "concepts; a part of the budget selects them.",
+    )
     budget: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -170,6 +177,8 @@ class Semantic(Method):
             from querycloak.methods.semantic.domains import parse_candidates
 
             parse_candidates(self.candidates)
+        if self.selection_share is not None and self.variant != "log":
+            raise ParameterError(Sentence("{selection_share} goes with {variant:log}, which selects queries"))
         self.check_bounded_draws()
         if self.budget_per == "query" and self.budget > MOST_EPSILON:
             refuse("epsilon", f"at most {MOST_EPSILON:g} for each query", self.budget, "more protects nobody")
