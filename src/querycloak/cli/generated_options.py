@@ -47,7 +47,7 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "known_share", "total_share", "log_layout", "variant",
+            "any_language", "known_share", "selection_share", "total_share", "log_layout", "variant",
         ),
         ADVANCED,
     ),
