@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
-from querycloak.methods.semantic.shares import MOST_LOSS, share_of
+from querycloak.methods.semantic.shares import share_of
 from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
@@ -149,14 +149,11 @@ class Replacement:
 
     def losses(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
         """Loss of one draw of each user: epsilon, or an equal share of it, rounded down so that shares add up."""
-        epsilon = self.method.budget
-        if self.method.budget_per == "query":
-            shares = np.full(len(lengths), epsilon)
-        else:
-            numbers = np.full(len(lengths), self.method.max_queries) if self.method.max_queries else lengths
-            distinct, which = np.unique(np.maximum(numbers, 1), return_inverse=True)
-            shares = np.array([share_of(epsilon, self.method.delta, int(each)) for each in distinct])[which]
-        return np.asarray(np.minimum(shares, MOST_LOSS))
+        method = self.method
+        if method.budget_per == "query" or method.max_queries is not None:
+            return np.full(len(lengths), method.loss)  # a variant may have less than its whole epsilon for draws
+        distinct, which = np.unique(np.maximum(lengths, 1), return_inverse=True)
+        return np.array([share_of(method.budget, method.delta, int(each)) for each in distinct])[which]
 
     def _drawn(self, losses: NDArray[np.float64], domains: Ints, places: Ints, randomness: Randomness) -> Ints:
         drawn = np.empty(len(places), np.int32)

@@ -94,12 +94,29 @@ def test_rows_are_drawn_by_the_law_of_the_note() -> None:
     replacement = ListedQueries.among(made, ["a", "b c"])
     channel = replacement.channel()
     assert isinstance(channel, DrawChannel)
+    for queries in (1, 5):
+        several = method(max_queries=queries)
+        (drawn_at,) = ListedQueries.among(several, ["a"]).losses(np.array([9])).tolist()
+        assert drawn_at == several.loss  # not the whole epsilon: a part of it selects
+        assert Decimal(drawn_at) * queries <= Decimal(repr(several.split.drawing))
     stays = math.exp(made.loss) / (math.exp(made.loss) + 2)
     assert np.diag(channel.probabilities) == pytest.approx([stays] * 3)
     losses = np.log(channel.probabilities.max(axis=0) / channel.probabilities.min(axis=0))
     assert losses.max() <= made.loss
     queries = pa.array(["b c", "(other)", "a b", "a"], pa.string())
     assert replacement.concepts_of(queries).tolist() == [2, -1, -1, 1]
+
+
+def test_draws_and_the_channel_have_one_law() -> None:
+    """Shares of many draws against the law that the release states."""
+    replacement = ListedQueries.among(method(epsilon=3.0), ["a", "b", "c"])
+    channel = replacement.channel()
+    assert channel is not None
+    number = 40_000
+    sources, owners = np.ones(number, np.int32), np.arange(number)
+    drawn = replacement.draw(owners, 0 * sources, sources, np.ones(number, np.int64), Randomness(seed=1))
+    shares = np.bincount(drawn, minlength=4) / number
+    assert shares == pytest.approx(channel.probabilities[1], abs=0.01)
 
 
 def test_candidates_are_as_many_as_make_the_most_draws_right() -> None:
