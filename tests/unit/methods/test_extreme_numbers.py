@@ -22,7 +22,7 @@ WHOLE = (0, 1, 1_000_000, 2**53, 10**30)
 CASES = [
     *(
         (method, BUDGET, name, value)
-        for method in ("queries", "clicks", "sessions", "optimal", "query-pool", "semantic")
+        for method in ("queries", "clicks", "sessions", "phrases", "synthetic", "optimal", "query-pool", "semantic")
         for name, values in {"epsilon": SMALL + LARGE, "delta": (*SMALL, 0.999999)}.items()
         for value in values
         if (method, name) != ("semantic", "delta")
@@ -53,7 +53,9 @@ def test_every_number_has_an_answer_or_a_line_in_little_time(
     assert time.process_time() - began < MOST_SECONDS
 
 
-@pytest.mark.parametrize("method", ["queries", "clicks", "sessions", "optimal", "query-pool", "semantic"])
+@pytest.mark.parametrize(
+    "method", ["queries", "clicks", "sessions", "phrases", "synthetic", "optimal", "query-pool", "semantic"]
+)
 def test_an_epsilon_beyond_a_thousand_is_refused(method: str) -> None:
     options: dict[str, Any] = {"epsilon": 1.8e9} | ({} if method == "semantic" else {"delta": 1e-6})
     with pytest.raises(ParameterError, match=r"epsilon must be at most 1,000, got 1800000000\.0"):
