@@ -21,8 +21,9 @@ def how_solved(seconds: float) -> str:
     """The solvers behind `best` and its bound, with the time that HiGHS has for each program."""
     return (
         "Best is the better of our search and of HiGHS, and the bound the smaller of both; all exhibits take them from "
-        f"the same solutions. HiGHS is stopped after {seconds:g} s of each program: with more time, or on a faster "
-        "machine, its counts are larger and its bounds smaller."
+        f"the same solutions. HiGHS is stopped after {seconds:g} s of each program, by the clock: with more time, or "
+        "on a machine with less other work, its counts are larger and its bounds smaller. Our search exchanges rows "
+        "from HiGHS's counts, too."
     )
 
 
