@@ -119,7 +119,8 @@ def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequen
         if row.get("risk") is None and row.get("why") and row["attack"] not in without_gain:
             names_of_reason = reasons.setdefault(row["why"], [])
             names_of_reason += [row["attack"]] if row["attack"] not in names_of_reason else []
-    outcome, parts = "not tried", []
+    outcome = "not tried"
+    parts: list[str] = []
     if with_risk:
         worst = max(with_risk, key=lambda row: float(row["risk"]))
         ends = f"{shown_share(worst['low'])} to {shown_share(worst['high'])}" if worst.get("low") is not None else ""
