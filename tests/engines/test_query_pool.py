@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -26,8 +27,13 @@ from querycloak.methods.keys.thresholded import KeyCounts
 from querycloak.methods.method import Variant
 from querycloak.methods.query_pool.count import Pooling
 from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
+from querycloak.methods.query_pool.outside_plan import RARE_QUERIES
 from querycloak.papers.zhang2016_count import PaperPooling
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.accounting.privacy_loss import Losses
+from querycloak.privacy.calibration.gaussian import gaussian_delta, squared_loss
+from querycloak.privacy.calibration.selection import together
+from querycloak.privacy.sampling.noise import Gaussian, Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.logs import Row, aol, write
 
@@ -320,13 +326,109 @@ def test_epsilon_is_the_sum_over_tables() -> None:
     single = QueryPool(noise=2.0, threshold=30, queries_per_user=1)
     assert (single.proven().epsilon, "transitions" in single.bounds) == (0.5, False)
     solved = QueryPool(epsilon=3, split="queries=3,transitions=1", queries_per_user=5)
-    scales = {name: noise.scale for name, noise in solved.noises.items()}
+    scales = {name: noise.size for name, noise in solved.noises.items()}
     assert sum(Fraction(solved.bounds[name]) / Fraction(scale) for name, scale in scales.items()) <= 3
     assert scales["queries"] == pytest.approx(5 / 2.25)
     assert solved.proven().epsilon == 3
     both = QueryPool(epsilon=6, delta=1e-6, off_pool=True, clicks="threshold").proven()
     assert (both.kind, both.epsilon) == ("approximate-dp", 6.0)
     assert 1e-7 < (both.delta or 0) <= 1e-6
+
+
+# Selections of keys outside public lists
+
+
+def gaussian_law(sigma: float, reach: int) -> np.ndarray:
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
+    law: np.ndarray = weights / weights.sum()
+    return law
+
+
+def test_a_budget_that_moves_by_noisy_numbers_costs_the_same_either_way() -> None:
+    """query_pool.md, *Selections*, step 3, by enumeration: what a first noisy count decides is how mu^2 is divided.
+
+    One user moves the first count by one, and then either one count under little noise or two under more. The loss of
+    both ways is that of one mu^2, so the delta of all is at most the formula's.
+    """
+    first, alone, each = Gaussian(4.0), Gaussian(3.0), Gaussian(math.sqrt(15))  # 1/(9-3) = 2/(15-3)
+    reach, epsilon = 26, 0.8
+    law = gaussian_law(first.sigma, reach)
+    one = gaussian_law(alone.sigma, reach)
+    two = gaussian_law(each.sigma, reach)
+    moved, still = ([np.append(0, x), np.append(x, 0)] for x in (one, two))
+    ways = [(moved[0], moved[1]), (np.outer(still[0], still[0]).ravel(), np.outer(still[1], still[1]).ravel())]
+    sums = np.zeros(2)
+    for value, (p, q) in enumerate(zip(np.append(0, law), np.append(law, 0), strict=True)):
+        with_user, without = ways[value > reach]  # decided by the noisy count alone
+        sums += [
+            np.maximum(p * with_user - math.exp(epsilon) * q * without, 0).sum(),
+            np.maximum(q * without - math.exp(epsilon) * p * with_user, 0).sum(),
+        ]
+    stated = gaussian_delta(squared_loss(first, 1) + squared_loss(alone, 1), epsilon)
+    assert squared_loss(alone, 1) == pytest.approx(squared_loss(each, 2), rel=1e-9)
+    assert max(sums) <= stated
+    assert max(sums) > stated / 4
+
+
+@pytest.mark.parametrize("options", [{"off_pool": True}, {}, {"off_pool": True, "clicks": "none"}])
+@pytest.mark.parametrize(("epsilon", "delta"), [(8, 2.25e-7), (1, 1e-6), (3, 1e-3)])
+def test_selections_use_nearly_all_of_delta_and_no_more(options: dict[str, Any], epsilon: float, delta: float) -> None:
+    method = QueryPool(epsilon=epsilon, delta=delta, selection="multi-round", **options)
+    plan = method.outside
+    assert plan is not None
+    assert 0.97 * delta < plan.delta <= delta
+    assert method.proven().numbers == (epsilon, plan.delta)
+    # The draws that a ledger adds up cover both ways.
+    recorded = sum((draw.losses() for draw in plan.draws()), start=Losses())
+    assert recorded.delta_at(epsilon) <= delta * (1 + 1e-6)
+    if plan.clicks_alone is not None:
+        without = [*(each for name, each in plan.selected.items() if name != "clicks"), plan.clicks_alone]
+        rest = GaussianRounds(plan.public_loss - plan.transitions_loss, 0.0)
+        assert together(epsilon, *(each.draw() for each in without), rest) <= plan.delta
+        assert plan.clicks_alone.threshold < plan.selected["clicks"].threshold
+
+
+def test_laplace_noise_stays_reachable_and_rounds_need_a_budget() -> None:
+    former = QueryPool(epsilon=8, delta=2.25e-7, off_pool=True, selection="laplace")
+    assert former.outside is None
+    assert former.thresholds == {"queries": 18, "clicks": 34}
+    assert "outside" not in former.parameters()
+    assert former.parameters() == QueryPool(epsilon=8, delta=2.25e-7, off_pool=True).parameters()
+    for options in ({"epsilon": 1, "selection": "multi-round"}, {**KNOBS, "max_keys_per_user": 4}):
+        with pytest.raises(ParameterError, match="selection='multi-round' and max_keys_per_user are for"):
+            QueryPool(**options)
+    with pytest.raises(ParameterError, match="a part for each of queries, clicks, transitions"):
+        QueryPool(epsilon=8, delta=1e-6, split="queries=1,clicks=1", selection="multi-round")
+
+
+@pytest.mark.same_on_spark
+def test_keys_outside_the_pool_are_selected_and_transitions_get_their_part_where_queries_are_frequent(
+    engine: Engine, tmp_path: Path
+) -> None:
+    pool = listed(tmp_path / "pool.txt", ["alpha", "beta", "gamma"])
+    rows = []
+    for user in range(400):
+        rows += [
+            (f"u{user}", "12:00:00", "alpha", "1", "http://a.example/"),
+            (f"u{user}", "12:01:00", "off the pool", "1", "http://off.example/"),
+            (f"u{user}", "12:02:00", f"mine {user}", "1", f"http://own.example/{user}"),
+        ]
+    log = opened(engine, tmp_path / "log.tsv", rows)
+    method = QueryPool(epsilon=8, delta=1e-5, pool=pool, off_pool=True, selection="multi-round")
+    release = method.release(log, randomness=Randomness(seed=3))
+    assert set(release.table("queries")["query"].to_pylist()) == {"alpha", "off the pool"}
+    clicks = {(row["query"], row["url"]) for row in release.table("clicks").to_pylist()}
+    assert clicks == {("alpha", "http://a.example/"), ("off the pool", "http://off.example/")}
+    assert release.parameters["transitions_left_out"] is None
+    (step,) = release.table("transitions").to_pylist()
+    assert (step["query"], step["next_query"]) == ("alpha", "off the pool")
+    assert abs(step["count"] - 400) < 40
+    # Rare queries: nothing is drawn for transitions.
+    few = opened(engine, tmp_path / "few.tsv", [row for row in rows if int(row[0][1:]) < 60])
+    left_out = method.release(few, randomness=Randomness(seed=3))
+    assert left_out.table("transitions").num_rows == 0
+    assert left_out.parameters["transitions_left_out"] == RARE_QUERIES
+    assert "Nothing was drawn" in left_out.reach["transitions"].notes[0]
 
 
 def test_the_threshold_lets_one_zero_pass() -> None:

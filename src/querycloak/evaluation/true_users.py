@@ -86,7 +86,9 @@ class KeysOfMethod:
         if kind == "sessions" and self._parameters.get("sequences") == "released":
             return "of a user's pairs the first of released queries count, which the card alone does not tell"
         known = ("queries", "clicks", "sessions", "optimal", "k-anonymity", "affinity", "original")
-        if name in known or (name == "query-pool" and kind == "queries" and self._parameters.get("pool") == BUILT_IN):
+        apart = bool(self._parameters.get("off_pool")) and "outside" in self._parameters
+        of_pool = name == "query-pool" and kind == "queries" and not apart
+        if name in known or (of_pool and self._parameters.get("pool") == BUILT_IN):
             return None
         return f"what {name} lets in of a user's {kind} does not follow from its card alone"
 

@@ -59,6 +59,12 @@ def _rule_of_pool(parameters: Mapping[str, Any]) -> ForcedOutRule:
     """Outside public lists if anything may come out there, else of the pool."""
     queries = ForcedOutRule(int(parameters["threshold"]), parameters.get("queries_per_user"), key=POOL_QUERY)
     outside = []
+    if isinstance(parameters.get("outside"), Mapping):
+        for table, own in parameters["outside"].items():
+            rule = rule_of_table(own)
+            key = TEXT if table == "queries" else URL
+            outside.append(ForcedOutRule(rule.too_little, rule.per_user, rule.adding, key=key))
+        return fewest(outside) or queries
     if parameters.get("off_pool"):
         outside.append(ForcedOutRule(queries.too_little, queries.per_user, key=TEXT))
     if parameters.get("clicks") == "threshold":

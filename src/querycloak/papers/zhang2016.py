@@ -17,7 +17,7 @@ from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.sampling.exact import rounded_up
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.noise import Noise
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -40,11 +40,12 @@ class PaperQueryPool(QueryPool):
 
     def check_lists(self) -> None:
         """Refuse options of the default."""
-        if self.clicks or self.urls or self.off_pool or self.split or self.delta is not None:
+        others = (self.clicks, self.urls, self.off_pool, self.split, self.selection, self.max_keys_per_user)
+        if any(others) or self.delta is not None:
             raise ParameterError(
                 Sentence(
                     "the paper variant releases all queries, clicks and transitions its own way: leave {clicks}, "
-                    "{urls}, {off_pool}, {split} and {delta} out"
+                    "{urls}, {off_pool}, {split}, {selection}, {max_keys_per_user} and {delta} out"
                 )
             )
 
@@ -70,7 +71,7 @@ class PaperQueryPool(QueryPool):
 
     def claimed(self) -> Guarantee:
         """The epsilon that the paper states, over its three tables."""
-        parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
+        parts = [bound / Fraction(self.noises[name].size) for name, bound in self.bounds.items()]
         return user_guarantee(
             rounded_up(sum(parts, Fraction(0))),
             None,
@@ -117,7 +118,7 @@ class PaperQueryPool(QueryPool):
         return PaperPooling(self, log)
 
 
-def _of_all_that_occurs(noise: Laplace, table: str, bound: int) -> TableAccuracy:
+def _of_all_that_occurs(noise: Noise, table: str, bound: int) -> TableAccuracy:
     from querycloak.methods.counted_users import counted_records
     from querycloak.privacy.calibration.accuracy import Range, TableAccuracy, margin
 

@@ -16,7 +16,7 @@ from querycloak.methods.keys.public_lists import queries_of
 from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
 from querycloak.methods.method import Drawn
 from querycloak.methods.query_pool.count import CLICK, QUERY, TRANSITION, between
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -85,18 +85,18 @@ class PaperPooling:
         occurring = self.engine.fetch(counted).sort_by([(name, "ascending") for name in key])
         return by_count(self.with_noise(occurring, self.method.noises[table], randomness), key)
 
-    def with_noise(self, counts: pa.Table, noise: Laplace, randomness: Randomness) -> pa.Table:
+    def with_noise(self, counts: pa.Table, noise: Noise, randomness: Randomness) -> pa.Table:
         """The keys with noisy counts `count` in place of their counts `n`."""
         noisy = counts["n"].to_numpy() + randomness.noise(noise, counts.num_rows)
         return counts.drop_columns(["n"]).append_column("count", pa.array(noisy))
 
     def release_public(
-        self, counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+        self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
     ) -> pa.Table:
         """The public keys whose noisy count exceeds the threshold."""
         return release_public(counts, public, noise, threshold, randomness)
 
-    def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
+    def release_keys(self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness) -> pa.Table:
         """The keys of the log whose noisy count exceeds the threshold."""
         return release_keys(counts, noise, threshold, randomness).table
 

@@ -151,6 +151,8 @@ def test_where_thresholds_decide_the_lowest_counts() -> None:
     split = Sessions(**BUDGET, selection="gaussian", split="clicks=3,sessions=1")
     assert accounts_said(split) == min(plan.enough_users for plan in split.plans.values())
     assert accounts_said(Optimal(**BUDGET)) == int(Optimal(**BUDGET).parameters()["threshold"]) + 1
+    rounds = QueryPool(epsilon=1.0, delta=1e-6, off_pool=True, clicks="none", selection="multi-round")
+    assert accounts_said(rounds) == int(rounds.parameters()["outside"]["queries"]["threshold"]) + 1
     pool = QueryPool(epsilon=1.0, delta=1e-6, off_pool=True)
     assert accounts_said(pool) == pool.parameters()["threshold"] + 1
     # A pair of 500 users with equal counts lets each appear with a chance of 1/500.

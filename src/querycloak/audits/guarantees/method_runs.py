@@ -7,7 +7,8 @@ the law of single draws.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import singledispatch
+from functools import partial, singledispatch
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +50,14 @@ from querycloak.methods.optimal.noisy_tables import (
 )
 from querycloak.methods.phrases.counted_levels import CountedLevels
 from querycloak.methods.phrases.method import QUERIES, TABLE, Phrases
-from querycloak.methods.query_pool.count import QUERY, Pooling
+from querycloak.methods.query_pool.count import QUERY, Pooling, SelectingPooling
 from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PublicTables
 from querycloak.papers.hong2012 import SolvedPairs, sample_runs
 from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import choose_plans
 from querycloak.privacy.calibration.histogram import noisy_counts, release
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
 
 _COPY = ":"
@@ -172,11 +173,11 @@ class _PoolRuns(Pooling):
         self.runs = runs
 
     def release_public(
-        self, counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+        self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
     ) -> pa.Table:
         return above_of_public(counts, public, noise, threshold, randomness, self.runs)
 
-    def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
+    def release_keys(self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness) -> pa.Table:
         return thresholded_of_runs(sorted_counts(counts), noise, threshold, randomness, self.runs)
 
 
@@ -189,7 +190,7 @@ class _PaperPoolRuns(PaperPooling):
 
     release_public, release_keys = _PoolRuns.release_public, _PoolRuns.release_keys
 
-    def with_noise(self, counts: pa.Table, noise: Laplace, randomness: Randomness) -> pa.Table:
+    def with_noise(self, counts: pa.Table, noise: Noise, randomness: Randomness) -> pa.Table:
         again = counts.take(pa.array(np.tile(np.arange(counts.num_rows), self.runs)))
         return numbered(super().with_noise(again, noise, randomness), np.repeat(np.arange(self.runs), counts.num_rows))
 
@@ -205,6 +206,76 @@ def _(counted: Pooling, randomness: Randomness, runs: int) -> DrawnRuns:
         alike.table, QUERY, runs, lambda same, number: _PoolRuns(counted, number).tables_given(same, randomness)
     )
     return DrawnRuns(runs, {"queries": queries, **{kind: alike.undone(table) for kind, table in others.items()}})
+
+
+class _SelectingRuns(SelectingPooling):
+    """The draw of a pool with selections, in which every table is drawn for several runs at once."""
+
+    def __init__(self, counted: SelectingPooling, runs: int, left_out: str | None = None) -> None:
+        vars(self).update(vars(counted))
+        self.runs, self.left_out = runs, left_out
+
+    def release_public(
+        self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
+    ) -> pa.Table:
+        return above_of_public(counts, public, noise, threshold, randomness, self.runs)
+
+    def released_queries(self, randomness: Randomness) -> pa.Table:
+        noise, threshold = self.method.noises["queries"], self.method.thresholds["queries"]
+        queries = self.release_public(self.counts, PublicKeys({"query": self.pool}), noise, threshold, randomness)
+        if not self.method.off_pool:
+            return queries
+        others = weighted_runs(self.selected(self.outside, QUERY, self.plan.selected["queries"]), randomness, self.runs)
+        return pa.concat_tables([queries, others.select(queries.column_names)])
+
+    def tables_given(self, queries: pa.Table, randomness: Randomness) -> dict[str, pa.Table]:
+        return Pooling.tables_given(self, queries, randomness)
+
+    def released_selection(self, selection: WeightedSelection, randomness: Randomness) -> pa.Table:
+        return weighted_runs(selection, randomness, self.runs)
+
+    def no_pairs(self, public: PublicKeys) -> pa.Table:
+        return numbered(super().no_pairs(public), 0)
+
+
+@draw_runs.register
+def _(counted: SelectingPooling, randomness: Randomness, runs: int) -> DrawnRuns:
+    """Queries in all runs; the other tables at once for runs with the same queries, with transitions or not."""
+    queries = _SelectingRuns(counted, runs).released_queries(randomness)
+    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
+    reasons = _reasons(counted, queries, runs)
+    parts: dict[str, list[pa.Table]] = {}
+    run = queries[RUN].to_numpy()
+    for reason in sorted(set(reasons), key=str):
+        mine = np.array([number for number, each in enumerate(reasons) if each == reason])
+        own = queries.filter(pa.array(np.isin(run, mine))).select([RUN, "query"])
+        own = own.set_column(0, RUN, pa.array(np.searchsorted(mine, own[RUN].to_numpy())))
+        alike = StandIns.of(own, asked)
+        others = tables_of_runs_alike(
+            alike.table, QUERY, mine.size, partial(_given, counted, reason=reason, randomness=randomness)
+        )
+        for kind, table in others.items():
+            parts.setdefault(kind, []).append(renumbered(alike.undone(table), mine))
+    tables = {kind: pa.concat_tables(drawn) for kind, drawn in parts.items()}
+    stated = [{"transitions_left_out": reason} for reason in reasons] if "transitions" in counted.plan.public else [{}]
+    return DrawnRuns(
+        runs, {"queries": queries, **tables}, stated, np.arange(runs) if len(stated) > 1 else np.empty(0, int)
+    )
+
+
+def _given(
+    counted: SelectingPooling, same: pa.Table, number: int, *, reason: str | None, randomness: Randomness
+) -> dict[str, pa.Table]:
+    return _SelectingRuns(counted, number, reason).tables_given(same, randomness)
+
+
+def _reasons(counted: SelectingPooling, queries: pa.Table, runs: int) -> list[str | None]:
+    """For each run, why transitions get nothing; None if they get their part."""
+    if "transitions" not in counted.plan.public:
+        return [None] * runs
+    ordered = queries.sort_by(RUN)
+    bounds = np.searchsorted(ordered[RUN].to_numpy(), np.arange(runs + 1))
+    return [counted.plan.no_transitions(ordered.slice(low, high - low)) for low, high in pairwise(bounds.tolist())]
 
 
 @draw_runs.register

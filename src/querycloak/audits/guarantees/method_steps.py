@@ -33,7 +33,7 @@ from querycloak.methods.phrases.counted_levels import CountedLevels
 from querycloak.methods.phrases.levels import KEY as PHRASE
 from querycloak.methods.phrases.levels import contributions
 from querycloak.methods.phrases.method import QUERIES, Phrases
-from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling
+from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling, SelectingPooling
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PAIRS, PublicTables
@@ -243,6 +243,31 @@ def _(counted: Pooling, past: Past) -> list[Step]:
         counts = counted.count(counted.clicks(released, listed), CLICK).numbers()
         steps.append(_counts_of_pool(counted, "clicks", counts, method.thresholds["clicks"] if urls is None else None))
     if "transitions" in method.bounds:
+        counts = counted.count(counted.transitions(released), TRANSITION).numbers()
+        steps.append(_counts_of_pool(counted, "transitions", counts))
+    return steps
+
+
+@steps_of.register
+def _(counted: SelectingPooling, past: Past) -> list[Step]:
+    """Counts of public keys, rounds of selections; the later ones for queries that are supposed to have come out."""
+    method, plan = counted.method, counted.plan
+    steps = [_counts_of_pool(counted, "queries", counted.counts.numbers())]
+    if method.off_pool:
+        others = counted.selected(counted.outside, ("query",), plan.selected["queries"])
+        steps += [replace(step, name=f"other queries: {step.name}") for step in steps_of(others, past)]
+    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
+    names = [query for query in asked.to_pylist() if past.came_out(query)]
+    released = counted.engine.upload(pa.table({"query": pa.array(names, pa.string())}))
+    if "clicks" in plan.selected:
+        clicks = counted.clicks_selected(released, plan.selected["clicks"])
+        steps += [replace(step, name=f"clicks: {step.name}") for step in steps_of(clicks, past)]
+    elif "clicks" in plan.public:
+        listed = counted.engine.upload(pa.table({"url": urls_of(method.lists["urls"], counted.choices)}))
+        steps.append(
+            _counts_of_pool(counted, "clicks", counted.count(counted.clicks(released, listed), CLICK).numbers())
+        )
+    if "transitions" in plan.public:
         counts = counted.count(counted.transitions(released), TRANSITION).numbers()
         steps.append(_counts_of_pool(counted, "transitions", counts))
     return steps

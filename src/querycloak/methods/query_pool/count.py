@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import ibis
@@ -16,15 +17,18 @@ from querycloak.methods.clicked import clicks_of
 from querycloak.methods.keys.contribution_bounding import once_per_key
 from querycloak.methods.keys.public_keys import PublicKeys, release_public
 from querycloak.methods.keys.public_lists import queries_of, urls_of
-from querycloak.methods.keys.thresholded import KeyCounts, by_count, release_keys
+from querycloak.methods.keys.thresholded import KeyCounts, by_count, by_noisy_count, release_keys
+from querycloak.methods.keys.weighted_selection import WeightedSelection
 from querycloak.methods.method import Drawn
-from querycloak.methods.query_pool.method import quiet_threshold
+from querycloak.methods.query_pool.outside_plan import OutsidePlan
 from querycloak.methods.query_pool.reached import of_pairs
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.calibration.weighted import WeightedPlan
+from querycloak.privacy.sampling.noise import Noise
 from querycloak.privacy.sampling.randomness import Randomness
 
 if TYPE_CHECKING:
     from querycloak.methods.query_pool.method import QueryPool
+    from querycloak.privacy.calibration.accuracy import TableAccuracy
 
 QUERY, CLICK, TRANSITION = ("query",), ("query", "url"), ("query", "next_query")
 
@@ -42,14 +46,15 @@ class Pooling:
         rows = rows if method.off_pool else rows.semi_join(self._pool_table, "query")
         self.rows = self.engine.stage(rows)
         self.counts = self.count(self.queries(), QUERY)
+        self.left_out: str | None = None
 
     def release_public(
-        self, counts: KeyCounts, public: PublicKeys, noise: Laplace, threshold: int, randomness: Randomness
+        self, counts: KeyCounts, public: PublicKeys, noise: Noise, threshold: int, randomness: Randomness
     ) -> pa.Table:
         """The public keys whose noisy count exceeds the threshold."""
         return release_public(counts, public, noise, threshold, randomness)
 
-    def release_keys(self, counts: KeyCounts, noise: Laplace, threshold: int, randomness: Randomness) -> pa.Table:
+    def release_keys(self, counts: KeyCounts, noise: Noise, threshold: int, randomness: Randomness) -> pa.Table:
         """The keys of the log whose noisy count exceeds the threshold."""
         return release_keys(counts, noise, threshold, randomness).table
 
@@ -59,7 +64,11 @@ class Pooling:
 
     def queries(self) -> ir.Table:
         """Each user's first queries, once each, with or without clicks."""
-        return once_per_key(self.rows.select("user", "time", "query"), QUERY, self.method.bounds["queries"])
+        return once_per_key(self.asked().select("user", "time", "query"), QUERY, self.method.bounds["queries"])
+
+    def asked(self) -> ir.Table:
+        """Rows whose queries count together: all that are kept."""
+        return self.rows
 
     def transitions(self, released: ir.Table) -> ir.Table:
         """Each user's first transitions between released queries, once each: no other query of ours lies between."""
@@ -83,7 +92,15 @@ class Pooling:
         """Draw, table after table."""
         queries = self.released_queries(randomness)
         tables = {"queries": queries, **self.tables_given(queries, randomness)}
-        return Drawn(tables, counts="public-keys", reach=of_pairs(self.method, queries.num_rows))
+        return Drawn(tables, counts="public-keys", reach=self.reached(queries.num_rows), parameters=self.chosen())
+
+    def reached(self, queries: int) -> dict[str, TableAccuracy]:
+        """Accuracy of tables whose thresholds depend on the number of released queries."""
+        return of_pairs(self.method, queries)
+
+    def chosen(self) -> dict[str, str | None]:
+        """Parameters that follow from released queries."""
+        return {}
 
     def tables_given(self, queries: pa.Table, randomness: Randomness) -> dict[str, pa.Table]:
         """The tables that look at which queries came out."""
@@ -131,8 +148,82 @@ class Pooling:
     ) -> pa.Table:
         noise = self.method.noises[table]
         counts = self.count(contributions, list(public.columns))
-        threshold = quiet_threshold(noise, max(public.size, 1))
+        threshold = self.method.pairs_threshold(table, public.size)
         return self.release_public(counts, public, noise, threshold, randomness)
+
+
+class SelectingPooling(Pooling):
+    """The pool with Gaussian noise, and selections of keys outside public lists (query_pool.md, *Selections*)."""
+
+    def __init__(self, method: QueryPool, plan: OutsidePlan, log: SearchLog) -> None:
+        self.plan = plan
+        super().__init__(method, log)
+        if method.off_pool:
+            outside = self.rows.anti_join(self._pool_table, "query").select("user", "time", "query")
+            self.outside = self.engine.stage(once_per_key(outside, QUERY, plan.selected["queries"].per_user))
+
+    def reached(self, queries: int) -> dict[str, TableAccuracy]:
+        """The same, with the reason that transitions got nothing."""
+        reached = super().reached(queries)
+        if self.left_out is not None:
+            note = f"Nothing was drawn, and clicks by selection got the budget: {self.left_out}."
+            reached["transitions"] = replace(reached["transitions"], spurious=0.0, notes=(note,))
+        return reached
+
+    def chosen(self) -> dict[str, str | None]:
+        """Why transitions got nothing; None if they got their part."""
+        return {"transitions_left_out": self.left_out} if "transitions" in self.plan.public else {}
+
+    def asked(self) -> ir.Table:
+        """Queries of the pool: others are counted apart."""
+        return self.rows.semi_join(self._pool_table, "query") if self.method.off_pool else self.rows
+
+    def released_queries(self, randomness: Randomness) -> pa.Table:
+        """The queries of the pool above their threshold, and others that are selected."""
+        noise, threshold = self.method.noises["queries"], self.method.thresholds["queries"]
+        queries = self.release_public(self.counts, PublicKeys({"query": self.pool}), noise, threshold, randomness)
+        if not self.method.off_pool:
+            return queries
+        others = self.released_selection(self.selected(self.outside, QUERY, self.plan.selected["queries"]), randomness)
+        both = pa.concat_tables([queries, others.select(queries.column_names)])
+        return by_noisy_count(both.select(QUERY), both["count"].fill_null(0).to_numpy(), QUERY)
+
+    def selected(self, contributions: ir.Table, key: Sequence[str], plan: WeightedPlan) -> WeightedSelection:
+        """The selection of these keys, which the engine keeps."""
+        return WeightedSelection.of(self.engine, contributions, key, plan, kept=True)
+
+    def tables_given(self, queries: pa.Table, randomness: Randomness) -> dict[str, pa.Table]:
+        """The tables that look at which queries came out, and at their noisy counts."""
+        if "transitions" in self.plan.public:
+            self.left_out = self.plan.no_transitions(queries)
+        return super().tables_given(queries, randomness)
+
+    def clicks_selected(self, released: ir.Table, plan: WeightedPlan) -> WeightedSelection:
+        """The selection among clicks of released queries."""
+        clicked = self.rows.filter(self.rows.url.notnull()).semi_join(released, "query")
+        return self.selected(self.engine.stage(once_per_key(clicked, CLICK, plan.per_user)), CLICK, plan)
+
+    def _released_clicks(self, released: ir.Table, names: pa.Array, randomness: Randomness) -> pa.Table:
+        if "clicks" not in self.plan.selected:
+            return super()._released_clicks(released, names, randomness)
+        plan = self.plan.clicks_after(self.left_out)
+        return self.released_selection(self.clicks_selected(released, plan), randomness)
+
+    def released_selection(self, selection: WeightedSelection, randomness: Randomness) -> pa.Table:
+        """The keys that are selected, with counts."""
+        return selection.release(randomness).table
+
+    def no_pairs(self, public: PublicKeys) -> pa.Table:
+        """A table of no pair."""
+        nothing = {name: values.slice(0, 0) for name, values in public.columns.items()}
+        return pa.table({**nothing, "count": pa.array([], pa.int64())})
+
+    def _released_pairs(
+        self, contributions: ir.Table, public: PublicKeys, table: str, randomness: Randomness
+    ) -> pa.Table:
+        if table == "transitions" and self.left_out is not None:
+            return self.no_pairs(public)
+        return super()._released_pairs(contributions, public, table, randomness)
 
 
 def between(steps: ir.Table, released: ir.Table) -> ir.Table:

@@ -12,8 +12,17 @@ from querycloak.methods.forcing_accounts import forced_out_rule, several_account
 from querycloak.methods.keys.public_lists import PublicList
 from querycloak.methods.method import Counted, Method, Variant
 from querycloak.methods.option import option
+from querycloak.methods.query_pool.outside_plan import (
+    MAX_KEYS_PER_USER,
+    POOL_PER_USER,
+    TRANSITIONS_PER_USER,
+    OutsidePlan,
+    plan_outside,
+    transitions_threshold,
+)
+from querycloak.methods.query_pool.outside_plan import SPLIT as SPLIT_OF_LOSS
 from querycloak.methods.unprotected import ALWAYS
-from querycloak.privacy.budget import ExplicitNoise, which_is_given
+from querycloak.privacy.budget import Budget, ExplicitNoise, which_is_given
 from querycloak.privacy.calibration.bisection import smallest_integer
 from querycloak.privacy.calibration.deltas import laplace_delta
 from querycloak.privacy.calibration.selection import parse_split
@@ -27,11 +36,12 @@ from querycloak.privacy.parameters import (
     whole,
 )
 from querycloak.privacy.sampling.exact import float_up, rounded_up, stated
-from querycloak.privacy.sampling.noise import Laplace
+from querycloak.privacy.sampling.noise import Laplace, Noise
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
     from querycloak.logs.searchlog import SearchLog
+    from querycloak.privacy.accounting.draws import Draw
     from querycloak.privacy.calibration.accuracy import ReleaseProbability, TableAccuracy
 
 ClickKind = Literal["none", "threshold", "public"]
@@ -72,33 +82,47 @@ class QueryPool(Method):
         help="Which clicks come out: none; public: on public urls; threshold: any above a threshold, with a delta."
     )
     urls: str | None = option(help="A file of public urls, one a line.", names_file=True)
+    selection: Literal["laplace", "multi-round"] | None = option(
+        help="How keys outside public lists are chosen: laplace, one threshold and Laplace noise in all tables, if not "
+        "given; multi-round: as in clicks, for a budget with delta."
+    )
+    max_keys_per_user: int | None = option(
+        help="With multi-round: how many keys outside public lists of one user count; 256 if not given."
+    )
     queries_per_user: int | None = option(
-        help="How many queries of one user count: 4 if not given, 100 in the paper variant. Transitions: one fewer."
+        help="How many queries of one user count, of the pool with multi-round: 4 if not given (8 with multi-round), "
+        "100 in the paper variant. Transitions: one fewer, or 1 with multi-round."
     )
     clicks_per_user: int | None = option(
         help="How many clicks of one user count: 4 if not given, 100 in the paper variant."
     )
     gap_minutes: float = option(GAP_MINUTES, help="The longest pause within a transition, in minutes.")
-    split: str | None = option(help="How the budget is divided; queries=2,clicks=1,transitions=1 if not given.")
+    split: str | None = option(
+        help="How the budget is divided; queries=2,clicks=1,transitions=1 if not given, with multi-round 8, 7 and 1 "
+        "parts of the squared loss."
+    )
     variant: Variant = option(
         "default", help="paper: as published, to compare with. It is not private; its card says why."
     )
     click_kind: ClickKind = field(init=False, repr=False)
     lists: Mapping[str, PublicList] = field(init=False, repr=False)
     bounds: Mapping[str, int] = field(init=False, repr=False)
-    noises: Mapping[str, Laplace] = field(init=False, repr=False)
+    noises: Mapping[str, Noise] = field(init=False, repr=False)
     thresholds: Mapping[str, int] = field(init=False, repr=False)
+    outside: OutsidePlan | None = field(init=False, repr=False)
+    """Selections of keys outside public lists; None if all noise is Laplace."""
     _guarantee: Guarantee = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.check_choices()
         number_above_zero("gap_minutes", self.gap_minutes, "give the pause that ends a session, such as 30")
+        object.__setattr__(self, "outside", None)
         self._settle_clicks()
         self._settle_bounds()
         given = which_is_given({"epsilon": self.epsilon}, {"noise": self.noise, "threshold": self.threshold})
         if given == "knobs" and self.noise is not None and self.threshold is not None:
             self._set_knobs(ExplicitNoise(self.noise, self.threshold))
-        else:
+        elif not self._solve_outside(checked_epsilon(self.epsilon)):
             self._solve(checked_epsilon(self.epsilon))
         object.__setattr__(self, "_guarantee", self.guarantee())
 
@@ -150,6 +174,7 @@ class QueryPool(Method):
             raise ParameterError(
                 Sentence("{delta} and {split} are for a budget: {noise} and {threshold} decide; leave them out")
             )
+        self._refuse_rounds()
         object.__setattr__(self, "noises", dict.fromkeys(self.bounds, Laplace(knobs.noise)))
         object.__setattr__(self, "thresholds", {"queries": knobs.threshold, "clicks": knobs.threshold})
 
@@ -163,6 +188,39 @@ class QueryPool(Method):
             enough = calibrate_threshold(noises[name], self._delta_of_each(), self.bounds[name])
             thresholds[name] = max(enough, thresholds.get(name, 0))
         object.__setattr__(self, "thresholds", thresholds)
+
+    def _refuse_rounds(self) -> None:
+        if self.selection == "multi-round" or self.max_keys_per_user is not None:
+            raise ParameterError(
+                Sentence(
+                    "{selection:multi-round} and {max_keys_per_user} are for {epsilon} and {delta} with {off_pool} or "
+                    "{clicks:threshold}; leave them out"
+                )
+            )
+
+    def _solve_outside(self, epsilon: float) -> bool:
+        """Plan selections of keys outside public lists; False if there are none, or all noise is to be Laplace."""
+        if not self._thresholded() or self.selection != "multi-round" or self.delta is None:
+            self._refuse_rounds()
+            return False
+        budget = Budget(epsilon, self.delta)
+        bounds = {**self.bounds, "queries": self.bounds["queries"] if self.queries_per_user else POOL_PER_USER}
+        if bounds["queries"] > 1:
+            bounds["transitions"] = TRANSITIONS_PER_USER
+        public = {name: bound for name, bound in bounds.items() if name != "clicks" or self.click_kind == "public"}
+        split = parse_split(self.split) if self.split else {name: SPLIT_OF_LOSS[name] for name in bounds}
+        if set(split) != set(bounds):
+            refuse("split", f"a part for each of {', '.join(bounds)}", self.split, "name each once")
+        most = MAX_KEYS_PER_USER if self.max_keys_per_user is None else self.max_keys_per_user
+        plan = plan_outside(budget, (*split.items(),), (*public.items(),), most, off_pool=self.off_pool)
+        object.__setattr__(self, "outside", plan)
+        object.__setattr__(
+            self, "bounds", {name: most if name in plan.only_selected else public[name] for name in bounds}
+        )
+        object.__setattr__(self, "noises", plan.noises)
+        pool = quiet_threshold(plan.public["queries"].noise, self.lists["pool"].size)
+        object.__setattr__(self, "thresholds", {"queries": pool})
+        return True
 
     def parts(self) -> Mapping[str, int]:
         """The parts of epsilon, by table."""
@@ -185,11 +243,17 @@ class QueryPool(Method):
             raise ParameterError(
                 Sentence("{delta} is for {off_pool} and {clicks:threshold}: without them there is none; leave it out")
             )
-        parts = [bound / Fraction(self.noises[name].scale) for name, bound in self.bounds.items()]
-        delta = sum(laplace_delta(self.noises[n], self.thresholds[n], self.bounds[n]) for n in self._thresholded())
+        unprotected = (*ALWAYS, *self._accounts(), *self.public_lists())
+        if self.outside is not None:
+            return user_guarantee(self.outside.epsilon, self.outside.delta, self._because(), unprotected)
+        parts = [bound / Fraction(self.noises[name].size) for name, bound in self.bounds.items()]
+        delta = sum(
+            laplace_delta(noise, self.thresholds[name], self.bounds[name])
+            for name in self._thresholded()
+            if isinstance(noise := self.noises[name], Laplace)
+        )
         if delta >= 1:
             refuse("threshold", "high enough for delta to stay below 1", self.threshold, "raise it")
-        unprotected = (*ALWAYS, *self._accounts(), *self.public_lists())
         epsilon = rounded_up(sum(parts, Fraction(0)))
         stated_delta = delta * (1 + 2**-40) if self._thresholded() else None
         return user_guarantee(epsilon, stated_delta, self._because(), unprotected)
@@ -204,6 +268,8 @@ class QueryPool(Method):
         return [] if rule is None else [several_accounts(rule)]
 
     def _because(self) -> str:
+        if self.outside is not None:
+            return f"{self.outside.because} (query_pool.md)"
         counted = ", ".join(f"{bound} {name}" for name, bound in self.bounds.items())
         because = (
             f"each user counts for at most {counted}, once each; every key of a public list is drawn, zeros included"
@@ -216,18 +282,28 @@ class QueryPool(Method):
         """Given options, and the numbers computed from them."""
         return {
             **{f"{name}_per_user": bound for name, bound in self.bounds.items()},
-            **{f"{name}_noise": noise.scale for name, noise in self.noises.items()},
+            **{f"{name}_noise": noise.size for name, noise in self.noises.items()},
             "threshold": self.thresholds["queries"],
             "clicks": self.click_kind,
-            "clicks_threshold": self.thresholds["clicks"] if self.click_kind == "threshold" else None,
-            "pairs_threshold": "so high that one pair of count zero is expected to pass",
+            "clicks_threshold": self.thresholds.get("clicks") if self.click_kind == "threshold" else None,
+            "pairs_threshold": "so high that one pair of count zero is expected to pass"
+            if self.outside is None
+            else "so high that one pair of count zero is expected to pass; of transitions, one in a hundred releases",
             "off_pool": self.off_pool,
             "transitions": self._between() if "transitions" in self.bounds else None,
             "gap_minutes": self.gap_minutes,
             **self.lists["pool"].describe("pool"),
             **(self.lists["urls"].describe("urls") if "urls" in self.lists else {}),
             "split": self.split,
+            **({} if self.outside is None else self.outside.parameters()),
         }
+
+    def pairs_threshold(self, table: str, keys: int) -> int:
+        """The threshold of transitions, or of clicks on public urls, if there are this many public keys."""
+        noise = self.noises[table]
+        if self.outside is not None and table == "transitions":
+            return transitions_threshold(noise, keys)
+        return quiet_threshold(noise, max(keys, 1))
 
     def _between(self) -> str:
         return f"no other query {'' if self.off_pool else 'of the pool '}was asked between"
@@ -241,6 +317,9 @@ class QueryPool(Method):
         from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage
 
         tables = ["queries", *(["clicks"] if self.click_kind == "threshold" else [])]
+        if self.outside is not None:
+            pool = ReleaseProbability((Stage(self.noises["queries"], self.thresholds["queries"]),))
+            return {"queries": [pool, *self.outside.routes("queries")], "clicks": self.outside.routes("clicks")}
         return {table: [ReleaseProbability((Stage(self.noises[table], self.thresholds[table]),))] for table in tables}
 
     def reach(self) -> Mapping[str, TableAccuracy]:
@@ -251,12 +330,16 @@ class QueryPool(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Bound and count; what is counted after the first draw reads what that released, and nothing else new."""
-        from querycloak.methods.query_pool.count import Pooling
+        from querycloak.methods.query_pool.count import Pooling, SelectingPooling
 
-        return Pooling(self, log)
+        return Pooling(self, log) if self.outside is None else SelectingPooling(self, self.outside, log)
+
+    def draws(self) -> Sequence[Draw]:
+        """Draws, recorded for the composition of several releases; none if all noise is Laplace."""
+        return () if self.outside is None else self.outside.draws()
 
 
-def quiet_threshold(noise: Laplace, keys: int) -> int:
+def quiet_threshold(noise: Noise, keys: int) -> int:
     """The least threshold that at most one of this many keys of count zero is expected to pass."""
     return smallest_integer(lambda threshold: keys * noise.tail(threshold + 1).up() <= 1)
 
