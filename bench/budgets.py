@@ -1,4 +1,4 @@
-"""`python -m bench.budgets NAME=LOG ... [--releases 12] [--runs 3]`: keys of a release under each way of accounting.
+"""`python -m bench.budgets NAME=LOG ...`: keys of a release under each way of accounting.
 
 Logs must be synthetic or public. One limit, (3.25, 2.4e-5), for a number of equal releases of `queries`, made by the
 product with a ledger of its own: by sums, by squared losses, the same with known keys, and by a plan for a series. A
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("logs", nargs="+", metavar="NAME=LOG")
     parser.add_argument("--releases", type=int, default=12)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--known-per-user", type=int, action="append", help="may be repeated; 16 if not given")
     given = parser.parse_args(words)
     sys.stdout.write(
         "| log | way | epsilon | delta | releases admitted | keys of a release |\n|---|---|---|---|---|---|\n"
@@ -55,7 +56,7 @@ def main(words: list[str] | None = None) -> None:
         name, _, path = each.partition("=")
         engine = connect("duckdb")
         with read(path, engine=engine) as log:
-            for row in rows(name, log, given.releases, given.runs):
+            for row in rows(name, log, given.releases, given.runs, given.known_per_user or [16]):
                 admitted = "" if row.admitted is None else f"{row.admitted}"
                 sys.stdout.write(
                     f"| {row.log} | {row.way} | {row.epsilon:.3g} | {row.delta:.2g} | {admitted} | "
@@ -65,13 +66,14 @@ def main(words: list[str] | None = None) -> None:
         engine.close()
 
 
-def rows(name: str, log: SearchLog, releases: int, runs: int) -> Iterator[Row]:
+def rows(name: str, log: SearchLog, releases: int, runs: int, known: Sequence[int]) -> Iterator[Row]:
     """The ways on one log."""
     sums = EPSILON / releases, DELTA / releases * (1 - 1e-9)
     yield _row(name, "sums", log, Queries(epsilon=sums[0], delta=sums[1]), "sum", runs)
     method = _of_filter(releases)
     yield _row(name, "squared losses", log, method, "gaussian", runs)
-    yield _row(name, "squared losses, known keys", log, method, "gaussian", runs, known=True)
+    for most in known:
+        yield _row(name, f"squared losses, {most} known keys of a user", log, method, "gaussian", runs, known=most)
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger")
         ledger.set_limit(NAME, EPSILON, DELTA)
@@ -94,9 +96,7 @@ def _of_filter(releases: int) -> Queries:
     return Queries(epsilon=int(low * 1000) / 1000, delta=delta, accounting="gaussian")
 
 
-def _row(
-    name: str, way: str, log: SearchLog, method: Queries, accounting: str, runs: int, *, known: bool = False
-) -> Row:
+def _row(name: str, way: str, log: SearchLog, method: Queries, accounting: str, runs: int, *, known: int = 0) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger")
         account = ledger.set_limit(NAME, EPSILON, DELTA, accounting=accounting)
@@ -105,8 +105,8 @@ def _row(
         keys: list[int] = []
         before: Path | None = None
         # The first release with known keys knows none: it is made, and not counted.
-        for number in range(runs + known):
-            now = method if before is None or not known else _with_known(method, before)
+        for number in range(runs + bool(known)):
+            now = method if before is None or not known else _with_known(method, before, known)
             release = now.release(log, ledger=ledger, population=NAME)
             before = release.save(Path(folder) / str(number)).folder
             keys += [release["queries"].num_rows] if number or not known else []
@@ -114,10 +114,16 @@ def _row(
     return Row(name, way, epsilon, delta, admitted, float(np.mean(keys)), _two_errors(keys))
 
 
-def _with_known(method: Queries, before: Path) -> Queries:
+def _with_known(method: Queries, before: Path, per_user: int) -> Queries:
     if method.epsilon is None or method.delta is None:
         raise ParameterError("known keys need a budget")
-    return Queries(epsilon=method.epsilon, delta=method.delta, accounting=method.accounting, known=str(before))
+    return Queries(
+        epsilon=method.epsilon,
+        delta=method.delta,
+        accounting=method.accounting,
+        known=str(before),
+        known_per_user=per_user,
+    )
 
 
 def _two_errors(keys: list[int]) -> float:

@@ -47,7 +47,7 @@ GROUP_OF = {
     **dict.fromkeys(
         (
             "noise", "threshold", "accounting", "auto_share", "two_draws", "split", "force", "solver", "max_neighbours",
-            "any_language", "known_share", "selection_share", "total_share", "log_layout", "variant",
+            "any_language", "known_share", "known_per_user", "selection_share", "total_share", "log_layout", "variant",
         ),
         ADVANCED,
     ),
@@ -173,7 +173,18 @@ def _options_of_plan(kind: type, options: dict[str, Any], population: str, ledge
     taken = {each.name for each in options_of(kind)}
     if not set(planned) <= taken:
         raise ParameterError(Sentence("{plan_of} is for methods with one table of keys: queries and clicks"))
-    fixed = {*planned, "per_user", "epsilon", "delta", "auto_share", "two_draws", "known", "known_share", "counts"}
+    fixed = {
+        *planned,
+        "per_user",
+        "epsilon",
+        "delta",
+        "auto_share",
+        "two_draws",
+        "known",
+        "known_share",
+        "known_per_user",
+        "counts",
+    }
     given = sorted(fixed & set(options))
     if given:
         raise ParameterError(

@@ -35,7 +35,7 @@ from querycloak.privacy.calibration.histogram_plan import price
 from querycloak.privacy.calibration.selection import PER_USER, default_selection, plan_tables
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
 from querycloak.privacy.guarantee import Guarantee, compose
-from querycloak.privacy.parameters import checked_bound, share
+from querycloak.privacy.parameters import checked_bound, natural, share
 from querycloak.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -68,6 +68,9 @@ class OneTable(KeysMethod):
         "without a threshold, and selection is spent on new keys only.",
     )
     known_share: float | None = option(help="With known keys: the part of the squared loss for them; 0.5 if not given.")
+    known_per_user: int | None = option(
+        help="With known keys: the number of them that count for one user; 16 if not given. Fewer mean less noise."
+    )
 
     by: str | None = option(
         help="Attributes of the log by which keys are counted, with commas, such as country,device; also day, week or "
@@ -181,7 +184,11 @@ class OneTable(KeysMethod):
         if self.known is None:
             if self.known_share is not None:
                 raise ParameterError(Sentence("{known_share} goes with {known}; leave it out"))
+            if self.known_per_user is not None:
+                raise ParameterError(Sentence("{known_per_user} goes with {known}; leave it out"))
             return
+        if self.known_per_user is not None:
+            natural("known_per_user", self.known_per_user, "say how many known keys of one user count, such as 4")
         share("known_share", self._known_share, "give the part of the squared loss for known keys, such as 0.5")
         others = self.epsilon is None, self.selection == "laplace", self.two_draws, self.counts == "none"
         if any(others) or self.times is not None:
@@ -230,7 +237,7 @@ class OneTable(KeysMethod):
             return plan
         from querycloak.methods.keys.known_keys import with_known
 
-        return with_known(plan, given, self.known_release, self._known_share)
+        return with_known(plan, given, self.known_release, self._known_share, self.known_per_user)
 
     def _plan_of_new_keys(self, given: Given) -> SelectionPlan:
         check_counts(self.counts, given, two_draws=self.two_draws)

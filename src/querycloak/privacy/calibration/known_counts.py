@@ -16,14 +16,14 @@ from querycloak.privacy.sampling.noise import Gaussian
 __all__ = ["KNOWN_PER_USER", "known_draw", "total_delta"]
 
 KNOWN_PER_USER = 16
-"""Known keys of one user that count, as with counts of selected keys."""
+"""Known keys of one user that count if nothing else is asked for, as with counts of selected keys."""
 
 
-def known_draw(epsilon: float, delta: float, share: float) -> PublicCounts:
+def known_draw(epsilon: float, delta: float, share: float, per_user: int = KNOWN_PER_USER) -> PublicCounts:
     """Return the counts of known keys that take this share of the budget's squared loss."""
     squared = spend_of(epsilon, delta).squared_loss * share * (1 - 1e-9)
-    sigma = four_digits_up(math.sqrt(KNOWN_PER_USER / squared * (1 + 2.0**-38) + COUNTS_SMOOTHING))
-    return PublicCounts(Gaussian(sigma), KNOWN_PER_USER)
+    sigma = four_digits_up(math.sqrt(per_user / squared * (1 + 2.0**-38) + COUNTS_SMOOTHING))
+    return PublicCounts(Gaussian(sigma), per_user)
 
 
 def total_delta(epsilon: float, draws: Sequence[Draw]) -> float:

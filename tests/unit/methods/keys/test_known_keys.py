@@ -104,8 +104,9 @@ def test_both_parts_keep_the_budget(earlier: Path, share: float, selection: str,
     """Recomputed from the note: mu^2 of both parts, and own keys, come to no more than delta at epsilon."""
     method = qc.Queries(
         epsilon=1, delta=1e-6, known=str(earlier), known_share=share, selection=selection,  # type: ignore[arg-type]
-        max_keys_per_user=bound,
+        max_keys_per_user=bound, known_per_user=bound,
     )  # fmt: skip
+    assert method.known_draw.per_user == bound
     cost = cost_of(method.proven(), [draw.to_json() for draw in method.draws()])
     assert gaussian_delta(cost.squared, 1.0) + math.expm1(cost.own) + cost.exceptions <= 1e-6 * (1 + 1e-4)
     assert cost.squared <= largest_loss(1.0, 5e-7) * (1 + 1e-6)
@@ -116,6 +117,9 @@ def test_noise_of_known_keys_at_one_and_a_millionth() -> None:
     """Golden: sigma 24.7 with half of the squared loss, 17.5 with nearly all of it (39.1 without known keys)."""
     assert known_draw(1.0, 1e-6, 0.5).noise.size == pytest.approx(24.7, abs=0.05)
     assert known_draw(1.0, 1e-6, 0.9999).noise.size == pytest.approx(17.5, abs=0.05)
+    # Of one key per user the noise is a quarter, but for the variance of 1.5 that the proof gives up.
+    wide, narrow = (known_draw(1.0, 1e-6, 0.5, most).noise.size ** 2 - 1.5 for most in (16, 1))
+    assert wide == pytest.approx(16 * narrow, rel=1e-3)
 
 
 def test_a_release_is_known_only_to_the_population_that_paid(
@@ -159,6 +163,10 @@ def test_rules_seeds_other_tables_and_edited_folders_are_not_known(
 def test_options_that_do_not_go_with_known_keys(earlier: Path) -> None:
     with pytest.raises(ParameterError, match="known_share goes with known"):
         queries(known_share=0.5)
+    with pytest.raises(ParameterError, match="known_per_user goes with known"):
+        queries(known_per_user=2)
+    with pytest.raises(ParameterError, match="known_per_user must be at least 1"):
+        queries(earlier, known_per_user=0)
     for other in ({"selection": "laplace"}, {"two_draws": True}, {"counts": "none"}):
         with pytest.raises(ParameterError, match="with Gaussian noise: leave"):
             queries(earlier, **other)
