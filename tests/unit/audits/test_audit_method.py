@@ -18,8 +18,10 @@ from scipy.stats import beta
 from querycloak.audits.guarantees import method_audit
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
+from querycloak.audits.guarantees.method_mechanism import MethodMechanism
 from querycloak.audits.guarantees.neighbour_logs import KINDS, NeighbourLogs
 from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, level
+from querycloak.audits.guarantees.steps import Past
 from querycloak.audits.guarantees.weighted_runs import UserCells, UserKeys
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
@@ -28,6 +30,7 @@ from querycloak.methods.k_anonymity.method import KAnonymity
 from querycloak.methods.method import Counted, Method
 from querycloak.methods.query_pool.method import QueryPool
 from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.sampling.noise import Laplace
 from tests.commands import in_process
 from tests.conftest import FIXTURES
@@ -214,3 +217,22 @@ def test_users_who_hold_the_same_stand_for_one_another_in_many_runs() -> None:
     assert (weighed[0] == weighed[1]).all()
     counted = [each.counts(known > 300, 1, None) for each in (keys, grouped)]
     assert (counted[0] == counted[1]).all()
+
+
+def test_queries_that_came_out_are_the_same_for_both_neighbours() -> None:
+    """Each log's own queries were taken: a word of the user's own query then moved counts of everybody else."""
+    method = Sessions(epsilon=4, delta=1e-6, max_keys_per_user=1, selection="laplace", sequences="released")
+    (pair,) = [each for each in NeighbourLogs(method, ["own"]).pairs() if each.name.endswith("more than count")]
+    past = Past("one in three came out", 1 / 3)
+    with MethodMechanism(method) as mechanism:
+        for log in (pair.having, pair.without):
+            mechanism.counted(log)
+        having, without = (
+            next(step for step in mechanism.steps(log, past) if step.name == "reformulations: counts")
+            for log in (pair.having, pair.without)
+        )
+    moved = [
+        abs(having.centres.get(cell, 0) - without.centres.get(cell, 0)) for cell in {*having.centres, *without.centres}
+    ]
+    assert sum(moved) <= having.l1
+    assert max(moved) <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ class MethodMechanism:
         self._folder, self._engine = PrivateFolder(), connect("duckdb")
         self._counted: dict[str, Counted] = {}
         self._steps: dict[str, dict[Past, Sequence[Step]]] = {}
+        self._queries: dict[str, frozenset[str]] = {}
         self.failure: Exception | None = None
         self._logs = 0
 
@@ -80,6 +82,11 @@ class MethodMechanism:
     def steps(self, data: str, past: Past) -> Sequence[Step]:
         """Values that the method adds noise to; empty if it cannot show them. Kept as long as the log is."""
         counted = self.counted(data)
+        for log, each in self._counted.items():
+            if log not in self._queries:
+                self._queries[log] = method_steps.queries_of(each)
+        # A past is equal for both neighbours: also a query that only one of them holds came out for both.
+        past = replace(past, queries=frozenset().union(*(self._queries[log] for log in self._counted)))
         steps = self._steps.setdefault(data, {})
         if past not in steps:
             steps[past] = steps_of(counted, past)
@@ -94,6 +101,7 @@ class MethodMechanism:
                 oldest = next(iter(self._counted))
                 del self._counted[oldest]
                 self._steps.pop(oldest, None)
+                self._queries.pop(oldest, None)
             log = self.opened(data)
             with order.counting():
                 counted = self.method.count(log)

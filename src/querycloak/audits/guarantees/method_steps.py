@@ -71,12 +71,20 @@ def _steps_of_tables(counted: KeyTables, past: Past, of_bounds: dict[tuple[str, 
 
 def _public_counts(later: PublicTables, table: str, plan: PublicPlan, past: Past) -> dict[str, int]:
     """Counts of pairs or of reformulations, for queries that are supposed to have come out (sessions.md)."""
-    asked = later.engine.fetch(later.steps.select("query").distinct())["query"].to_pylist()
-    names = pa.array(sorted(query for query in asked if past.came_out(query)), pa.string())
+    names = pa.array(sorted(filter(past.came_out, queries_of(later) | past.queries)), pa.string())
     if table == PAIRS:
         return later.pairs(names, plan)[0].numbers()
     totals, words, _ = later.cells_of(names, plan)
     return {**dict(zip(KINDS, totals.tolist(), strict=True)), **words.numbers()}
+
+
+def queries_of(counted: object) -> frozenset[str]:
+    """Queries of the log that a table of released queries looks at; empty for what has no such table."""
+    if isinstance(counted, PublicTables):
+        return frozenset(counted.engine.fetch(counted.steps.select("query").distinct())["query"].to_pylist())
+    if isinstance(counted, UnboundedTables):
+        return frozenset().union(*map(queries_of, counted.later.values()))
+    return queries_of(counted.later) if isinstance(counted, KeyTables) else frozenset()
 
 
 @steps_of.register

@@ -23,12 +23,14 @@ class Past:
     """Assumed outcome of earlier steps, equal for both neighbours: a public function of a cell's name.
 
     share: which part of all cells came out, by a digest of their names. lightened: cells that looked so heavy that
-    users give them the least weight.
+    users give them the least weight. queries: those of both logs; a query that only one of them holds may have come
+    out, and then both are counted given that.
     """
 
     name: str = "everything came out"
     share: float = 1.0
     lightened: frozenset[str] = frozenset()
+    queries: frozenset[str] = frozenset()
 
     def came_out(self, cell: str) -> bool:
         """True if the cell was let through."""
