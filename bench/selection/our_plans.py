@@ -30,7 +30,7 @@ def fixed_plan(choice: Choice, table: str, held: Holdings, budget: tuple[float, 
     """The plan of a selection at a bound that nobody pays for."""
     given = {"epsilon": budget[0], "delta": budget[1], "selection": choice.selection}
     if table == "sessions":
-        return _bounded(Sessions(no_clicks=True, **given).at_bound(choice.bound), table, held)  # type: ignore[arg-type]
+        return _bounded(Sessions(no_clicks=True, **given).at_choice(choice), table, held)  # type: ignore[arg-type]
     of_table = Queries if _released(table) == "queries" else Clicks
     return _bounded(of_table(max_keys_per_user=choice.bound, **given), table, held)  # type: ignore[arg-type]
 

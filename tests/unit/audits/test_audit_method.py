@@ -231,8 +231,7 @@ def test_queries_that_came_out_are_the_same_for_both_neighbours() -> None:
             next(step for step in mechanism.steps(log, past) if step.name == "reformulations: counts")
             for log in (pair.having, pair.without)
         )
-    moved = [
-        abs(having.centres.get(cell, 0) - without.centres.get(cell, 0)) for cell in {*having.centres, *without.centres}
-    ]
+    cells = {*having.centres, *without.centres}
+    moved = [abs(float(having.centres.get(cell, 0)) - float(without.centres.get(cell, 0))) for cell in cells]
     assert sum(moved) <= having.l1
     assert max(moved) <= 1

@@ -342,7 +342,9 @@ def test_figure_1_of_zhang_is_about_b_far_below_k() -> None:
         for b, scores in own.items()
     }
     falls, near, far = zhang2016._shape(results, tuple(own))
-    assert (falls, near, far) == (True, pytest.approx(0.5), pytest.approx(0.02))
+    assert falls is True
+    assert near == pytest.approx(0.5)
+    assert far == pytest.approx(0.02)
     results[100]["1"]["answers"] = 8
     assert zhang2016._shape(results, tuple(own))[0] is None
     assert zhang2016._shape(results, (1,))[2] is None
