@@ -144,7 +144,7 @@ def test_every_method_stays_charged_if_it_is_killed(tmp_path: Path) -> None:
         ("semantic", "what was drawn in place of what was asked", "never a single row"),
         ("semantic counts", "the label of a concept, as often as noise decided", "or noise alone"),
         ("semantic paper", "the words around them are as they were typed", "words are somebody's own"),
-        ("eu records", "what was asked, in one session", "short sessions under ids of their own"),
+        ("eu records", "what was asked, in one session", "in sessions under made-up ids"),
         ("optimal", "what a made-up user asked", "no user is a real person"),
         ("synthetic", "what a made-up user asked", "no evidence that anybody asked"),
         ("optimal paper", "what was asked", "rows of real users were drawn"),
