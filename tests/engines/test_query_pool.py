@@ -378,6 +378,8 @@ def test_selections_use_nearly_all_of_delta_and_no_more(options: dict[str, Any],
     assert plan is not None
     assert 0.97 * delta < plan.delta <= delta
     assert method.proven().numbers == (epsilon, plan.delta)
+    # One way may have the larger loss, the other the larger chance of own keys, and noise decides which way is taken.
+    assert together(epsilon, *plan.draws()) <= plan.delta
     # The draws that a ledger adds up cover both ways.
     recorded = sum((draw.losses() for draw in plan.draws()), start=Losses())
     assert recorded.delta_at(epsilon) <= delta * (1 + 1e-6)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from querycloak.errors import EngineError
-from querycloak.privacy.accounting.draws import Draw, GaussianRounds
+from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.calibration.public_counts import SPURIOUS, PublicPlan, cut_for
@@ -51,7 +51,7 @@ class OutsidePlan:
     public_loss: float
     transitions_loss: float
 
-    def draws(self) -> list[Draw]:
+    def draws(self) -> list[GaussianRounds]:
         """Draws, recorded for composition; those of clicks cover both ways that transitions may go."""
         recorded = {name: plan.draw() for name, plan in self.selected.items()}
         if self.clicks_alone is not None:
@@ -148,8 +148,8 @@ def plan_outside(
     tables = {name: PublicPlan.of_loss(squared * share, public_bounds[name]) for name, share in public.items()}
     loss = squared * sum(public.values())
     transitions = squared * public.get("transitions", 0.0)
-    delta = _joint_delta(budget, selected, alone, loss, transitions)
-    return OutsidePlan(budget.epsilon, delta, tables, selected, alone, loss, transitions)
+    plan = OutsidePlan(budget.epsilon, budget.delta, tables, selected, alone, loss, transitions)
+    return replace(plan, delta=_joint_delta(budget, plan))
 
 
 def _own_keys(budget: Budget, chosen: Mapping[str, float]) -> dict[str, float]:
@@ -159,19 +159,12 @@ def _own_keys(budget: Budget, chosen: Mapping[str, float]) -> dict[str, float]:
     return {name: own * share / sum(chosen.values()) * (1 - 1e-12) for name, share in chosen.items()}
 
 
-def _joint_delta(
-    budget: Budget, selected: Mapping[str, WeightedPlan], alone: WeightedPlan | None, loss: float, transitions: float
-) -> float:
-    """The delta of all draws at the budget's epsilon: the larger one of the two ways that transitions may go."""
-    ways = [[*selected.values()]]
-    losses = [loss]
-    if alone is not None:
-        ways.append([*(plan for name, plan in selected.items() if name != "clicks"), alone])
-        losses.append(loss - transitions)
-    deltas = [
-        together(budget.epsilon, *(plan.draw() for plan in plans), GaussianRounds(public, 0.0))
-        for plans, public in zip(ways, losses, strict=True)
-    ]
-    if max(deltas) > budget.delta:
+def _joint_delta(budget: Budget, plan: OutsidePlan) -> float:
+    """The delta of all draws at the budget's epsilon, of the larger loss and the larger own keys of the two ways.
+
+    Which way is taken depends on noise, so neither way's delta alone is that of both.
+    """
+    delta = together(budget.epsilon, *plan.draws())
+    if delta > budget.delta:
         raise EngineError(f"delta {budget.delta!r} was missed by rounding; this is a bug in querycloak")
-    return max(deltas)
+    return delta
