@@ -13,6 +13,7 @@ from querycloak.pages.shown_text import shown_share
 from querycloak.privacy.sampling.exact import shown_up
 from querycloak.releases.datasheet import beyond_public_lists
 from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
 
 UNITS = {
     "account": "one account. A person with two accounts is two users; people who share an account are one user.",
@@ -168,7 +169,7 @@ def _texts(release: Release, *, filtered: bool) -> str:
     """What keeps a text of one person from coming out as it is."""
     if not release.proven.covers_release or release.seeded:
         measure = "the method's rule"
-    elif release.rows.is_random:
+    elif release.rows.is_random and release.rows is not RowKind.RANDOMISED:
         measure = "every text is a label, drawn from a taxonomy"
     elif release.counts == "public-keys" and not beyond_public_lists(release):
         measure = "nothing but texts of public lists can come out"

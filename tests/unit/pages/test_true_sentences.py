@@ -107,6 +107,7 @@ def test_the_topic_and_the_day_of_searches_come_out_exactly() -> None:
         ({}, False, "noise and threshold decide what comes out; no filter looked for patterns"),
         ({"counts": "public-keys"}, True, "nothing but texts of public lists can come out, and a filter"),
         ({"proven": ASKED, "rows": "replaced", "tables": {"log": LOG}}, True, "every text is a label"),
+        ({"proven": ASKED, "rows": "randomised", "tables": {"log": LOG}}, True, "noise and threshold decide"),
         ({"proven": SYNTACTIC}, True, "the method's rule, and a filter"),
     ],
 )

@@ -45,6 +45,12 @@ _SOLVED = ("noise", "threshold", "fresh_noise", "queries", "clicks", "sessions",
 NOT_TRIED = "not tried: its card is not enough to make the method again; the number of accounts is by formula"
 NO_NUMBER = "its card does not say how many users a text needs to come out"
 EVERY_URL = "no threshold: as published, every url that anybody clicked for a released query comes out"
+CANDIDATES = (
+    "its candidates are selected as by queries: the card's unprotected facts have the number of accounts, and attacks "
+    "on queries, at the card's selection_budget_of_one_user, try it"
+)
+AROUND_CONCEPTS = "no threshold: as published, words around a concept come out as they were typed"
+_OF_SEMANTIC = {"log": CANDIDATES, "paper": AROUND_CONCEPTS}
 NEVER = {
     "semantic": "what comes out is drawn from a taxonomy: no text that was typed does",
     "generalize": "what comes out are labels of WordNet: no text that was typed does",
@@ -80,6 +86,8 @@ class ForcedOut:
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
         """It takes a method whose card says when a text comes out."""
+        if release.method == "semantic" and release.variant in _OF_SEMANTIC:
+            return _OF_SEMANTIC[release.variant]
         if release.method in NEVER:
             return NEVER[release.method]
         if any(name in release.parameters for name in ("by", "views")):

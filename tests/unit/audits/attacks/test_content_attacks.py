@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Attack, Finding
-from querycloak.audits.attacks.forced_out import EVERY_URL, NEVER, ForcedOut, rule_of
+from querycloak.audits.attacks.forced_out import AROUND_CONCEPTS, CANDIDATES, EVERY_URL, NEVER, ForcedOut, rule_of
 from querycloak.audits.attacks.inference import NOT_TIED, Inference
 from querycloak.audits.attacks.planted_secrets import NO_TRUTH, PlantedSecrets
 from querycloak.audits.attacks.reconstruction import Reconstruction
@@ -302,6 +302,12 @@ def test_a_published_pool_has_no_threshold_for_urls(knowledge: AuditData) -> Non
 @pytest.mark.parametrize("name", NEVER)
 def test_what_nobody_can_force_out(knowledge: AuditData, name: str) -> None:
     assert ForcedOut().unsupported_reason(Target(name="r", tables={}, method=name), knowledge) == NEVER[name]
+
+
+@pytest.mark.parametrize(("variant", "reason"), [("log", CANDIDATES), ("paper", AROUND_CONCEPTS)])
+def test_texts_that_were_typed_come_out_of_two_variants(knowledge: AuditData, variant: str, reason: str) -> None:
+    target = Target(name="r", tables={}, method="semantic", variant=variant)
+    assert ForcedOut().unsupported_reason(target, knowledge) == reason
 
 
 def test_anybodys_method(knowledge: AuditData) -> None:
