@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +13,7 @@ from querycloak.errors import ParameterError
 from querycloak.methods.method import Counted
 from querycloak.methods.semantic.choice import Chosen
 from querycloak.methods.semantic.method import Semantic
+from querycloak.methods.unprotected import ALWAYS
 from querycloak.privacy.parameters import share
 from querycloak.privacy.sampling.exact import exp_minus, rounded_down, stated
 from querycloak.releases.row_kinds import RowKind
@@ -103,6 +104,14 @@ class LogSemantic(Semantic):
     def campaign(self) -> None:
         """None: every release selects anew."""
 
+    def unprotected(self, selected: Sequence[str] | None = None) -> tuple[str, ...]:
+        """As of every semantic release, and what accounts do to the selection.
+
+        selected: unprotected facts of the setting that the selection chose; None before the choice.
+        """
+        facts = self.selection.proven().unprotected if selected is None else selected
+        return (*super().unprotected(), *(each for each in facts if each not in ALWAYS))
+
     def check_inputs(self) -> None:
         """Refuse a budget that cannot select."""
         self.selection.proven()
@@ -130,7 +139,7 @@ class LogSemantic(Semantic):
         """Worth of a row's text."""
         return (
             "A row is what was asked or, with the chance that totals states, any other candidate; (other) stands for "
-            "all queries that too few users asked."
+            "all queries that are no candidates."
         )
 
     def reach(self) -> Mapping[str, TableAccuracy]:

@@ -42,7 +42,9 @@ class LogRows:
         """Select candidates, then draw the rows from them."""
         selected = self.selection.draw(randomness)
         candidates = candidates_of(whole_table("queries", selected.tables["queries"]), self.method.loss)
-        return self.drawn_from(candidates, randomness)
+        drawn = self.drawn_from(candidates, randomness)
+        facts = selected.unprotected
+        return drawn if facts is None else replace(drawn, unprotected=self.method.unprotected(facts))
 
     def drawn_from(self, candidates: list[str], randomness: Randomness) -> Drawn:
         """The rows, given the candidates."""

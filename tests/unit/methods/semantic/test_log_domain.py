@@ -156,6 +156,7 @@ def test_its_promise_and_what_it_leaves_unprotected() -> None:
     )
     assert "log_domain.md" in proven.because
     assert not any("WordNet" in each for each in proven.unprotected)
+    assert proven.unprotected[-1].startswith("what several accounts of one person do together")
     assert made.campaign is None
     assert made.parameters()["selection_epsilon"] == 4.0
     pairs = NeighbourLogs(made).pairs()
@@ -176,6 +177,9 @@ def test_a_release_end_to_end(duckdb_engine: Engine, tmp_path: Path) -> None:
         "maps": pytest.approx(40, abs=4),
         OTHER: pytest.approx(20, abs=4),
     }
+    accounts = [each for each in release.proven.unprotected if each.startswith("what several accounts")]
+    assert len(accounts) == 1
+    assert "setting that needs fewest" not in accounts[0]  # the selection has chosen
     release.save(tmp_path / "out")
     assert verify(tmp_path / "out").problems in ((), [])
     assert "another query that many people asked" in (tmp_path / "out" / "README.md").read_text()
