@@ -430,7 +430,17 @@ def test_keys_outside_the_pool_are_selected_and_transitions_get_their_part_where
     left_out = method.release(few, randomness=Randomness(seed=3))
     assert left_out.table("transitions").num_rows == 0
     assert left_out.parameters["transitions_left_out"] == RARE_QUERIES
-    assert "Nothing was drawn" in left_out.reach["transitions"].notes[0]
+    assert "Nothing was drawn, and clicks by selection got the budget" in left_out.reach["transitions"].notes[0]
+
+
+def test_a_budget_that_nothing_gets_is_not_said_to_move(duckdb_engine: Engine, tmp_path: Path) -> None:
+    """Without clicks by selection, transitions that are left out leave their part unspent."""
+    pool = listed(tmp_path / "pool.txt", ["alpha", "beta"])
+    log = opened(duckdb_engine, tmp_path / "log.tsv", [("u", "12:00:00", "alpha", "", "")])
+    method = QueryPool(epsilon=8, delta=1e-5, pool=pool, off_pool=True, clicks="none", selection="multi-round")
+    release = method.release(log, randomness=Randomness(seed=3))
+    assert release.parameters["transitions_left_out"] is not None
+    assert release.reach["transitions"].notes[0].startswith("Nothing was drawn: ")
 
 
 def test_the_threshold_lets_one_zero_pass() -> None:

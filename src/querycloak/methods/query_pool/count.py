@@ -166,7 +166,8 @@ class SelectingPooling(Pooling):
         """The same, with the reason that transitions got nothing."""
         reached = super().reached(queries)
         if self.left_out is not None:
-            note = f"Nothing was drawn, and clicks by selection got the budget: {self.left_out}."
+            moved = "" if self.plan.clicks_alone is None else ", and clicks by selection got the budget"
+            note = f"Nothing was drawn{moved}: {self.left_out}."
             reached["transitions"] = replace(reached["transitions"], spurious=0.0, notes=(note,))
         return reached
 
