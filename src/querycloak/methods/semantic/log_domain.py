@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from querycloak.methods.queries.method import Queries
     from querycloak.privacy.calibration.accuracy import TableAccuracy
 
-DEFAULT_SHARE = 0.25
+DEFAULT_SHARE = 0.1
 
 
 class LogBudget(NamedTuple):
@@ -62,7 +62,7 @@ class LogSemantic(Semantic):
         if self.delta is None:
             raise ParameterError(Sentence("{variant:log} needs {delta}, such as {delta:1e-6}: it selects queries"))
         if self.selection_share is not None:
-            share("selection_share", self.selection_share, "give the part of epsilon that selects, such as 0.25")
+            share("selection_share", self.selection_share, "give the part of epsilon that selects, such as 0.1")
 
     @cached_property
     def split(self) -> LogBudget:

@@ -91,7 +91,7 @@ class Semantic(Method):
         "come out as draws that have nothing to do with what was asked.",
     )
     selection_share: float | None = option(
-        help="For variant log: the part of epsilon that selects candidates; 0.25 if not given."
+        help="For variant log: the part of epsilon that selects candidates; 0.1 if not given."
     )
     variant: Literal["default", "paper", "log"] = option(
         "default",
