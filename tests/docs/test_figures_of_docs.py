@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from pathlib import Path
+
+import pytest
 
 import querycloak as qc
 from querycloak.methods.semantic.shares import share_of
 from querycloak.privacy.explanation import group_delta
 
 DOCS = Path(__file__).parents[2] / "docs"
+NOTES = DOCS.parent / "src" / "querycloak"
 
 
-def page(name: str) -> str:
-    return re.sub(r"\s+", " ", (DOCS / name).read_text("utf-8"))
+def page(name: str, folder: Path = DOCS) -> str:
+    return re.sub(r"\s+", " ", (folder / name).read_text("utf-8"))
+
+
+def numbers(text: str) -> set[str]:
+    """Numbers of a text, without those in names such as carpineto2015."""
+    return set(re.findall(r"(?<![\w.])\d[\d,]*\d(?:\.\d+)?|(?<![\w.])\d(?:\.\d+)?|(?<!\w)\.\d+", text))
 
 
 def test_twelve_releases_composed() -> None:
@@ -66,3 +75,60 @@ def test_the_page_of_internet_scale_is_what_its_script_writes() -> None:
     assert len(runs()) == 9
     for each in runs().values():  # the formula: bytes in proportion to rows
         assert abs(each.foretold("shuffled_bytes") / each.numbers("shuffled_bytes")[-1] - 1) < 0.1, each.method
+
+
+def test_few_people_may_be_enough_at_a_large_epsilon() -> None:
+    text = page("methods.md")
+    assert "cannot come out" not in text[text.index("**Differential privacy for a user**") :]
+    assert "at (8, 2.25e-7) three users can be enough" in text
+    assert "Laplace noise needs three users for a key at (8, 2.25e-7), and rounds need seven" in page("selection.md")
+    laplace = qc.Clicks(epsilon=8, delta=2.25e-7, selection="laplace", max_keys_per_user=1)
+    rounds = qc.Clicks(epsilon=8, delta=2.25e-7, selection="multi-round")
+    assert [each.plans["clicks"].enough_users for each in (laplace, rounds)] == [3, 7]
+
+
+@pytest.mark.parametrize("options", [{"clicks": "threshold"}, {"off_pool": True}], ids=["clicks", "off-pool"])
+def test_a_pool_has_epsilon_alone_without_thresholds(options: dict[str, object]) -> None:
+    assert qc.QueryPool(epsilon=1).proven().numbers == (1.0, 0.0)
+    assert 0 < qc.QueryPool(epsilon=1, delta=1e-6, **options).proven().numbers[1] <= 1e-6  # type: ignore[arg-type]
+    for text, when in (
+        (page("methods.md"), "`--off-pool` the guarantee is epsilon alone; with them it has a delta"),
+        (page("commands.md"), "epsilon alone; `--off-pool` and `--clicks threshold` need a delta"),
+        (page("methods/query_pool/query_pool.md", NOTES), "with epsilon alone unless a threshold is used"),
+    ):
+        assert when in text
+        # Said nowhere without the condition.
+        conditions = re.findall("epsilon alone(?:; with them|; `--off-pool`| unless)", text)
+        assert text.count("epsilon alone") == len(conditions)
+
+
+def test_a_filter_of_gaussian_dp_is_not_denied() -> None:
+    text = page("privacy/accounting/composition.md", NOTES)
+    assert "by sums only" not in text
+    assert "arXiv 2210.17520" in text
+    assert "or, with `gaussian` accounting, with the sum of mu^2 (filter.md)" in text
+
+
+def test_figures_of_papers_are_those_of_their_page() -> None:
+    papers = numbers(page("papers.md"))
+    affinity, optimal = page("affinity.md"), page("optimal.md")
+    assert numbers(affinity[affinity.index("## Beside the paper") : affinity.index("## Size")]) <= papers
+    of_largest = re.search(r"has between (\d+) and (\d+) rows; the paper's way.*?keeps (\d+)", optimal)
+    assert of_largest is not None
+    assert set(of_largest.groups()) <= papers
+    assert "Before pairs were selected by rounds" not in optimal  # measured with code that is gone
+
+
+def test_own_names_that_come_out_are_those_of_the_attacks() -> None:
+    share = re.search(r"with k = w = 5, (\d+) % of people's own names come out", page("affinity.md"))
+    assert share is not None
+    with (DOCS / "tables" / "attacks-standard.csv").open(encoding="utf-8") as rows:
+        (row,) = (
+            each
+            for each in csv.DictReader(rows)
+            if (each["release"], each["attack"], each["setting"]) == ("affinity, w k", "secrets", "own name")
+        )
+    assert round(100 * float(row["risk"])) == int(share[1])
+    assert numbers("In 32 % of these names each word has ten users, in 0.7 % fifty.").isdisjoint(
+        numbers(page("affinity.md").split("**A larger log needs a larger w.**")[1].split("## ")[0])
+    )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from unittest import mock
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,11 +21,13 @@ from scipy.stats import beta
 from querycloak.audits.guarantees import method_audit
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
-from querycloak.audits.guarantees.method_mechanism import MethodMechanism
+from querycloak.audits.guarantees.method_mechanism import MethodMechanism, RememberingEngine
 from querycloak.audits.guarantees.neighbour_logs import KINDS, NeighbourLogs
 from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, level
 from querycloak.audits.guarantees.steps import Past
 from querycloak.audits.guarantees.weighted_runs import UserCells, UserKeys
+from querycloak.cli.audit_method_command import _progress
+from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.clicks.method import Clicks
@@ -235,3 +240,65 @@ def test_queries_that_came_out_are_the_same_for_both_neighbours() -> None:
     moved = [abs(float(having.centres.get(cell, 0)) - float(without.centres.get(cell, 0))) for cell in cells]
     assert sum(moved) <= having.l1
     assert max(moved) <= 1
+
+
+def test_progress_is_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits take minutes: shares grow to 1, and a terminal shows the time left."""
+    steps: list[tuple[str, float]] = []
+    method = Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace")
+    with mock.patch.object(method_audit, "fresh_processes", return_value=[]):
+        audit_method(method, runs=20, neighbours=["nobody"], on_step=lambda what, share: steps.append((what, share)))
+    shares = [share for _, share in steps]
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert shares == sorted(set(shares))
+    assert len(shares) >= 4
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with _progress(quiet=False) as on_step:
+        assert on_step is not None
+        on_step("neighbours own", 0.5)
+    assert "neighbours own" in terminal.getvalue()
+    assert re.search(r"(\d|-):(\d\d|--):(\d\d|--)", terminal.getvalue())
+    with _progress(quiet=True) as on_step:
+        assert on_step is None
+
+
+def test_an_audit_computes_equal_expressions_once(duckdb_engine: Engine) -> None:
+    engine = RememberingEngine(duckdb_engine)
+    rows = pa.table({"user": ["a", "b", "b"], "n": [1, 2, 3]})
+
+    def worked() -> tuple[ir.Table, ir.Table, pa.Table]:
+        table = engine.upload(rows)
+        staged = engine.stage(table.group_by("user").agg(n=table.n.sum()))
+        return table, staged, engine.fetch(staged.order_by("user"))
+
+    with engine.remembering():
+        first = worked()
+    with engine.remembering():
+        again = worked()
+    assert [each.get_name() for each in again[:2]] == [each.get_name() for each in first[:2]]
+    assert again[2] is first[2]
+    assert first[2]["n"].to_pylist() == [1, 5]
+    apart = worked()
+    assert {each.get_name() for each in apart[:2]}.isdisjoint(each.get_name() for each in first[:2])
+    assert apart[2].equals(first[2])
+    with engine.remembering():
+        other = engine.upload(rows.slice(1))
+        assert engine.fetch(other.aggregate(n=other.n.sum()))["n"].to_pylist() == [5]
+
+
+def test_many_pairs_share_the_runs_of_their_smaller_log() -> None:
+    """Also where pairs with another log stand between them."""
+    method = Clicks(epsilon=1, delta=1e-6, max_keys_per_user=1, selection="laplace")
+    with (
+        mock.patch.object(method_audit, "fresh_processes", return_value=[]),
+        mock.patch.object(MethodMechanism, "outcomes", autospec=True, side_effect=MethodMechanism.outcomes) as drawn,
+    ):
+        audit = audit_method(method, runs=20, seed=1, neighbours=["one-key", "nobody", "repeats"])
+    logs = [call.args[1] for call in drawn.call_args_list]
+    assert len(logs) == len(set(logs)) == len(audit.sampled) + 2

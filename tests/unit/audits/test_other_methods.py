@@ -12,10 +12,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
+from scipy.stats import beta
 
-from querycloak.audits.guarantees import method_audit
-from querycloak.audits.guarantees.fresh_processes import _MOST_DRAWS, FALSE_ALARM, _draws_that_differ, _shared_by_many
+from querycloak.audits.guarantees import method_audit, method_mechanism
+from querycloak.audits.guarantees.fresh_processes import (
+    _MOST_DRAWS,
+    _TRIED,
+    FALSE_ALARM,
+    _draws_that_differ,
+    _shared_by_many,
+    fresh_processes,
+)
+from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
 from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
 from querycloak.audits.guarantees.power import power, smallest_shown
@@ -100,6 +110,48 @@ def test_two_honest_processes_agree_less_often_than_is_stated(watch_list: Kind, 
     quiet = watch_list(epsilon=20, queries=illnesses)
     assert _draws_that_differ(quiet, log) > _MOST_DRAWS  # nothing is said of it
     assert FALSE_ALARM <= 1e-4
+
+
+class Agreeing:
+    """A mechanism whose draws agree in this number of pairs."""
+
+    def __init__(self, agree: int) -> None:
+        self.agree = agree
+
+    def __call__(self, _: Method) -> Agreeing:
+        return self
+
+    def __enter__(self) -> Agreeing:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def outcomes(self, _: str, runs: int) -> Outcomes:
+        seconds = np.where(np.arange(runs // 2) < self.agree, 1, 2)
+        return Outcomes.of_numbers(count=np.stack([np.ones_like(seconds), seconds], axis=1).ravel())
+
+
+@pytest.mark.parametrize("agree", [0, 1, _TRIED // 7, _TRIED // 2, _TRIED - 1, _TRIED])
+def test_equal_releases_of_honest_processes_are_rarer_than_1_in_10_000(
+    watch_list: Kind, illnesses: str, monkeypatch: pytest.MonkeyPatch, agree: int
+) -> None:
+    """The error of the bound and the chance of equal draws under it, by the law of beta, are FALSE_ALARM together."""
+    monkeypatch.setattr(method_mechanism, "MethodMechanism", Agreeing(agree))
+    method = watch_list(epsilon=2, queries=illnesses)
+    draws = _draws_that_differ(method, "")
+    assert FALSE_ALARM <= 1e-4
+    if agree == _TRIED:  # one draw tells nothing of another: no number of them decides
+        assert draws > _MOST_DRAWS
+        assert fresh_processes(method) == []
+        return
+    most = beta.ppf(1 - FALSE_ALARM / 2, agree + 1, _TRIED - agree)
+    assert most**draws <= FALSE_ALARM / 2 < most ** (draws - 1)
+
+
+def test_the_page_says_that_the_contract_does_not_see_the_noise() -> None:
+    text = re.sub(r"\s+", " ", PAGE.read_text())
+    assert "a copy of `watch-list` with a tenth of its noise keeps all of them" in text
+    assert "`querycloak audit method watch-list` finds such a copy" in text
 
 
 def test_the_smallest_excess_that_runs_show() -> None:

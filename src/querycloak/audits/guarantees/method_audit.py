@@ -136,8 +136,10 @@ def audit_method(
             having = mechanism.outcomes(pair.having, tester.runs)
             _tell(on_step, f"neighbours {pair.name}", (number + 0.4) / len(pairs))
             # Many pairs have one smaller log in common: its runs serve all of them, as each pair has its own bounds.
+            later = {each.without for each in pairs[number:]}
+            drawn = {data: outcomes for data, outcomes in drawn.items() if data in later}
             if pair.without not in drawn:
-                drawn = {pair.without: mechanism.outcomes(pair.without, tester.runs)}
+                drawn[pair.without] = mechanism.outcomes(pair.without, tester.runs)
             without = drawn[pair.without]
             _tell(on_step, f"neighbours {pair.name}", (number + 0.7) / len(pairs))
             _check_not_broken(mechanism, having, without)

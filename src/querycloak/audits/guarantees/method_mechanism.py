@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
@@ -13,7 +16,8 @@ from querycloak.audits.guarantees import method_runs, method_steps, synthetic_pa
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
-from querycloak.engines import Engine, connect
+from querycloak.engines import BatchSource, Engine, connect
+from querycloak.engines.engine import OnBytes, Work
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog, read
@@ -24,6 +28,7 @@ from querycloak.privacy.sampling.randomness import Randomness
 EXIT_CODE = "exit code"
 _ROWS_AT_ONCE = 2_000_000
 _LEAST_RUNS_AT_ONCE = 50
+_LOGS_KEPT = 12
 
 
 class MethodMechanism:
@@ -35,7 +40,7 @@ class MethodMechanism:
 
     def __init__(self, method: Method, randomness: Randomness | None = None) -> None:
         self.method, self._randomness = method, randomness or Randomness()
-        self._folder, self._engine = PrivateFolder(), connect("duckdb")
+        self._folder, self._engine = PrivateFolder(), RememberingEngine(connect("duckdb"))
         self._counted: dict[str, Counted] = {}
         self._steps: dict[str, dict[Past, Sequence[Step]]] = {}
         self._queries: dict[str, frozenset[str]] = {}
@@ -82,14 +87,16 @@ class MethodMechanism:
     def steps(self, data: str, past: Past) -> Sequence[Step]:
         """Values that the method adds noise to; empty if it cannot show them. Kept as long as the log is."""
         counted = self.counted(data)
-        for log, each in self._counted.items():
+        neighbours = list(self._counted)[-2:]  # the two logs used last
+        for log in neighbours:
             if log not in self._queries:
-                self._queries[log] = method_steps.queries_of(each)
+                self._queries[log] = method_steps.queries_of(self._counted[log])
         # A past is equal for both neighbours: also a query that only one of them holds came out for both.
-        past = replace(past, queries=frozenset().union(*(self._queries[log] for log in self._counted)))
+        past = replace(past, queries=frozenset().union(*(self._queries[log] for log in neighbours)))
         steps = self._steps.setdefault(data, {})
         if past not in steps:
-            steps[past] = steps_of(counted, past)
+            with self._engine.remembering():
+                steps[past] = steps_of(counted, past)
         return steps[past]
 
     def counted(self, data: str) -> Counted:
@@ -97,7 +104,7 @@ class MethodMechanism:
         if data in self._counted:
             self._counted[data] = self._counted.pop(data)  # the one used last stays longest
         else:
-            while len(self._counted) > 1:
+            while len(self._counted) >= _LOGS_KEPT:
                 oldest = next(iter(self._counted))
                 del self._counted[oldest]
                 self._steps.pop(oldest, None)
@@ -119,6 +126,85 @@ class MethodMechanism:
     def reading(self, path: Path, engine: Engine) -> SearchLog:
         """Reading options of the log."""
         return read(path, log_format="aol", engine=engine)
+
+
+class RememberingEngine:
+    """An engine that computes an expression once while it remembers: pasts differ in few of a method's rounds.
+
+    Equal expressions over the same kept tables have equal results, and nothing changes a table that is kept.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._remembers = engine, False
+        self.name, self.threads = engine.name, engine.threads
+        self._staged: dict[object, ir.Table] = {}
+        self._fetched: dict[object, pa.Table] = {}
+        self._uploaded: dict[bytes, ir.Table] = {}
+
+    @contextlib.contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within this block, results are kept and used again, also in later blocks."""
+        self._remembers = True
+        try:
+            yield
+        finally:
+            self._remembers = False
+
+    def stage(self, table: ir.Table) -> ir.Table:
+        """Keep the table; the one kept before, if it is the same."""
+        if not self._remembers:
+            return self._engine.stage(table)
+        if table.op() not in self._staged:
+            self._staged[table.op()] = self._engine.stage(table)
+        return self._staged[table.op()]
+
+    def upload(self, table: pa.Table) -> ir.Table:
+        """Keep the rows; the table kept before, if it has the same rows."""
+        if not self._remembers:
+            return self._engine.upload(table)
+        content = _bytes(table)
+        if content not in self._uploaded:
+            self._uploaded[content] = self._engine.upload(table)
+        return self._uploaded[content]
+
+    def fetch(self, table: ir.Table) -> pa.Table:
+        """The whole result; the one computed before, if it is of the same expression."""
+        if not self._remembers:
+            return self._engine.fetch(table)
+        if table.op() not in self._fetched:
+            self._fetched[table.op()] = self._engine.fetch(table)
+        return self._fetched[table.op()]
+
+    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
+        """As the engine does."""
+        return self._engine.table(source, on_bytes)
+
+    def code_counts(self, table: ir.Table) -> Counter[int]:
+        """As the engine does."""
+        return self._engine.code_counts(table)
+
+    def settle(self, table: ir.Table) -> ir.Table:
+        """As the engine does."""
+        return self._engine.settle(table)
+
+    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
+        """As the engine does."""
+        return self._engine.mapped(table, work, schema, together)
+
+    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
+        """As the engine does."""
+        return self._engine.stream(table)
+
+    def close(self) -> None:
+        """As the engine does."""
+        self._engine.close()
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
 
 
 def _exit_codes(runs: int, error: Exception) -> Outcomes:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, steps_of
+from querycloak.engines import Engine
 from querycloak.logs.reformulations import KINDS
 from querycloak.methods.keys.contribution_bounding import bounded_clicks
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
@@ -71,20 +73,48 @@ def _steps_of_tables(counted: KeyTables, past: Past, of_bounds: dict[tuple[str, 
 
 def _public_counts(later: PublicTables, table: str, plan: PublicPlan, past: Past) -> dict[str, int]:
     """Counts of pairs or of reformulations, for queries that are supposed to have come out (sessions.md)."""
-    names = pa.array(sorted(filter(past.came_out, queries_of(later) | past.queries)), pa.string())
+    names = pa.array(released_queries(later, past), pa.string())
     if table == PAIRS:
         return later.pairs(names, plan)[0].numbers()
     totals, words, _ = later.cells_of(names, plan)
     return {**dict(zip(KINDS, totals.tolist(), strict=True)), **words.numbers()}
 
 
+@singledispatch
 def queries_of(counted: object) -> frozenset[str]:
     """Queries of the log that a table of released queries looks at; empty for what has no such table."""
-    if isinstance(counted, PublicTables):
-        return frozenset(counted.engine.fetch(counted.steps.select("query").distinct())["query"].to_pylist())
-    if isinstance(counted, UnboundedTables):
-        return frozenset().union(*map(queries_of, counted.later.values()))
-    return queries_of(counted.later) if isinstance(counted, KeyTables) else frozenset()
+    _ = counted
+    return frozenset()
+
+
+@queries_of.register
+def _(counted: PublicTables) -> frozenset[str]:
+    return distinct_queries(counted.engine, counted.steps)
+
+
+@queries_of.register
+def _(counted: KeyTables) -> frozenset[str]:
+    return queries_of(counted.later)
+
+
+@queries_of.register
+def _(counted: UnboundedTables) -> frozenset[str]:
+    return frozenset().union(*map(queries_of, counted.later.values()))
+
+
+@queries_of.register
+def _(counted: Pooling) -> frozenset[str]:
+    return distinct_queries(counted.engine, counted.rows)
+
+
+def distinct_queries(engine: Engine, rows: ir.Table) -> frozenset[str]:
+    """Every query of these rows."""
+    return frozenset(engine.fetch(rows.select("query").distinct())["query"].to_pylist())
+
+
+def released_queries(counted: object, past: Past) -> list[str]:
+    """Queries of this log and of the past that are supposed to have come out."""
+    return sorted(filter(past.came_out, queries_of(counted) | past.queries))
 
 
 @steps_of.register
@@ -242,9 +272,7 @@ def _(counted: Pooling, past: Past) -> list[Step]:
     if method.off_pool:
         outside = {key: n for key, n in queries.items() if key not in pool}
         steps.append(_counts_of_pool(counted, "queries", outside, method.thresholds["queries"]))
-    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
-    names = [query for query in asked.to_pylist() if past.came_out(query)]
-    released = counted.engine.upload(pa.table({"query": pa.array(names, pa.string())}))
+    released = counted.engine.upload(pa.table({"query": pa.array(released_queries(counted, past), pa.string())}))
     if "clicks" in method.bounds:
         urls = urls_of(method.lists["urls"], counted.choices) if "urls" in method.lists else None
         listed = None if urls is None else counted.engine.upload(pa.table({"url": urls}))
@@ -264,9 +292,7 @@ def _(counted: SelectingPooling, past: Past) -> list[Step]:
     if method.off_pool:
         others = counted.selected(counted.outside, ("query",), plan.selected["queries"])
         steps += [replace(step, name=f"other queries: {step.name}") for step in steps_of(others, past)]
-    asked = counted.engine.fetch(counted.rows.select("query").distinct())["query"]
-    names = [query for query in asked.to_pylist() if past.came_out(query)]
-    released = counted.engine.upload(pa.table({"query": pa.array(names, pa.string())}))
+    released = counted.engine.upload(pa.table({"query": pa.array(released_queries(counted, past), pa.string())}))
     if "clicks" in plan.selected:
         clicks = counted.clicks_selected(released, plan.selected["clicks"])
         steps += [replace(step, name=f"clicks: {step.name}") for step in steps_of(clicks, past)]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
-from querycloak.audits.guarantees.method_steps import steps_of_levels
+from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries, steps_of_levels
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
 from querycloak.audits.guarantees.steps import Limit, Past, Step, steps_of
 from querycloak.methods.phrases.method import QUERIES, TABLE
@@ -38,9 +38,9 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
     """The steps of each part, given what is supposed to have come out; and each part's loss against its share."""
     method, plan = counted.method, counted.method.plan
     steps = steps_of_levels(counted.levels, method.phrases, past)
-    asked = counted.engine.fetch(counted.searches.select("query").distinct())["query"]
-    queries = _came_out(asked, past)
-    words = _came_out(pc.list_flatten(pc.split_pattern(asked.combine_chunks(), " ")).unique(), past)
+    queries = _texts(released_queries(counted, past))
+    asked = queries_of(counted) | past.queries
+    words = _texts(sorted(filter(past.came_out, {word for query in asked for word in query.split(" ")})))
     for part in (CLICKS, HOSTS):
         if part in plan.selected:
             of_part = steps_of(counted.counted(part, queries, words), past)
@@ -57,8 +57,13 @@ def _(counted: SyntheticParts, past: Past) -> list[Step]:
     return [*steps, *losses_of_parts(counted)]
 
 
-def _came_out(texts: pa.Array | pa.ChunkedArray, past: Past) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(sorted(text for text in texts.to_pylist() if past.came_out(text)), pa.string())])
+@queries_of.register
+def _(counted: SyntheticParts) -> frozenset[str]:
+    return distinct_queries(counted.engine, counted.searches)
+
+
+def _texts(texts: Sequence[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def losses_of_parts(counted: SyntheticParts) -> list[Step]:

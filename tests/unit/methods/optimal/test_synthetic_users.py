@@ -19,13 +19,14 @@ from querycloak.methods.optimal.made_up_users import deal
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.methods.optimal.objectives import free_objective
-from querycloak.methods.optimal.plan import SyntheticPlan, joint_delta, plan_synthetic
+from querycloak.methods.optimal.plan import COUNTED_PER_USER, SyntheticPlan, joint_delta, plan_synthetic
 from querycloak.privacy.accounting.draws import PublicCounts
 from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.weighted import GRID, WeightedPlan
 from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.privacy.sampling.randomness import Randomness
+from tests.pages import ROOT
 
 few = settings(max_examples=60, deadline=None)
 counts_of_pairs = st.lists(st.integers(-3, 30), min_size=1, max_size=12)
@@ -233,6 +234,15 @@ def test_counts_and_sizes_always_fit(count: list[int], sizes: list[int], name: s
         assert made.users.min() >= 1
         assert made.users.max() <= len(sizes)  # nobody holds more pairs than are counted of a user
         assert fits(made.pairs, made.users)
+
+
+def test_nobody_holds_more_pairs_than_are_counted_of_a_user() -> None:
+    """Noisy counts of pairs may need more than 16 of each user: rows are left out instead."""
+    sizes, noisy = np.array([0] * (COUNTED_PER_USER - 1) + [10]), np.full(COUNTED_PER_USER + 4, 10)
+    made = reconcile(noisy, sizes, free_objective("size", noisy, np.arange(noisy.size)))
+    assert made.users.tolist() == [COUNTED_PER_USER] * 10
+    assert COUNTED_PER_USER == 16
+    assert "hold (16 at most)" in (ROOT / "docs" / "optimal.md").read_text()
 
 
 def test_gale_and_ryser_by_trying() -> None:

@@ -28,7 +28,7 @@ from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.gaussian import largest_loss, squared_loss
 from querycloak.privacy.calibration.selection import together
 from querycloak.privacy.sampling.noise import Gaussian
-from querycloak.privacy.sampling.randomness import Randomness
+from querycloak.privacy.sampling.randomness import IntArray, Randomness
 from querycloak.releases.saving import LAYOUTS
 from tests.logs import write
 
@@ -171,6 +171,30 @@ def test_the_exact_instrument_sees_every_part(counted: SyntheticParts) -> None:
 
 
 @pytest.mark.slow
+def test_parts_are_counted_given_queries_of_both_neighbours(
+    counted: SyntheticParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that only the other log holds may have come out: each log's own queries were taken."""
+    queries, words = [], []
+
+    def true_cells(_: SyntheticParts, part: str, released: pa.ChunkedArray) -> IntArray:
+        queries.append(released.to_pylist())
+        return np.zeros(CELLS[part].number, dtype=np.int64)
+
+    def counted_keys(_: SyntheticParts, __: str, released: pa.ChunkedArray, single: pa.ChunkedArray) -> object:
+        queries.append(released.to_pylist())
+        words.append(single.to_pylist())
+        return object()
+
+    monkeypatch.setattr(SyntheticParts, "true_cells", true_cells)
+    monkeypatch.setattr(SyntheticParts, "counted", counted_keys)
+    steps_of(counted, Past(queries=frozenset({"elsewhere asked"})))
+    assert all("elsewhere asked" in each for each in queries)
+    assert all({"elsewhere", "asked"} <= set(each) for each in words)
+    assert queries
+    assert words
+
+
 def test_many_runs_publish_the_parts(counted: SyntheticParts) -> None:
     drawn = draw_runs(counted, Randomness(3), 20)
     assert {"phrases", "queries", "clicks", "hosts", "cells of users", "cells of searches"} <= set(drawn.tables)
