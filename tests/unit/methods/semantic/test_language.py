@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ibis.expr.types as ir
+import pyarrow as pa
 import pytest
 
 import querycloak as qc
 from querycloak.engines import Engine
 from querycloak.errors import InputError, ParameterError
 from querycloak.logs.searchlog import SearchLog, read
+from querycloak.methods.semantic.domains import Domains
+from querycloak.methods.semantic.searches import check_language
+from querycloak.text.wordnet import wordnet
 from tests.commands import in_process
 from tests.logs import Row, aol, write
 
@@ -65,6 +70,21 @@ def test_a_narrow_domain_asks_for_english_not_for_its_own_words(
     assert method.release(opened(tmp_path, duckdb_engine, searched(*ENGLISH))).table("log").num_rows == 180
     with pytest.raises(InputError, match="seems to be in another language"):
         method.release(opened(tmp_path, duckdb_engine, searched(*GERMAN)))
+
+
+@pytest.mark.parametrize("domain", ["sport", "disease"])
+def test_a_narrow_domain_takes_the_vote_by_all_of_wordnet(duckdb_engine: Engine, domain: str) -> None:
+    """The vote of `test_a_narrow_domain_asks_for_english_not_for_its_own_words`, without a release."""
+    concepts_of = Domains.of(wordnet(), domain).vocabulary.concepts
+
+    def asked(queries: tuple[str, ...]) -> ir.Table:
+        texts = queries * 30
+        users = [f"u{place}" for place in range(len(texts))]
+        return duckdb_engine.upload(pa.table({"user": users, "time": [0] * len(texts), "query": texts}))
+
+    check_language(duckdb_engine, asked(ENGLISH), concepts_of)
+    with pytest.raises(InputError, match="seems to be in another language"):
+        check_language(duckdb_engine, asked(GERMAN), concepts_of)
 
 
 def test_fewer_than_a_hundred_users_may_ask_anything(tmp_path: Path, duckdb_engine: Engine) -> None:
