@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types unit slow docs audit bench bench-peers cluster reliability lock sbom clean
+.PHONY: demo test lint types unit slow listed docs audit bench bench-peers cluster reliability lock sbom clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/querycloak demo
@@ -24,6 +24,10 @@ unit: $(VENV)/.dev
 # Everything that is marked slow and that `unit` leaves out: larger logs, long audits, the whole cluster.
 slow: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m slow
+
+# The part of `slow` that tests/slow_cases.txt lists: everything else of the usual suite.
+listed: $(VENV)/.dev
+	$(BIN)/pytest -n 2 -m listed
 
 # The documentation as a site: build/site/index.html, which needs no network, search included. The generator has an
 # environment of its own; the reference is read from the installed package.

@@ -63,6 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     listed = slow_cases()
     for item in items:
         names = {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}
+        if names & listed:
+            item.add_marker("listed")
         if names & listed or (item.get_closest_marker("same_on_spark") and "spark" in item.name):
             item.add_marker("slow")
 
