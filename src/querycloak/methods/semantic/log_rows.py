@@ -60,7 +60,8 @@ def candidates_of(selected: pa.Table, loss: float) -> list[str]:
     if not ordered.num_rows:
         return []
     stays = 1 / (1 + np.arange(1, ordered.num_rows + 1) * math.exp(-loss))
-    most = int(np.argmax(stays * np.cumsum(ordered["count"].to_numpy().astype(np.float64)))) + 1
+    counts = pc.fill_null(ordered["count"], 1).to_numpy().astype(np.float64)  # a null stands for 1 or less
+    most = int(np.argmax(stays * np.cumsum(counts))) + 1
     return sorted(ordered["query"][:most].to_pylist())
 
 

@@ -128,6 +128,13 @@ def test_candidates_are_as_many_as_make_the_most_draws_right() -> None:
     assert candidates_of(table.slice(0, 0), 2.0) == []
 
 
+def test_a_count_that_is_not_stated_is_one() -> None:
+    """A table of keys has null where noise was clamped; it is the smallest count, and not the best number."""
+    stated = pa.table({"query": ["b", "a", "d", "c"], "count": [90, 90, 1, 1]})
+    clamped = pa.table({"query": ["b", "a", "d", "c"], "count": [90, 90, None, None]})
+    assert candidates_of(clamped, 0.5) == candidates_of(stated, 0.5) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
