@@ -166,7 +166,7 @@ def _limit(release: Release) -> str:
 
 
 def _texts(release: Release, *, filtered: bool) -> str:
-    """What keeps a text of one person from coming out as it is."""
+    """Measure that keeps a text of one person from coming out as it is."""
     if not release.proven.covers_release or release.seeded:
         measure = "the method's rule"
     elif release.rows.is_random and release.rows is not RowKind.RANDOMISED:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from querycloak.privacy.explanation import explain
 from querycloak.releases.card import Contents, TableFile
-from querycloak.releases.datasheet import cited_as
+from querycloak.releases.citation import cited_as
 from querycloak.releases.limitations import limitations
 
 CROISSANT = "croissant.json"

@@ -17,7 +17,7 @@ from querycloak.pages.officer_answers import UNITS
 from querycloak.studio.twin_grid import NEEDS, Need
 
 ACCURACY, EPSILON = "accuracy", "epsilon"
-"""What the owner starts from."""
+"""Starting points of an owner."""
 MADE = "# a plan that the studio of querycloak wrote\n"
 """First line of plans that the studio wrote: only such a file is ever replaced."""
 EXAMPLE_USERS = 20_000
@@ -226,7 +226,7 @@ def _quoted(text: str) -> str:
 
 
 def unit_meaning(unit: str) -> str:
-    """What it means for people if this is a user."""
+    """Meaning for people of this kind of user."""
     if unit not in UNITS:
         raise InputError(f"who is a user must be one of {', '.join(UNITS)}")
     return UNITS[unit]

@@ -15,7 +15,7 @@ from querycloak.evaluation.description import describe
 from querycloak.evaluation.task_registry import TASKS
 from querycloak.privacy.calibration.accuracy import ReleaseProbability, Stage, TableAccuracy
 from querycloak.privacy.sampling.noise import Laplace
-from querycloak.releases.datasheet import citation
+from querycloak.releases.citation import citation
 from querycloak.releases.loading import load
 from querycloak.releases.row_kinds import RowKind
 from tests.commands import in_process

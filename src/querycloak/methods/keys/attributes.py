@@ -75,7 +75,7 @@ class Grouping:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Those that a log must have."""
+        """Attributes that a log must have."""
         return tuple(name for name in self.by if name not in PERIODS)
 
     @property
