@@ -18,11 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from querycloak.audits.guarantees import method_audit
+from querycloak.audits.guarantees import method_audit, other_process
+from querycloak.audits.guarantees.exact_test import ExactFinding
 from querycloak.audits.guarantees.mechanism import Outcomes
 from querycloak.audits.guarantees.method_audit import audit_method
-from querycloak.audits.guarantees.method_mechanism import MethodMechanism, RememberingEngine
+from querycloak.audits.guarantees.method_mechanism import MethodMechanism
 from querycloak.audits.guarantees.neighbour_logs import KINDS, NeighbourLogs
+from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.sampling_test import ceiling, epsilon_low, level
 from querycloak.audits.guarantees.steps import Past
 from querycloak.audits.guarantees.weighted_runs import UserCells, UserKeys
@@ -302,3 +304,26 @@ def test_many_pairs_share_the_runs_of_their_smaller_log() -> None:
         audit = audit_method(method, runs=20, seed=1, neighbours=["one-key", "nobody", "repeats"])
     logs = [call.args[1] for call in drawn.call_args_list]
     assert len(logs) == len(set(logs)) == len(audit.sampled) + 2
+
+
+def test_another_process_finds_exactly_the_same() -> None:
+    method = Clicks(epsilon=1, delta=1e-6, selection="laplace", max_keys_per_user=2)
+    kinds, stated = ["shared"], method.proven()
+    pairs = NeighbourLogs(method, kinds).pairs()
+    with MethodMechanism(method) as mechanism:
+        here = [each for pair in pairs for each in method_audit.exact_findings(mechanism, pair, stated)]
+    process = other_process.started(
+        "querycloak.audits.guarantees.method_audit", {"method": other_process.spelled(method), "neighbours": kinds}
+    )
+    there = [ExactFinding(**each) for each in json.loads(process.communicate()[0])]
+    assert process.returncode == 0
+    assert there == here
+    assert here
+
+
+def test_a_class_within_a_function_is_audited_in_this_process() -> None:
+    class Ours(Clicks):
+        pass
+
+    assert not other_process.can_be_spelled(Ours(epsilon=1, delta=1e-6))
+    assert other_process.can_be_spelled(Clicks(epsilon=1, delta=1e-6))

@@ -9,15 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import subprocess
 import sys
-from dataclasses import fields
-from importlib import import_module
-from typing import Any
 
 from querycloak.audits.guarantees.exact_test import ExactFinding
 from querycloak.audits.guarantees.mechanism import Outcomes
+from querycloak.audits.guarantees.other_process import can_be_spelled, made_from, spelled, started
 from querycloak.audits.guarantees.user_rows import SessionRows, log_text, plans_of, user_rows
 from querycloak.errors import EngineError
 from querycloak.methods.keys.method import KeysMethod
@@ -47,14 +43,19 @@ _REACH = 40
 
 
 def fresh_processes(method: Method) -> list[ExactFinding]:
-    """Findings on processes that release the same; none if honest ones might, with probability FALSE_ALARM or more."""
+    """Findings on processes that release the same; none if honest ones might, with probability FALSE_ALARM or more.
+
+    None, too, if no other process can make the method: its class stands in a notebook.
+    """
+    if not can_be_spelled(method):
+        return []
     log, draws = _telling_log(method), 1
     if _noise_is_unknown(method):
         log = log_text(_shared_by_many(method, _KEYS_OF_UNKNOWN_NOISE))
         draws = _draws_that_differ(method, log)
     if log is None or draws > _MOST_DRAWS:
         return []
-    given = json.dumps({"method": _spelled(method), "log": log, "draws": draws})
+    given = {"method": spelled(method), "log": log, "draws": draws}
     equal = int(len({_digest(given) for _ in range(2)}) == 1)
     statement = "two fresh processes released " + ("the very same" if equal else "different numbers")
     statement += f" (by chance: below 1 in {round(1 / FALSE_ALARM):,})"
@@ -149,20 +150,12 @@ def _collision(noise: Noise) -> float:
     return min(1 - 1e-12, sum(noise.pmf(z).up() ** 2 for z in range(-min(reach, 400), min(reach, 400) + 1)))
 
 
-def _spelled(method: Method) -> dict[str, Any]:
-    """A method as another process can make it: its class and what was given."""
-    kind = type(method)
-    options = {each.name: vars(method)[each.name] for each in fields(method) if each.init}
-    return {"module": kind.__module__, "name": kind.__qualname__, "options": options}
-
-
-def _digest(given: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "querycloak.audits.guarantees.fresh_processes"]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode or not done.stdout:
+def _digest(given: object) -> str:
+    done = started("querycloak.audits.guarantees.fresh_processes", given)
+    digest = done.communicate()[0]
+    if done.returncode or not digest:
         raise EngineError("a process that was to release a made-up log failed; this is a bug in querycloak")
-    return done.stdout
+    return digest
 
 
 def digest_of_a_release(given: str) -> str:
@@ -170,14 +163,13 @@ def digest_of_a_release(given: str) -> str:
     from querycloak.audits.guarantees.method_mechanism import MethodMechanism
     from querycloak.audits.guarantees.runs import in_memory
 
-    spelled = json.loads(given)
-    kind = vars(import_module(spelled["method"]["module"]))[spelled["method"]["name"]]
-    method = kind(**spelled["method"]["options"])
+    read = json.loads(given)
+    method = made_from(read["method"])
     digest = hashlib.sha256()
     with MethodMechanism(method) as mechanism:
-        if spelled["draws"] > 1:
-            digest.update(repr(_outputs(mechanism.outcomes(spelled["log"], spelled["draws"] - 1))).encode())
-        release = method.release(mechanism.opened(spelled["log"]))
+        if read["draws"] > 1:
+            digest.update(repr(_outputs(mechanism.outcomes(read["log"], read["draws"] - 1))).encode())
+        release = method.release(mechanism.opened(read["log"]))
         for name, table in sorted(release.tables.items()):
             columns = [column for column in in_memory(table).column_names if column != "user"]
             digest.update(f"{name} {in_memory(table).select(columns).to_pylist()}".encode())

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
-from collections.abc import Callable, Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +17,7 @@ from querycloak.audits.guarantees.fresh_processes import fresh_processes
 from querycloak.audits.guarantees.mechanism import Outcomes, Pair
 from querycloak.audits.guarantees.method_mechanism import EXIT_CODE, MethodMechanism
 from querycloak.audits.guarantees.neighbour_logs import NeighbourLogs
+from querycloak.audits.guarantees.other_process import can_be_spelled, made_from, spelled, started
 from querycloak.audits.guarantees.power import (
     power_if_noise_is_halved,
     power_if_threshold_is_off_by_one,
@@ -31,6 +37,8 @@ from querycloak.shown_in_notebooks import ShownInNotebooks
 __all__ = ["DEFAULT_RUNS", "MethodAudit", "audit_method"]
 
 DEFAULT_RUNS = 20_000
+_WORTH_A_PROCESS = 10_000
+"""With as many runs, exact tests are done in another process meanwhile."""
 OnStep = Callable[[str, float], None]
 Powers = tuple[tuple[str, float], ...]
 
@@ -129,7 +137,10 @@ def audit_method(
     sampled: list[SamplingFinding] = []
     against_claim: list[SamplingFinding] = []
     exact: list[ExactFinding] = []
-    with MethodMechanism(method, Randomness(seed)) as mechanism:
+    with (
+        _exact_tests(method, neighbours, tester.runs) as elsewhere,
+        MethodMechanism(method, Randomness(seed)) as mechanism,
+    ):
         drawn: dict[str, Outcomes] = {}
         for number, pair in enumerate(pairs):
             _tell(on_step, f"neighbours {pair.name}", number / len(pairs))
@@ -146,7 +157,11 @@ def audit_method(
             sampled.append(tester.judge(having, without, pair, stated))
             if claimed is not None and claimed.covers_release:
                 against_claim.append(tester.judge(having, without, pair, claimed))
-            exact += _exact(mechanism, pair, stated)
+            if elsewhere is None:
+                exact += exact_findings(mechanism, pair, stated)
+        if elsewhere is not None:
+            _tell(on_step, "exact tests", 1.0)
+            exact += _findings_of(elsewhere, mechanism, pairs, stated)
     _tell(on_step, "two processes", 1.0)
     exact += fresh_processes(method)
     powers, smallest = _powers(method, tester, stated), smallest_shown(tester, stated)
@@ -182,7 +197,43 @@ def _stated(method: Method) -> Guarantee:
     )
 
 
-def _exact(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Sequence[ExactFinding]:
+@contextlib.contextmanager
+def _exact_tests(method: Method, neighbours: Sequence[str] | None, runs: int) -> Iterator[subprocess.Popen[str] | None]:
+    """The exact tests in a process beside the sampling; None if they are done here."""
+    if runs < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2 or not can_be_spelled(method):
+        yield None
+        return
+    process = started(
+        "querycloak.audits.guarantees.method_audit", {"method": spelled(method), "neighbours": neighbours}
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _findings_of(
+    process: subprocess.Popen[str], mechanism: MethodMechanism, pairs: Sequence[Pair[str]], stated: Guarantee
+) -> list[ExactFinding]:
+    """Findings of the other process; should it have failed, those of this one."""
+    printed = process.communicate()[0]
+    if process.returncode:
+        return [finding for pair in pairs for finding in exact_findings(mechanism, pair, stated)]
+    return [ExactFinding(**each) for each in json.loads(printed)]
+
+
+def _print_exact_findings() -> None:
+    given = json.load(sys.stdin)
+    method = made_from(given["method"])
+    pairs, stated = NeighbourLogs(method, given["neighbours"]).pairs(), _stated(method)
+    with MethodMechanism(method) as mechanism:
+        findings = [finding for pair in pairs for finding in exact_findings(mechanism, pair, stated)]
+    sys.stdout.write(json.dumps([{**vars(each), "value": float(each.value)} for each in findings], default=float))
+
+
+def exact_findings(mechanism: MethodMechanism, pair: Pair[str], stated: Guarantee) -> Sequence[ExactFinding]:
+    """Findings without sampling; none if a neighbour cannot be counted."""
     try:
         for data in (pair.having, pair.without):
             mechanism.counted(data)
@@ -207,3 +258,7 @@ def _powers(method: Method, tester: SamplingTester, stated: Guarantee) -> Powers
 def _tell(on_step: OnStep | None, what: str, share: float) -> None:
     if on_step is not None:
         on_step(what, share)
+
+
+if __name__ == "__main__":
+    _print_exact_findings()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from querycloak.audits.guarantees import method_runs, method_steps, synthetic_parts  # noqa: F401 (they register methods)
 from querycloak.audits.guarantees.mechanism import Outcomes
+from querycloak.audits.guarantees.remembering_engine import RememberingEngine
 from querycloak.audits.guarantees.runs import DrawnRuns, draw_runs
 from querycloak.audits.guarantees.steps import Past, Step, steps_of
-from querycloak.engines import BatchSource, Engine, connect
-from querycloak.engines.engine import OnBytes, Work
+from querycloak.engines import Engine, connect
 from querycloak.errors import QuerycloakError
 from querycloak.files.locked_folder import PrivateFolder
 from querycloak.logs.searchlog import SearchLog, read
@@ -126,85 +123,6 @@ class MethodMechanism:
     def reading(self, path: Path, engine: Engine) -> SearchLog:
         """Reading options of the log."""
         return read(path, log_format="aol", engine=engine)
-
-
-class RememberingEngine:
-    """An engine that computes an expression once while it remembers: pasts differ in few of a method's rounds.
-
-    Equal expressions over the same kept tables have equal results, and nothing changes a table that is kept.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._remembers = engine, False
-        self.name, self.threads = engine.name, engine.threads
-        self._staged: dict[object, ir.Table] = {}
-        self._fetched: dict[object, pa.Table] = {}
-        self._uploaded: dict[bytes, ir.Table] = {}
-
-    @contextlib.contextmanager
-    def remembering(self) -> Iterator[None]:
-        """Within this block, results are kept and used again, also in later blocks."""
-        self._remembers = True
-        try:
-            yield
-        finally:
-            self._remembers = False
-
-    def stage(self, table: ir.Table) -> ir.Table:
-        """Keep the table; the one kept before, if it is the same."""
-        if not self._remembers:
-            return self._engine.stage(table)
-        if table.op() not in self._staged:
-            self._staged[table.op()] = self._engine.stage(table)
-        return self._staged[table.op()]
-
-    def upload(self, table: pa.Table) -> ir.Table:
-        """Keep the rows; the table kept before, if it has the same rows."""
-        if not self._remembers:
-            return self._engine.upload(table)
-        content = _bytes(table)
-        if content not in self._uploaded:
-            self._uploaded[content] = self._engine.upload(table)
-        return self._uploaded[content]
-
-    def fetch(self, table: ir.Table) -> pa.Table:
-        """The whole result; the one computed before, if it is of the same expression."""
-        if not self._remembers:
-            return self._engine.fetch(table)
-        if table.op() not in self._fetched:
-            self._fetched[table.op()] = self._engine.fetch(table)
-        return self._fetched[table.op()]
-
-    def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
-        """As the engine does."""
-        return self._engine.table(source, on_bytes)
-
-    def code_counts(self, table: ir.Table) -> Counter[int]:
-        """As the engine does."""
-        return self._engine.code_counts(table)
-
-    def settle(self, table: ir.Table) -> ir.Table:
-        """As the engine does."""
-        return self._engine.settle(table)
-
-    def mapped(self, table: ir.Table, work: Work, schema: pa.Schema, together: str | None = None) -> ir.Table:
-        """As the engine does."""
-        return self._engine.mapped(table, work, schema, together)
-
-    def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
-        """As the engine does."""
-        return self._engine.stream(table)
-
-    def close(self) -> None:
-        """As the engine does."""
-        self._engine.close()
-
-
-def _bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def _exit_codes(runs: int, error: Exception) -> Outcomes:

@@ -13,11 +13,13 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
+from querycloak.audits.guarantees.remembering_engine import once
 from querycloak.audits.guarantees.steps import Limit, Past, Step, each_is_drawn, named, steps_of
 from querycloak.engines import Engine
 from querycloak.logs.reformulations import KINDS
 from querycloak.methods.keys.contribution_bounding import bounded_clicks
 from querycloak.methods.keys.key_tables import KeyTables, UnboundedTables
+from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.keys.partition_selection import ClicksOfKeys, KeysWithoutCounts, ThresholdedKeys
 from querycloak.methods.keys.public_lists import urls_of
 from querycloak.methods.keys.thresholded import KeyCounts
@@ -125,9 +127,15 @@ def _(counted: UnboundedTables, past: Past) -> list[Step]:
     steps = [Step("choice", quality, most=largest_score(plans))]
     of_bounds: dict[tuple[str, int], dict[str, int]] = {}
     for name, candidate in counted.candidates.items():
-        of_plan = _steps_of_tables(counted.counted_at(candidate), past, of_bounds)
+        of_plan = _steps_of_tables(_counted_at(counted, name, candidate), past, of_bounds)
         steps += [replace(step, name=f"{name}: {step.name}", group=name) for step in of_plan]
     return steps
+
+
+def _counted_at(counted: UnboundedTables, name: str, candidate: KeysMethod) -> KeyTables:
+    """Tables of a candidate, counted once for all pasts."""
+    rows = tuple(table.op() for table in counted.kept[candidate.reads()].values())
+    return once(counted.engine, (name, rows), lambda: counted.counted_at(candidate))
 
 
 @steps_of.register
@@ -194,6 +202,12 @@ def _(counted: KeysWithoutCounts, past: Past) -> list[Step]:
 @steps_of.register
 def _(counted: WeightedSelection, past: Past) -> list[Step]:
     """Loads of buckets for each round, weights of keys, users of the keys that came out (selection.md)."""
+    past = replace(past, queries=frozenset())  # only tables that look at released queries depend on them
+    what = (type(counted), counted.keys.op(), counted.key, counted.plan, past)
+    return once(counted.engine, what, lambda: _steps_of_weighted(counted, past))
+
+
+def _steps_of_weighted(counted: WeightedSelection, past: Past) -> list[Step]:
     left = counted.bucketed(_SECRET)
     whole, plan, weighed = left, counted.plan, left.weighed(None)
     steps, first = [], True

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from querycloak.audits.guarantees.exact_test import OWN_KEYS
 from querycloak.audits.guarantees.method_runs import keys_of_runs, tables_of_levels
 from querycloak.audits.guarantees.method_steps import distinct_queries, queries_of, released_queries, steps_of_levels
 from querycloak.audits.guarantees.runs import RUN, DrawnRuns, draw_runs, numbered, tables_of_runs_alike
@@ -67,13 +68,14 @@ def _texts(texts: Sequence[str]) -> pa.ChunkedArray:
 
 
 def losses_of_parts(counted: SyntheticParts) -> list[Step]:
-    """What each part loses by the noise that it draws, against its share by the note: a part is named that is over."""
+    """Loss by noise and chance of own keys of each part, against its share by the note: names a part that is over."""
     plan = counted.method.plan
     stated = plan_parts(counted.method.given, counted.method.split)
     steps = []
     for part, own in plan.selected.items():
-        limit = Limit(LOSS, _lost(own.draw()), _lost(stated.selected[part].draw()) * _ROUNDING)
-        steps.append(Step(part, limits=(limit,)))
+        mine, share = _rounds(own.draw()), _rounds(stated.selected[part].draw())
+        loss = Limit(LOSS, mine.squared_loss, share.squared_loss * _ROUNDING)
+        steps.append(Step(part, limits=(loss, Limit(OWN_KEYS, mine.own_keys, share.own_keys * _ROUNDING))))
     for part, each in plan.public.items():
         bound = 1 if part == TRANSITIONS else CELLS[part].squared
         losses = [squared_loss(_gaussian(public.noise), bound) for public in (each, stated.public[part])]
@@ -81,10 +83,10 @@ def losses_of_parts(counted: SyntheticParts) -> list[Step]:
     return steps
 
 
-def _lost(draw: object) -> float:
+def _rounds(draw: object) -> GaussianRounds:
     if not isinstance(draw, GaussianRounds):
         raise TypeError("parts of a made-up log are rounds of Gaussian noise; this is a bug in querycloak")
-    return draw.squared_loss
+    return draw
 
 
 def _gaussian(noise: object) -> Gaussian:
