@@ -69,8 +69,11 @@ def _probable_queries(phrases: pa.Table, subject: Subject) -> pa.Table:
     if "queries" in subject.kinds:
         table = subject.table("queries")
         whole = dict(zip(table["query"].to_pylist(), map(float, table["count"].to_pylist()), strict=True))
-    probable = model_of_phrases(phrases.to_batches(), whole).most_probable() if phrases.num_rows or whole else {}
-    counts = [int(_SEARCHES * probability) for probability in probable.values()]
+    if not phrases.num_rows and not whole:
+        return pa.table({"query": pa.array([], pa.string()), "count": pa.array([], pa.int64())})
+    model = model_of_phrases(phrases.to_batches(), whole)
+    probable = model.most_probable()
+    counts = [int(_SEARCHES * model.score(query, probability)) for query, probability in probable.items()]
     return pa.table({"query": pa.array(list(probable), pa.string()), "count": pa.array(counts, pa.int64())})
 
 

@@ -51,6 +51,8 @@ class Target:
     cells: Mapping[str, Table] = field(default_factory=dict, repr=False)
     """Tables as they were released, by attributes and ranks; `tables` has the sums of queries and clicks, and
     records of sessions as rows of a log."""
+    log: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How its log was read, from the card; empty for a log."""
 
     @classmethod
     def of(cls, release: Release, name: str, *, owners: pa.Table | None = None) -> Target:
@@ -68,6 +70,7 @@ class Target:
             claimed=release.claimed,
             proven=release.proven,
             owners=owners,
+            log=release.log,
         )
 
     @classmethod
@@ -76,6 +79,12 @@ class Target:
         place = path_of("release", folder, "name the folder of a release")
         loaded = cls.of(load(place), name or place.resolve().name)
         return replace(loaded, digest=card_digest(place), folder=place)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes of searches in its tables: those by which its log was read."""
+        read = self.log.get("attributes") or ()
+        return tuple(name for name in read if any(name in table.schema.names for table in self.cells.values()))
 
     @property
     def kinds(self) -> tuple[str, ...]:

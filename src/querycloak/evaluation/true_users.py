@@ -83,6 +83,8 @@ class KeysOfMethod:
         name, variant = self._method
         if variant == "paper":
             return "the paper's variant counts records, so a user may count several times"
+        if "cells_per_user" in self._parameters:
+            return "cells of users are bounded, not keys"
         if kind == "sessions" and self._parameters.get("sequences") == "released":
             return "of a user's pairs the first of released queries count, which the card alone does not tell"
         known = ("queries", "clicks", "sessions", "optimal", "k-anonymity", "affinity", "original")

@@ -50,7 +50,7 @@ class TableKind:
 
 
 _OF_LOGS = {
-    "user": (pa.string(), "a made-up name; it says nothing about who asked"),
+    "user": (pa.string(), "a made-up name, of nobody in the log"),
     "time": (pa.timestamp("us"), "when, as the method releases it"),
 }
 _RANKED = {
@@ -253,8 +253,10 @@ def described(kind: str, rows: str, columns: Iterable[str] = ()) -> TableKind:
     if kind != "log":
         return declared
     row_kind = RowKind(rows)
-    query = (declared.columns["query"][0], row_kind.query)
-    return replace(declared, good_for=row_kind.good_for, columns={**declared.columns, "query": query})
+    columns_of_kind = {**declared.columns, "query": (declared.columns["query"][0], row_kind.query)}
+    if "user" in columns_of_kind and row_kind.is_personal:
+        columns_of_kind["user"] = (columns_of_kind["user"][0], "a made-up name; all rows under it are one person's")
+    return replace(declared, good_for=row_kind.good_for, columns=columns_of_kind)
 
 
 def batches_of(table: Table) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,7 @@
 """Inference: from a few harmless queries of a person, does that person also ask about something sensitive?
 
-Half of the targets do and half do not, so that a guess without the release is right half of the time.
+Half of the targets do and half do not, so that a guess without the release is right half of the time. Releases by
+attributes are also asked for the country, device ... of a person; without the release the most common one is guessed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from querycloak.audits.attack import Finding, Share
 from querycloak.audits.holders import NameIndex
 from querycloak.audits.knowledge import AuditData, Numbers, UserHistories
 from querycloak.evaluation.target import Target, in_pieces
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.keys.attributes import OTHER as ATTRIBUTE_OTHER
+from querycloak.releases.tables import whole_table
 from querycloak.text.query_concepts import ConceptFinder
 from querycloak.text.topics import OTHER, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
@@ -35,11 +39,17 @@ class Inference:
     name: ClassVar[str] = "inference"
 
     def unsupported_reason(self, release: Target, knowledge: AuditData) -> str | None:  # noqa: ARG002
-        """It takes rows under names, or sequences of queries."""
-        return None if {"log", "sessions", "transitions"} & set(release.tables) else NOT_TIED
+        """It takes rows under names, sequences of queries, or attributes."""
+        return None if {"log", "sessions", "transitions"} & set(release.tables) or release.attributes else NOT_TIED
 
     def run(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
-        """Each topic, with one, three and five known queries."""
+        """Each topic and attribute, with one, three and five known queries."""
+        if {"log", "sessions", "transitions"} & set(release.tables):
+            yield from self._topics(release, knowledge)
+        for name in release.attributes:
+            yield from _attribute_findings(release, knowledge, name)
+
+    def _topics(self, release: Target, knowledge: AuditData) -> Iterator[Finding]:
         sensitive = about(knowledge.texts)
         learn = _by_names if "log" in release.tables else _by_sequences
         for place, guess in enumerate(learn(release, knowledge)):
@@ -168,3 +178,83 @@ def _sequences(release: Target) -> Iterator[tuple[pa.Array, Numbers, Numbers]]:
         for rows in in_pieces(release.batches("transitions", ["query", "next_query", "count"])):
             texts = pa.concat_arrays([rows["query"].combine_chunks(), rows["next_query"].combine_chunks()])
             yield texts, np.tile(np.arange(rows.num_rows), 2), rows["count"].to_numpy()
+
+
+def _attribute_findings(release: Target, knowledge: AuditData, name: str) -> Iterator[Finding]:
+    """Guess the value of an attribute that a person has most often, by the values of the known queries."""
+    if name not in knowledge.train.attributes or name not in knowledge.control.attributes:
+        yield Finding.missing(f"the logs were read without {name}", f"{name}")
+        return
+    guess = _ByValues.of(release, name, knowledge.texts)
+    if guess is None:
+        yield Finding.missing("no row came out", f"{name}")
+        return
+    sides = (knowledge.train, knowledge.members, True), (knowledge.control, knowledge.controls, False)
+    true = [guess.known_values(_usual_values(log, people.users, name)) for log, people, _ in sides]
+    for known in KNOWN:
+        shares, usual = [], 0.0
+        for (_, _, members), values in zip(sides, true, strict=True):
+            who, queries = knowledge.known("random", known, members=members)
+            who, queries = who[values[who] >= 0], queries[values[who] >= 0]
+            shares.append(Share.of(int((guess(queries) == values[who]).sum()), len(who)))
+            if members and len(who):
+                usual = float(np.bincount(values[who]).max() / len(who))
+        yield Finding.of(f"m={known} {name}", shares[0], shares[1], usual)
+
+
+def _usual_values(log: SearchLog, users: pa.Array, name: str) -> pa.Array:
+    """The value that each user has most often; null for none."""
+    chosen = log.engine.upload(pa.table({"user": users}))
+    rows = log.rows.semi_join(chosen, "user")
+    counted = log.engine.fetch(rows.group_by(["user", name]).agg(n=rows.count()))
+    ordered = counted.sort_by([("user", "ascending"), ("n", "descending"), (name, "ascending")])
+    person = pc.index_in(ordered["user"], users).to_numpy()
+    first = np.unique(person, return_index=True)
+    place = np.full(len(users), -1)
+    place[first[0]] = first[1]
+    return ordered[name].combine_chunks().take(pa.array(place, mask=place < 0))
+
+
+class _ByValues:
+    """Naive Bayes: released counts of each value, in all and with each query that came out."""
+
+    def __init__(self, values: pa.Array, counts: Floats, place: Numbers) -> None:
+        self._values, self._place = values, place
+        total = counts.sum(axis=0)
+        prior = (total + 1) / (total.sum() + len(total))
+        self._prior = np.log(prior)
+        # The last row stands for texts that did not come out: no evidence.
+        self._evidence = np.zeros((len(counts) + 1, len(values)))
+        self._evidence[:-1] = np.log((counts + prior) / (counts.sum(axis=1, keepdims=True) + 1)) - self._prior
+
+    @classmethod
+    def of(cls, release: Target, name: str, texts: pa.Array) -> _ByValues | None:
+        """From the table of queries that has the attribute; None if nothing came out, or there is none."""
+        tables = ((kind, table) for kind, table in release.cells.items() if {"query", name} <= set(table.schema.names))
+        kind, cells = next(tables, ("", None))
+        table = None if cells is None else whole_table(kind, cells)
+        if table is None or not table.num_rows:
+            return None
+        number = next((each for each in ("count", "viewers") if each in table.column_names), None)
+        weight = np.ones(table.num_rows) if number is None else pc.fill_null(table[number], 1).to_numpy()
+        query = table["query"].combine_chunks().dictionary_encode()
+        value = pc.utf8_lower(pc.fill_null(table[name], ATTRIBUTE_OTHER)).combine_chunks().dictionary_encode()
+        counts = np.zeros((len(query.dictionary), len(value.dictionary)))
+        np.add.at(counts, (query.indices.to_numpy(), value.indices.to_numpy()), np.maximum(weight, 0))
+        place = pc.fill_null(pc.index_in(texts, query.dictionary), -1).to_numpy(zero_copy_only=False)
+        return cls(value.dictionary, counts, place.astype(np.int64))
+
+    def known_values(self, values: pa.Array) -> Numbers:
+        """Numbers of values as the release writes them; -1 for a value that it does not have."""
+        lower = pc.utf8_lower(values)
+        place = pc.index_in(lower, self._values)
+        other = pc.index_in(pa.scalar(ATTRIBUTE_OTHER), self._values)
+        numbers = pc.if_else(pc.is_valid(lower), pc.coalesce(place, other), other)
+        return np.asarray(pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False), np.int64)
+
+    def __call__(self, known: Numbers) -> Numbers:
+        """The likeliest value for each row of known queries."""
+        score = np.tile(self._prior, (len(known), 1))
+        for column in known.T:
+            score += self._evidence[self._place[column]]
+        return np.asarray(score.argmax(axis=1), np.int64)

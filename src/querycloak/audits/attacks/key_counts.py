@@ -5,7 +5,7 @@ The attacker of differential privacy knows everybody else's rows and the method:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from querycloak.audits.knowledge import AuditData, Numbers
 from querycloak.engines import Engine
+from querycloak.evaluation.released_cells import OUTCOMES, CellsOfCard, cells_table, places_of
 from querycloak.evaluation.target import Target
 from querycloak.language.word_model import BEGIN, END
 from querycloak.logs.searchlog import SearchLog
@@ -29,6 +30,7 @@ from querycloak.logs.sequences import (
     session_steps,
     subsequences,
 )
+from querycloak.methods.keys.cell_counts import users_cells
 from querycloak.methods.keys.contribution_bounding import first_keys, first_records, once_per_key
 from querycloak.methods.phrases.counted_levels import without_marks
 from querycloak.methods.phrases.levels import KEY as PHRASE
@@ -69,7 +71,10 @@ class CountBounds:
 def key_counts(release: Target, knowledge: AuditData) -> Iterator[TestedKeys]:
     """For each table of counts; rows under names are counted, each name once for a query."""
     for kind in KEYS:
-        if kind in release.tables and "count" in release.columns[kind]:
+        cells = _cells(release, knowledge, kind)
+        if cells is not None:
+            yield _of_table(release, knowledge, kind, *cells)
+        elif kind in release.tables and "count" in release.columns[kind]:
             yield _of_table(release, knowledge, kind, _table(release, kind))
     if "phrases" in release.tables and "count" in release.columns["phrases"]:
         yield from _of_levels(release, knowledge)
@@ -111,6 +116,54 @@ class Level(NamedTuple):
         return contributions(engine, uses_of_words(engine, searches), self.number, self.longest, below)
 
 
+class CellKeys(NamedTuple):
+    """Keys by attributes and ranks (cells.md): what the attacker knows of everybody includes the attributes."""
+
+    kind: str
+    card: CellsOfCard
+    keys: pa.Table
+    most: int | None
+    """Cells of a user that count; None without public attributes and views: then keys are bounded, as elsewhere."""
+    viewed: bool
+
+    def contributions(self, log: SearchLog, rows: ir.Table) -> ir.Table:
+        """user, key, within and earliest of the cells that the users of these rows add to."""
+        key, public = self.card.key(self.kind), self.card.grouping.cells(self.card.period)
+        own = self.card.rows(log, self.kind, viewed=self.viewed).semi_join(rows.select("user").distinct(), "user")
+        cells = users_cells(log.engine, own, key, public, viewed=self.viewed)
+        if self.most is not None:  # of keys that came out, as far as a row tells of them
+            came_out = cells.semi_join(log.engine.upload(self.keys), key)
+            cells = first_keys(came_out, [*key, "cell"], self.most)
+        return cells.select("user", *key, "earliest", within=cells.within)
+
+
+def _cells(release: Target, knowledge: AuditData, kind: str) -> tuple[pa.Table, CellKeys] | None:
+    """A table by attributes or ranks with the numbers of its cells; None if it is none, or a log lacks attributes."""
+    table = cells_table(release.cells, kind, release.parameters)
+    if table is None:
+        return None
+    card, viewed = CellsOfCard.of(release.parameters, release.log), "ranks" in table.column_names
+    if any(card.unsupported_reason(log, viewed=viewed) for log in (knowledge.train, knowledge.control)):
+        return None
+    key, most = card.key(kind), release.parameters.get("cells_per_user")
+    keys = table.select(key).group_by(key).aggregate([])
+    places = places_of(table, card.grouping.cells(card.period), viewed=viewed)
+    if not viewed:
+        counted = table.select(key).append_column("within", places).append_column("count", table["count"].fill_null(1))
+    else:
+        # `viewers` is the sum of two numbers with noise of their own: those who clicked, and those who did not.
+        clicked = table["clickers"].fill_null(0)
+        numbers = [pc.subtract(table["viewers"], clicked), clicked]
+        outcomes = [
+            table.select(key)
+            .append_column("within", pc.add(pc.multiply(places, OUTCOMES), outcome))
+            .append_column("count", number)
+            for outcome, number in enumerate(numbers)
+        ]
+        counted = pa.concat_tables(outcomes)
+    return counted, CellKeys(kind, card, keys, most if isinstance(most, int) else None, viewed)
+
+
 def _of_names(release: Target, knowledge: AuditData) -> TestedKeys:
     """Names per query, of the queries that the people attacked asked."""
     published = np.diff(knowledge.holders_in(release).starts)
@@ -133,14 +186,14 @@ def _table(release: Target, kind: str) -> pa.Table:
 
 
 def _of_table(
-    release: Target, knowledge: AuditData, kind: str, table: pa.Table, level: Level | None = None
+    release: Target, knowledge: AuditData, kind: str, table: pa.Table, level: Level | CellKeys | None = None
 ) -> TestedKeys:
     if kind == "sessions":
         table = table.set_column(0, "queries", _joined(table["queries"].combine_chunks()))
     published = table["count"].to_numpy().astype(np.float64)
-    key = KEYS[kind] if level is None else PHRASE
+    key = _key(kind, level)
     keys = table.select(list(key)).append_column("k", pa.array(np.arange(table.num_rows)))
-    candidates = [_candidate(release, knowledge, kind, keys, bounds, level) for bounds in _bounds(release, kind)]
+    candidates = [_candidate(release, knowledge, kind, keys, bounds, level) for bounds in _bounds(release, kind, level)]
     # Which bound the counts obey shows in how well they fit.
     bounds, true = min(candidates, key=lambda each: float(np.var(published - each[1])) if len(published) else 0.0)
     members, controls = (
@@ -151,7 +204,12 @@ def _of_table(
 
 
 def _candidate(
-    release: Target, knowledge: AuditData, kind: str, keys: pa.Table, bounds: CountBounds, level: Level | None
+    release: Target,
+    knowledge: AuditData,
+    kind: str,
+    keys: pa.Table,
+    bounds: CountBounds,
+    level: Level | CellKeys | None,
 ) -> tuple[CountBounds, Floats]:
     log = knowledge.train
     added = _added(release, log, log.rows, kind, keys, bounds, level)
@@ -168,7 +226,7 @@ def _sampled(
     keys: pa.Table,
     bounds: CountBounds,
     users: pa.Array,
-    level: Level | None,
+    level: Level | CellKeys | None,
 ) -> Contributions:
     # Bounds are each person's own: nobody else's rows are needed.
     rows = log.rows.semi_join(log.engine.upload(pa.table({"user": users})), "user")
@@ -184,12 +242,12 @@ def _added(
     kind: str,
     keys: pa.Table,
     bounds: CountBounds,
-    level: Level | None,
+    level: Level | CellKeys | None,
 ) -> ir.Table:
     """user and k: every 1 that these rows add to a published count."""
-    key = KEYS[kind] if level is None else PHRASE
+    key = _key(kind, level)
     clicked = rows.filter(rows.url.notnull())
-    if release.variant == "paper" and kind == "clicks" and bounds.of_all:
+    if level is None and release.variant == "paper" and kind == "clicks" and bounds.of_all:
         contributed = first_records(clicked, bounds.of_all)
     else:
         contributed = _contributed(release, log, rows, kind, level)
@@ -200,8 +258,12 @@ def _added(
     return released.select("user", "k")
 
 
-def _contributed(release: Target, log: SearchLog, rows: ir.Table, kind: str, level: Level | None) -> ir.Table:
+def _contributed(
+    release: Target, log: SearchLog, rows: ir.Table, kind: str, level: Level | CellKeys | None
+) -> ir.Table:
     """user, key and earliest of all that these rows may add, before any bound."""
+    if isinstance(level, CellKeys):
+        return level.contributions(log, rows)
     if level is not None:
         return level.contributions(log.engine, rows)
     if kind == "sessions":
@@ -229,8 +291,16 @@ def _joined(lists: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(lengths, pc.binary_join(lists, _BETWEEN), "")
 
 
-def _bounds(release: Target, kind: str) -> list[CountBounds]:
+def _key(kind: str, level: Level | CellKeys | None) -> Sequence[str]:
+    if isinstance(level, CellKeys):
+        return [*level.card.key(kind), "within"]
+    return KEYS[kind] if level is None else PHRASE
+
+
+def _bounds(release: Target, kind: str, level: Level | CellKeys | None) -> list[CountBounds]:
     """The bounds that the card names, and none: a card may be anybody's."""
+    if isinstance(level, CellKeys) and level.most is not None:
+        return [CountBounds()]  # cells are bounded where they are counted
     parameters: Mapping[str, Any] = {**release.parameters, **_own(release.parameters, kind)}
     names = {"queries": ("queries_per_user", "per_user"), "sessions": ("sequences_per_user",)}.get(
         kind, ("clicks_per_user", "per_user")

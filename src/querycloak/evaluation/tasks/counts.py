@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import ibis.expr.types as ir
@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from querycloak.evaluation import released_cells
 from querycloak.evaluation.no_data import NOT_OF_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.evaluation.true_users import KEYS, KeysOfMethod, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
 from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.tables import Table
 
 WIKIMEDIA = "Adeleye et al., Publishing Wikipedia usage data with strong privacy guarantees, arXiv 2308.16298, 2023"
 OURS = "querycloak"
@@ -207,12 +209,18 @@ def uncounted(subject: Subject, kind: str) -> str | None:
     return None
 
 
-class Truth(NamedTuple):
-    """The users of every key of one kind, in the engine, and how many keys have each number of users."""
+class Sizes(NamedTuple):
+    """Numbers of users, and of keys that have so many."""
 
-    table: ir.Table
     users: Numbers
     keys: Numbers
+
+
+class Truth(NamedTuple):
+    """The users of every key of one kind, in the engine, and the sizes of these keys."""
+
+    table: ir.Table
+    sizes: Sizes
 
 
 class Compared(NamedTuple):
@@ -238,7 +246,7 @@ class PreparedCounts:
         self._bounded = dict[tuple[object, ...], ir.Table]()
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
-        """Every measure for each table: over all keys, by decades of true users, and over numbers of users."""
+        """Every measure for each table: over all keys, by decades of true users, by numbers of users; then cells."""
         for kind in countable(subject):
             if kind not in self._kinds:
                 continue
@@ -247,19 +255,34 @@ class PreparedCounts:
                 yield Figure(KEY_SHARE, None, f"table={kind}", why=why)
                 continue
             truth = self._truth(kind, subject)
-            yield from figures(kind, truth, self._compared(kind, truth, subject))
+            yield from figures(f"table={kind}", truth.sizes, self._compared(kind, truth, subject))
+        yield from self._of_cells(subject)
+
+    def _of_cells(self, subject: Subject) -> Iterator[Figure]:
+        """The measures for cells: by attributes, and by ranks where views are counted."""
+        tables: Mapping[str, Table] = getattr(subject, "cells", {})
+        for kind in tables:
+            table = released_cells.cells_table(tables, kind, subject.parameters)
+            if table is None:
+                continue
+            card = released_cells.CellsOfCard.of(subject.parameters, getattr(subject, "log", {}))
+            why = card.unsupported_reason(self._log, viewed="ranks" in table.column_names)
+            if why is not None:
+                yield Figure(KEY_SHARE, None, f"cells={kind}", why=why)
+                continue
+            yield from _figures_of_cells(f"cells={kind}", released_cells.counted_cells(self._log, kind, table, card))
 
     def _truth(self, kind: str, subject: Subject) -> Truth:
         key = depends_on(kind, subject.parameters)
         if key not in self._truths:
             table = self._log.engine.stage(true_users(self._log, kind, subject.parameters))
             sizes = self._log.engine.fetch(table.group_by("n").agg(keys=table.count())).sort_by("n")
-            self._truths[key] = Truth(table, _numbers(sizes["n"]), _numbers(sizes["keys"]))
+            self._truths[key] = Truth(table, Sizes(_numbers(sizes["n"]), _numbers(sizes["keys"])))
         return self._truths[key]
 
     def _compared(self, kind: str, truth: Truth, subject: Subject) -> Compared:
         if subject.name == ORIGINAL:
-            users = np.repeat(truth.users, truth.keys)
+            users = np.repeat(*truth.sizes)
             return Compared(users, users, users)
         escape, key = not self._log.source.choices.normalise, list(KEYS[kind])
         released = released_counts(subject, kind, escape=escape)
@@ -308,26 +331,42 @@ def only_pairs(sequences: pa.Table) -> pa.Table:
     return pairs.filter(pc.not_equal(pc.list_element(halves, 0), pc.list_element(halves, 1)))
 
 
-def figures(kind: str, truth: Truth, compared: Compared) -> Iterator[Figure]:
-    """All measures of one table."""
-    table, real = f"table={kind}", compared.true > 0
-    all_keys, rows = int(truth.keys.sum()), int(compared.true.size)
-    whole = int((truth.users * truth.keys).sum())
+def figures(table: str, sizes: Sizes, compared: Compared) -> Iterator[Figure]:
+    """All measures of one table; `table` is the slice of all its keys."""
+    real = compared.true > 0
+    all_keys, rows = int(sizes.keys.sum()), int(compared.true.size)
+    whole = int((sizes.users * sizes.keys).sum())
     yield Figure(KEY_SHARE, KEY_SHARE(compared.true, all_keys), table, cases=all_keys, answered=rows)
     yield Figure(VOLUME_SHARE, VOLUME_SHARE(compared.true, whole), table, cases=whole)
     yield _figure(SPURIOUS_RATE, SPURIOUS_RATE(compared.true), table, rows)
     yield from _errors(table, compared, real)
-    top = int(truth.users.max(initial=0))
+    top = int(sizes.users.max(initial=0))
     for low in (10**power for power in range(len(str(top)))):
         decade = real & (compared.true >= low) & (compared.true < 10 * low)
         yield from _errors(f"{table},users={low}-{10 * low - 1}", compared, decade)
-    there = np.bincount(np.searchsorted(truth.users, compared.true[real]), minlength=truth.users.size)
+    there = np.bincount(np.searchsorted(sizes.users, compared.true[real]), minlength=sizes.users.size)
     for least in (least for least in LEAST_USERS if least <= top):
-        enough = truth.users >= least
+        enough = sizes.users >= least
         yield Figure(
-            DROP_RATE, DROP_RATE(truth.users, there, least, keys=truth.keys),
-            f"{table},users>={least}", cases=int(truth.keys[enough].sum()), answered=int(there[enough].sum()),
+            DROP_RATE, DROP_RATE(sizes.users, there, least, keys=sizes.keys),
+            f"{table},users>={least}", cases=int(sizes.keys[enough].sum()), answered=int(there[enough].sum()),
         )  # fmt: skip
+
+
+_OF_SELECTION = "cells of selected keys count, and which keys those are does not follow from the release"
+
+
+def _figures_of_cells(where: str, cells: released_cells.CountedCells) -> Iterator[Figure]:
+    """All measures of cells, and errors by values of attributes and by sizes of their groups."""
+    compared = Compared(cells.published, cells.true, None, _OF_SELECTION)
+    yield from figures(where, Sizes(cells.users, cells.cells), compared)
+    for group in cells.groups:
+        true, published = cells.true[group.rows], cells.published[group.rows]
+        part, rows = f"{where},{group.name}", int(true.size)
+        yield Figure(VOLUME_SHARE, VOLUME_SHARE(true, group.volume), part, cases=group.volume)
+        yield _figure(SPURIOUS_RATE, SPURIOUS_RATE(true), part, rows)
+        for measure in (MEAN_RELATIVE_ERROR, MEDIAN_RELATIVE_ERROR, BIAS):
+            yield _figure(measure, measure(published[true > 0], true[true > 0]), part, int((true > 0).sum()))
 
 
 def _errors(where: str, compared: Compared, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Figure]:

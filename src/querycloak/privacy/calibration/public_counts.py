@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class PublicPlan:
         return cls(Laplace(float_up(per_user / stated(epsilon))), per_user)
 
 
+@lru_cache(maxsize=65536)
 def expected_of_nobody(noise: Noise, cut: int, keys: int) -> float:
     """Expected number of keys above the cut, of this many of count zero, rounded up."""
     return keys * noise.tail(cut + 1).up() * (1 + 2.0**-50)
@@ -53,6 +55,7 @@ def lowest_cut(noise: Noise, keys: int) -> int:
     return cut_for(noise, keys, max(DRAWN_OF_NOBODY, int(keys**0.5)))
 
 
+@lru_cache(maxsize=4096)
 def cut_for(noise: Noise, keys: int, expected: Fraction | int) -> int:
     """The least cut, 0 or more, above which this many keys of nobody are expected, at most."""
     return smallest_integer(lambda cut: expected_of_nobody(noise, cut, keys) <= expected, above=-1, first=1)

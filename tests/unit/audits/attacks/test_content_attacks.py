@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from querycloak.audits.owners import owners_under_seed
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.evaluation.target import NO_OWNERS, Target
+from querycloak.logs.searchlog import read
 from querycloak.methods.affinity.method import Affinity
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.generalize.method import Generalize
@@ -317,3 +319,34 @@ def test_anybodys_method(knowledge: AuditData) -> None:
     assert rows["5 accounts, 1 text"].main is None
     assert "by formula" in (rows["5 accounts, 1 text"].why or "")
     assert found(ForcedOut(), original(knowledge), knowledge)["1 account, 1 text"].main == 1
+
+
+def by_country(asked: dict[str, list[str]], place: Path) -> Path:
+    """A log in which everybody whose number is odd is in France, the others are in Spain."""
+    rows = [
+        {"user": user, "time": datetime(2024, 1, 1, 9, minute), "query": query, "country": "fr" if number % 2 else "es"}
+        for number, (user, queries) in enumerate(asked.items())
+        for minute, query in enumerate(queries)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), place)
+    return place
+
+
+def test_counts_by_country_tell_the_country_of_a_person(duckdb_engine: Engine, tmp_path: Path) -> None:
+    speech = [["pain", "vin", "lait"], ["pan", "vino", "leche"]]
+    sides = [{f"{side}{i}": speech[1 - i % 2] for i in range(number)} for side, number in (("u", 80), ("v", 20))]
+    logs = [
+        read(by_country(asked, tmp_path / f"{side}.parquet"), engine=duckdb_engine, attributes=("country",))
+        for side, asked in zip("uv", sides, strict=True)
+    ]
+    knowledge = AuditData(logs[0], logs[1])
+    method = Queries(epsilon=20, delta=1e-3, by="country", domain_of="country=iso3166")
+    release = method.release(logs[0], randomness=Randomness(seed=1))
+    rows = found(Inference(), Target.of(release, "by country"), knowledge)
+    finding = rows["m=1 country"]
+    # Strangers are told apart as well: the counts speak of France and Spain, not of one person.
+    assert (finding.main, finding.control, finding.baseline, finding.risk) == (1, 1, 0.5, 0)
+    assert rows["m=3 country"].targets == 80
+    assert rows["m=5 country"].main is None  # nobody has five queries
+    plain = Queries(epsilon=20, delta=1e-3).release(logs[0], randomness=Randomness(seed=1))
+    assert Inference().unsupported_reason(Target.of(plain, "plain"), knowledge) == NOT_TIED

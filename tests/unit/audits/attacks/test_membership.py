@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from querycloak.audits.attack import Finding
+from querycloak.audits.attacks import key_counts
 from querycloak.audits.attacks.membership import NOT_HIDDEN, OTHER_TEXTS, Evidence, Membership, independent_draws
 from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.evaluation.target import Target
+from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.clicks.method import Clicks
 from querycloak.methods.phrases.method import Phrases
+from querycloak.methods.queries.method import Queries
 from querycloak.methods.sessions.method import Sessions
 from querycloak.privacy.explanation import caught_at_most
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.row_kinds import RowKind
-from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows
+from querycloak.releases.tables import whole_table
+from tests.unit.audits.toy_logs import FALSE_PROMISE, asked_at_random, counted, knowing, named_rows, write_log
 
 PEOPLE, KEYS = 3_000, 40
 
@@ -219,3 +226,49 @@ def test_phrases_are_attacked_level_by_level(duckdb_engine: Engine, tmp_path: Pa
     noisy = Phrases(epsilon=1, delta=1e-3).release(mine.train, randomness=Randomness(seed=1))
     rows = found(mine, Target.of(noisy, "noisy"))
     assert not [each for each in rows.values() if each.alarm]
+
+
+def with_countries(engine: Engine, place: Path, people: dict[str, list[str]]) -> SearchLog:
+    """A log in which results are shown to everybody, and people are in one of three countries."""
+    table = pq.read_table(write_log(place, people))
+    number = np.array([int(user[1:]) for user in table["user"].to_pylist()])
+    table = table.append_column("country", pa.array(["de", "fr", "it"]).take(pa.array(number % 3)))
+    table = table.append_column("clicked", pa.array(number % 2 == 0))
+    pq.write_table(table, place)
+    return read(place, engine=engine, attributes=("country",))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Queries(epsilon=4, delta=1e-3, by="country", domain_of="country=de;fr;it", cells_per_user=3),
+        Queries(epsilon=4, delta=1e-3, by="country"),
+        Clicks(epsilon=20, delta=1e-3, by="country", views=True),
+    ],
+    ids=["public", "private", "views"],
+)
+def test_cells_tell_of_members_no_more_than_is_proven(
+    duckdb_engine: Engine, tmp_path: Path, method: Queries | Clicks
+) -> None:
+    sides = [with_countries(duckdb_engine, tmp_path / f"{first}.parquet", asked(first, 600)) for first in (0, 600)]
+    knowledge = AuditData(sides[0], sides[1])
+    release = Target.of(method.release(sides[0], randomness=Randomness(seed=1)), "cells")
+    (tested,) = key_counts.key_counts(release, knowledge)
+    assert len(tested.published) > len(release.table(release.kinds[0]))  # cells, not keys
+    assert np.abs(tested.published - tested.true).mean() < 15
+    rows = found(knowledge, release)
+    assert not [each for each in rows.values() if each.alarm]
+    # The same table without noise gives everybody away.
+    kind = release.kinds[0]
+    exact = replace(release, cells={kind: _without_noise(release, kind, tested)})
+    assert (found(knowledge, exact)["FPR 0.01"].main or 0) > 0.5
+
+
+def _without_noise(release: Target, kind: str, tested: key_counts.TestedKeys) -> pa.Table:
+    table = whole_table(kind, release.cells[kind])
+    true = tested.true.astype(np.int64)
+    if "count" in table.column_names:
+        return table.set_column(table.column_names.index("count"), "count", pa.array(true))
+    missed, clicked = np.split(true, 2)
+    table = table.set_column(table.column_names.index("viewers"), "viewers", pa.array(missed + clicked))
+    return table.set_column(table.column_names.index("clickers"), "clickers", pa.array(clicked))

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from querycloak.evaluation.target import Target
 from querycloak.evaluation.task import Figure, Logs, Subject
 from querycloak.evaluation.tasks import counts as measures
 from querycloak.evaluation.tasks.counts import Counts, countable
+from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.logs.sequences import as_lists, as_texts
 from querycloak.methods.method import Method
@@ -300,3 +302,59 @@ def test_lists_become_texts_and_lists_again(lists: list[list[str]], escape: bool
     written = pa.array(lists, pa.list_(pa.string()))
     if escape or not any(char in text for some in lists for text in some for char in "\x1e\x1f"):
         assert as_lists(as_texts(written, escape=escape)).to_pylist() == lists
+
+
+def rows_by_device() -> list[dict[str, Any]]:
+    """Searches of 60 users with a device; every fifth user is on a television."""
+    draw, rows = random.Random(5), []
+    for user in range(60):
+        device = "tv" if user % 5 == 0 else "desktop"
+        for place in range(4):
+            moment = datetime(2024, 1, 1 + draw.randrange(14), 9, place)
+            rows.append({
+                "user": f"u{user}", "time": moment, "query": draw.choice("ab"), "rank": 1 + place, "url": "http://x/",
+                "clicked": draw.random() < 0.5, "device": device if place else "phone",
+            })  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_errors_by_attribute_are_those_of_plain_loops(views: bool) -> None:
+    rows = rows_by_device()
+    method: Method = qc.Queries(epsilon=40, delta=1e-3, by="week,device", domain_of="device=desktop;tv")
+    if views:
+        method = qc.Clicks(epsilon=40, delta=1e-3, by="device", views=True)
+    choices = Choices(since=datetime(2024, 1, 1), until=datetime(2024, 1, 15), attributes=("device",))
+    with read(pa.Table.from_pylist(rows), choices=choices) as log:
+        release = method.release(log, randomness=Randomness(seed=4))
+        kind = "clicks" if views else "queries"
+        figures = values(log, Target.of(release, "made"))
+    true: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    seen: dict[tuple[str, ...], str] = {}
+    for row in sorted(rows, key=lambda each: (each["time"], each["rank"])):
+        week = "2024-01-01" if row["time"].day <= 7 else "2024-01-08"
+        device = row["device"] if views or row["device"] in ("desktop", "tv") else "other"
+        bin_of_rank = seen.setdefault(
+            (row["user"], row["query"], device), "4-5" if row["rank"] == 4 else str(row["rank"])
+        )
+        true[(row["query"], device, bin_of_rank) if views else (row["query"], week, device)].add(row["user"])
+    columns, number = (["query", "device", "ranks"], "viewers") if views else (["query", "week", "device"], "count")
+    printed = {tuple(row[name] for name in columns): row[number] for row in release[kind].to_pylist()}
+    for part in ({None}, {"tv"}, {"desktop"}):
+        cells = [key for key in printed if part == {None} or part & set(key)]
+        errors = [abs(printed[key] - len(true[key])) / len(true[key]) for key in cells if key in true]
+        name = f"cells={kind}" + ("" if part == {None} else f",device={next(iter(part))}")
+        assert figures[name, "mean_relative_error"].value == pytest.approx(sum(errors) / len(errors))
+        volume = sum(len(users) for key, users in true.items() if part == {None} or part & set(key))
+        there = sum(len(true[key]) for key in cells if key in true)
+        assert figures[name, "volume_share"].value == pytest.approx(there / volume)
+    assert figures[f"cells={kind},device of 10-99 users", "spurious_rate"].cases == len(printed)
+
+
+def test_cells_need_the_attributes_of_their_release() -> None:
+    table = pa.Table.from_pylist(rows_by_device())
+    with read(table, attributes=("device",)) as log, read(table) as without:
+        release = qc.Queries(epsilon=40, delta=1e-3, by="device").release(log, randomness=Randomness(seed=4))
+        figure = values(without, Target.of(release, "made"))["cells=queries", "key_share"]
+    assert figure.value is None
+    assert "TRAIN was read without device" in (figure.why or "")
