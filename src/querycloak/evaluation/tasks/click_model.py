@@ -1,7 +1,8 @@
-"""Task click-model: a position-based click model trained on a release, judged on the raw views of TEST.
+"""Task click-model: click models trained on a release, judged on the raw views of TEST.
 
-A result is clicked if its rank is examined and if it attracts: examination by groups of ranks, attractiveness by pair
-of query and url, both by expectation maximisation. Totals of pairs and of ranks alone would not identify the two.
+Position-based: a result is clicked if its rank is examined and if it attracts: examination by groups of ranks,
+attractiveness by pair of query and url, both by expectation maximisation. Totals of pairs and of ranks alone would not
+identify the two. The cascade model (`evaluation/cascade_model.py`) needs lists of results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from querycloak.evaluation.cascade_model import CascadeModel, looked_at, looked_at_in_records
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
 from querycloak.releases.tables import Table, whole_table
@@ -25,8 +27,8 @@ _GROUP_OF_RANK = np.array([0, 1, 2, 3, 3, 4, 4, 4, 4, 4])
 _ROUNDS = 50
 _LEAST = 1e-6
 _PRIOR_CLICKS, _PRIOR_VIEWS = 1.0, 2.0
-_WITHOUT_DATA = 0.4
-"""The chance of a click at rank 1 that is supposed without any data; at rank r it is an r-th of it."""
+_BY_RANK_WITHOUT_DATA = 0.4 / np.arange(1, RANKS + 1)
+"""The chance of a click at each rank that is supposed without any data: at rank r an r-th of that at rank 1."""
 _CITATION = "Chuklin, Markov, de Rijke, Click Models for Web Search, 2015"
 
 
@@ -52,6 +54,16 @@ RANK_ALONE = Measure(
     "lower",
     compute=_perplexity,
 )
+
+CASCADE = Measure(
+    "perplexity_cascade",
+    "the same if a cascade model predicts clicks: results are looked at from the top down to the first click. It needs "
+    "lists of results",
+    "Craswell, Zoeter, Taylor, Ramsey, An experimental comparison of click position-bias models, WSDM 2008",
+    "lower",
+    compute=_perplexity,
+)
+NO_LISTS = "it has counts of pairs by rank, and a cascade model needs lists of results"
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ def fitted(counts: PairCounts, pairs: int, groups: int = len(GROUPS), rounds: in
 
 
 class ClickModel:
-    """Perplexity of a position-based model on the views of TEST, by rank and overall."""
+    """Perplexity of a position-based and a cascade model on the views of TEST, by rank and overall."""
 
     name: ClassVar[str] = "click-model"
     summary: ClassVar[str] = "clicks on the results shown to other people, by a position-based model"
@@ -98,8 +110,8 @@ class ClickModel:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Perplexity of the model, and of the rank alone."""
-        return PERPLEXITY, RANK_ALONE
+        """Perplexity of the position-based model, of the rank alone, and of the cascade model."""
+        return PERPLEXITY, RANK_ALONE, CASCADE
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -128,18 +140,18 @@ class PreparedClickModel:
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
         shows = logs.test.shows_views() and logs.train.shows_views()
-        self._views = _by_pair_and_rank(logs.test) if shows else None
+        self.views = _by_pair_and_rank(logs.test) if shows else None
 
     def scores(self, subject: Subject) -> Iterator[Figure]:
         """Figures by rank and overall, of the model and of the rank alone."""
-        views = self._views
+        views = self.views
         if views is None or not views.num_rows:
-            for measure in (PERPLEXITY, RANK_ALONE):
+            for measure in (PERPLEXITY, RANK_ALONE, CASCADE):
                 yield Figure(measure, None, why="TRAIN or TEST does not say which results were shown")
             return
         rank = views["rank"].to_numpy().astype(np.int64) - 1
         clicks, number = (views[name].to_numpy().astype(np.float64) for name in ("clicks", "n"))
-        by_rank, chances = self._predicted(subject, views, rank)
+        by_rank, chances = self.predicted(subject, views, rank)
         for measure, predicted in ((PERPLEXITY, chances), (RANK_ALONE, by_rank[rank])):
             values = []
             for place in range(RANKS):
@@ -151,12 +163,28 @@ class PreparedClickModel:
                 yield Figure(measure, values[-1], f"rank={place + 1}", cases=cases, answered=cases)
             cases = int(number.sum())
             yield Figure(measure, float(np.mean(values)), cases=cases, answered=cases)
+        yield from self._cascade(subject)
 
-    def _predicted(self, subject: Subject, views: pa.Table, rank: Numbers) -> tuple[Floats, Floats]:
+    def _cascade(self, subject: Subject) -> Iterator[Figure]:
+        """Figures of the cascade model, where there are lists of results."""
+        if subject.name == ORIGINAL:
+            looked = looked_at(self._logs.train.engine, _ranked(self._logs.train))
+        elif subject.name != NO_DATA and "viewers" not in _columns(subject):
+            looked = looked_at_in_records(_records(subject))
+        else:
+            yield Figure(CASCADE, None, why=NO_LISTS if subject.name != NO_DATA else "it has no lists of results")
+            return
+        bits = CascadeModel.of(looked, _BY_RANK_WITHOUT_DATA).bits(self._logs.test.engine, _ranked(self._logs.test))
+        values = {rank: 2 ** (cost / number) for rank, (cost, number) in bits.items()}
+        for rank, value in values.items():
+            yield Figure(CASCADE, value, f"rank={rank}", cases=bits[rank][1], answered=bits[rank][1])
+        cases = sum(number for _, number in bits.values())
+        yield Figure(CASCADE, float(np.mean(list(values.values()))), cases=cases, answered=cases)
+
+    def predicted(self, subject: Subject, views: pa.Table, rank: Numbers) -> tuple[Floats, Floats]:
         """The chance of a click at each rank, and of each pair at its rank; unknown pairs have that of their rank."""
         if subject.name == NO_DATA:
-            by_rank = _WITHOUT_DATA / np.arange(1, RANKS + 1)
-            return by_rank, by_rank[rank]
+            return _BY_RANK_WITHOUT_DATA, _BY_RANK_WITHOUT_DATA[rank]
         if subject.name == ORIGINAL:
             counts, by_rank = _of_log(self._logs.train)
         else:
@@ -194,11 +222,16 @@ def _of_log(log: SearchLog) -> tuple[pa.Table, Floats]:
     return _counted(_by_pair_and_rank(log))
 
 
+def _records(subject: Subject) -> pa.Table:
+    """Released records with a rank from 1 to 10."""
+    cells: Mapping[str, Table] = getattr(subject, "cells", {})
+    rows = whole_table("log", cells["log"]).select(["session", "query", "url", "rank", "clicked"]).drop_null()
+    return rows.filter(pc.and_(pc.greater_equal(rows["rank"], 1), pc.less_equal(rows["rank"], RANKS)))
+
+
 def _of_records(subject: Subject) -> tuple[pa.Table, Floats]:
     """The same of released records."""
-    cells: Mapping[str, Table] = getattr(subject, "cells", {})
-    rows = whole_table("log", cells["log"]).select(["query", "url", "rank", "clicked"]).drop_null()
-    rows = rows.filter(pc.and_(pc.greater_equal(rows["rank"], 1), pc.less_equal(rows["rank"], RANKS)))
+    rows = _records(subject).select(["query", "url", "rank", "clicked"])
     rows = rows.set_column(3, "clicks", rows["clicked"].cast(pa.int64()))
     table = rows.group_by(["query", "url", "rank"]).aggregate([("clicks", "sum"), ("clicks", "count")])
     return _counted(table.rename_columns(["query", "url", "rank", "clicks", "n"]))
@@ -211,8 +244,10 @@ def _counted(table: pa.Table) -> tuple[pa.Table, Floats]:
     counts = pa.table(
         {"query": table["query"], "url": table["url"], "ranks": groups, "viewers": number, "clickers": clicks}
     )
-    by_rank = np.bincount(rank, clicks, RANKS) / np.maximum(np.bincount(rank, number, RANKS), 1)
-    return counts, np.clip(by_rank, _LEAST, 1 - _LEAST)
+    views = np.bincount(rank, number, RANKS)
+    by_rank = np.bincount(rank, clicks, RANKS) / np.maximum(views, 1)
+    # A rank that no row shows has the chance that is supposed without any data.
+    return counts, np.where(views > 0, np.clip(by_rank, _LEAST, 1 - _LEAST), _BY_RANK_WITHOUT_DATA)
 
 
 def _of_release(subject: Subject) -> tuple[pa.Table, Floats]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from querycloak import Clicks, evaluate
-from querycloak.evaluation.tasks.click_model import PERPLEXITY, PairCounts, fitted
+from querycloak import Clicks, EuRecords, evaluate
+from querycloak.evaluation.cascade_model import CascadeModel, looked_at, looked_at_in_records
+from querycloak.evaluation.tasks.click_model import NO_LISTS, PERPLEXITY, PairCounts, fitted
 from querycloak.logs.searchlog import read
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.synthetic.log_writer import synthesize
@@ -70,10 +74,93 @@ def test_a_release_with_views_predicts_clicks_of_other_people(tmp_path: Path) ->
         release = Clicks(epsilon=30, delta=1e-3, views=True, max_keys_per_user=16).release(
             train, randomness=Randomness(seed=1)
         )
-        results = evaluate(train, test, {"views": release}, tasks=["click-model"])
+        nothing = EuRecords(preset="dma-2026", min_group_users=10_000).release(train, randomness=Randomness(seed=1))
+        results = evaluate(train, test, {"views": release, "nothing": nothing}, tasks=["click-model"])
     rows = {(row.release, row.measure, row.slice): row.value or 0.0 for row in results.rows}
     for subject in ("original", "views", "no-data"):
         assert 1 < rows[subject, "perplexity", None] < 2
         assert rows[subject, "perplexity", "rank=1"] > 1
     assert rows["original", "perplexity", None] < rows["no-data", "perplexity", None]
     assert rows["k-anonymity", "perplexity", None] == 0
+    assert rows["nothing", "perplexity", None] == rows["no-data", "perplexity", None]
+    assert 1 < rows["original", "perplexity_cascade", None] < 2
+    assert rows["original", "perplexity_cascade", "rank=1"] > 1
+    reasons = {row.why for row in results.rows if (row.release, row.measure) == ("views", "perplexity_cascade")}
+    assert reasons == {NO_LISTS}
+
+
+def searches(seed: int, number: int) -> list[dict[str, Any]]:
+    """Views of searches for one query, each of up to four results in random order, clicked as a cascade."""
+    random, rows = np.random.default_rng(seed), []
+    for search in range(number):
+        stopped = False
+        for rank, url in enumerate(random.permutation(5)[: random.integers(1, 5)], start=1):
+            clicked = not stopped and bool(random.random() < 0.15 * (url + 1))
+            stopped |= clicked
+            rows.append(
+                {
+                    "user": f"u{search % 7}",
+                    "time": datetime(2024, 1, 1) + timedelta(seconds=search),
+                    "query": "a",
+                    "url": f"http://{url}/",
+                    "rank": rank,
+                    "clicked": clicked,
+                }
+            )
+    return rows
+
+
+def slow_cascade(rows: list[dict[str, Any]]) -> tuple[dict[str, float], dict[int, float]]:
+    """Attractiveness of each url and rank, one search after another."""
+    urls: dict[str, list[int]] = {}
+    ranks: dict[int, list[int]] = {}
+    stopped = set()
+    for row in rows:
+        if row["time"] not in stopped:
+            for numbers in (urls.setdefault(row["url"], [1, 2]), ranks.setdefault(row["rank"], [1, 2])):
+                numbers[0] += row["clicked"]
+                numbers[1] += 1
+        if row["clicked"]:
+            stopped.add(row["time"])
+    return {key: hits / tried for key, (hits, tried) in urls.items()}, {
+        key: hits / tried for key, (hits, tried) in ranks.items()
+    }
+
+
+def test_the_cascade_is_that_of_single_searches() -> None:
+    train = searches(1, 400)
+    test = [*searches(2, 100), *({**row, "query": "b"} for row in searches(3, 20))]
+    attracts, usual = slow_cascade(train)
+    with read(pa.Table.from_pylist(train)) as log, read(pa.Table.from_pylist(test), engine=log.engine) as other:
+        model = CascadeModel.of(looked_at(log.engine, log.views), np.full(4, 0.4))
+        bits = model.bits(log.engine, other.views)
+    assert sorted(model.pairs["attracts"].to_pylist()) == pytest.approx(sorted(attracts.values()))
+    assert model.ranks == pytest.approx([usual[rank] for rank in (1, 2, 3, 4)])
+    # Truth: 0.15, 0.3 ... 0.75.
+    assert sorted(attracts.values()) == pytest.approx([0.15, 0.3, 0.45, 0.6, 0.75], abs=0.1)
+    expected: dict[int, float] = {}
+    reached: dict[Any, float] = {}
+    for row in test:
+        search = row["query"], row["time"]
+        chance = attracts[row["url"]] if row["query"] == "a" else usual[row["rank"]]
+        clicked = chance * reached.get(search, 1.0)
+        reached[search] = reached.get(search, 1.0) * (1 - chance)
+        expected[row["rank"]] = expected.get(row["rank"], 0.0) - np.log2(clicked if row["clicked"] else 1 - clicked)
+    assert {rank: cost for rank, (cost, _) in bits.items()} == pytest.approx(expected)
+
+
+def test_records_are_looked_at_like_rows_of_a_log() -> None:
+    rows = searches(4, 60)
+    records = pa.table(
+        {
+            "session": [row["user"] for row in rows],
+            **{name: [row[name] for row in rows] for name in ("query", "url", "rank", "clicked")},
+        }
+    )
+    with read(pa.Table.from_pylist(rows)) as log:
+        by_log = looked_at(log.engine, log.views)
+    numbers = [
+        sorted((row["rank"], row["n"], row["clicks"]) for row in table.to_pylist())
+        for table in (by_log, looked_at_in_records(records))
+    ]
+    assert numbers[0] == numbers[1]
