@@ -31,6 +31,7 @@ METHODS: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     "sessions": ("Sessions", BUDGET, ("sessions", "clicks")),
     "query-pool": ("QueryPool", {"epsilon": EPSILON}, ("query-pool",)),
     "optimal": ("Optimal", BUDGET, ("optimal",)),
+    "phrases": ("Phrases", BUDGET, ("phrases",)),
 }
 """The method's class, its options, and the floors that it needs."""
 COLUMNS = (

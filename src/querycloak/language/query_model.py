@@ -34,7 +34,7 @@ _BEAM, _NEXT, _LONGEST = 40, 12, 8
 
 @dataclass(frozen=True)
 class Completed:
-    """A completion and its score: its probability among all queries."""
+    """A completion and its score: its probability, but at most that of the rarest released query if it is not one."""
 
     query: str
     score: float
@@ -78,14 +78,13 @@ class QueryModel:
         return query in self.whole or (bool(words) and all(map(self.words.knows, words)))
 
     def complete(self, prefix: str, n: int = 10) -> list[Completed]:
-        """Return up to n queries that begin with these letters, the most probable first."""
+        """Return up to n queries that begin with these letters: released ones by count, then those that words spell."""
         of_kind("prefix", prefix, str, "a text", "give the first letters of a query")
         whole("n", n, "such as 10", least=1, most=1000)
         candidates = dict.fromkeys(self._known(prefix, 4 * n))
         candidates |= dict.fromkeys(self._by_words(prefix, 4 * n))
-        scored = ((-self.bits(query), query) for query in candidates)
-        best = heapq.nsmallest(n, scored, key=lambda each: (-each[0], each[1]))
-        return [Completed(query, 2.0**logarithm) for logarithm, query in best]
+        scored = (Completed(query, self.score(query, self.probability(query))) for query in candidates)
+        return heapq.nsmallest(n, scored, key=lambda each: (-each.score, each.query not in self.whole, each.query))
 
     def most_probable(self, n: int = 20_000) -> dict[str, float]:
         """Return about n probable queries with their probabilities: whole queries, and those that words spell."""
@@ -96,6 +95,10 @@ class QueryModel:
             if len(spelled) >= n:
                 break
         return spelled | {query: self.probability(query) for query in self.whole}
+
+    def score(self, query: str, probability: float) -> float:
+        """Return the score of a completion: what did not come out as a whole has fewer users than what did."""
+        return probability if query in self.whole else min(probability, self._least_whole)
 
     def _spelled(self, least: float, most: int) -> dict[str, float]:
         """Return queries that words spell with a probability of about `least` or more; at most so many."""
@@ -126,6 +129,11 @@ class QueryModel:
     @cached_property
     def _total(self) -> float:
         return sum(self.whole.values())
+
+    @cached_property
+    def _least_whole(self) -> float:
+        """The least probability of a whole query; 1 if there are none."""
+        return self._whole_share * min(self.whole.values()) / self._total if self.whole else 1.0
 
     @cached_property
     def _whole_law(self) -> NDArray[np.float64]:

@@ -154,6 +154,10 @@ class PreparedCompletion:
         self._texts, self._ranges = texts, _ranges_of(texts, self._query, self._length, texts)
         self._known = graphs.logs.train.search_counts()[self._query] > 0
 
+    def case_queries(self) -> pa.LargeStringArray:
+        """The query of each case."""
+        return self._texts.take(pa.array(self._query))
+
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """All cases, by length of the prefix, and by whether TRAIN has the query."""
         lists, wanted = self._lists(subject)

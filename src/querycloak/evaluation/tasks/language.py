@@ -114,6 +114,10 @@ class PreparedLanguage:
         # Of a text and its end, as the model of characters spells it.
         self._characters = np.array([len(query) + 1 for query in self._distinct], np.float64)[self._query]
 
+    def case_queries(self) -> pa.StringArray:
+        """The query of each case."""
+        return pa.array(self._distinct, pa.string()).take(pa.array(self._query))
+
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """All cases."""
         bits, spelled = self._judged(subject)

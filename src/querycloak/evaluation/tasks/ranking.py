@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.graphs import Graphs
@@ -145,6 +146,10 @@ class PreparedRanking:
         kept = ordered[clicks.left]
         self._clicks = WeightedPairs(clicks.left[kept], clicks.right[kept], clicks.weight[kept], clicks.lefts)
         self._volume, self._tied = clicks.totals[ordered], int(several.sum() - ordered.sum())
+
+    def case_queries(self) -> pa.LargeStringArray:
+        """The query of each case."""
+        return self._graphs.logs.vocabulary["query"].texts.take(pa.array(self._clicks.left[self._starts[:-1]]))
 
     def scores(self, subject: Subject) -> Iterator[CaseScores | Figure]:
         """Absent queries count 0. A case whose values are all tied has no tau and is unanswered."""

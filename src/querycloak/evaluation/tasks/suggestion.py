@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.session_pairs import session_starts
+from querycloak.evaluation.kernels.shared_words import sharing_words
 from querycloak.evaluation.kernels.similar_queries import click_index, followers, suggested
 from querycloak.evaluation.no_data import NOTHING, without_a_word
 from querycloak.evaluation.numbered_logs import Steps
@@ -21,12 +22,15 @@ from querycloak.evaluation.task import NO_DATA, CaseScores, CaseTask, Logs, Meas
 
 MOST = 5
 COSINE_SHARE = 0.5
+PHRASES = "phrases"
 _NAMES = ("P@5", "R@5")
 
 
 @dataclass(frozen=True)
 class Suggestion(CaseTask):
     """For every prefix of a test session, five queries by what follows its last query and by shared clicks.
+
+    A release of words suggests the query without one of its words, then released queries that share words with it.
 
     `cosine_share` is lambda, which the paper does not print. `most_queries_of_a_url` leaves out urls that more queries
     share; nothing is left out by default.
@@ -45,8 +49,8 @@ class Suggestion(CaseTask):
         return tuple(RANK_MEASURES[name] for name in _NAMES)
 
     def unsupported_reason(self, subject: Subject) -> str | None:
-        """It takes clicks or sequences of queries; the rule without data drops a word of the query."""
-        why = None if subject.name == NO_DATA else lacks(subject, CLICKS, LATER)
+        """It takes clicks, sequences of queries or words; the rule without data drops a word of the query."""
+        why = None if subject.name == NO_DATA or PHRASES in subject.kinds else lacks(subject, CLICKS, LATER)
         return why and f"{why}; sessions, clicks, query-pool, optimal and k-anonymity give what suggestions are made of"
 
     def prepare(self, logs: Logs) -> PreparedSuggestion:
@@ -62,6 +66,10 @@ class PreparedSuggestion:
         self._cases = KnownPrefixes.of(graphs.logs.test.steps, graphs.logs.queries)
         self._asked, self._which = np.unique(self._cases.query, return_inverse=True)
 
+    def case_queries(self) -> pa.LargeStringArray:
+        """The last query of each prefix."""
+        return self._graphs.logs.vocabulary["query"].texts.take(pa.array(self._cases.query))
+
     def scores(self, subject: Subject) -> Iterator[CaseScores]:
         """A prefix without any suggestion is not answered."""
         cases = self._cases
@@ -75,11 +83,18 @@ class PreparedSuggestion:
         """Five suggestions for each query asked."""
         task, logs = self._task, self._graphs.logs
         if subject.name == NO_DATA:
+            return self._reformulated()
+        if PHRASES in subject.kinds:
             texts = logs.vocabulary["query"].texts
-            return without_a_word(texts.take(pa.array(self._asked)), texts, MOST)
+            return sharing_words(self._asked, texts, self._graphs.queries(subject), self._reformulated())
         index = click_index(self._graphs.clicks(subject), logs.urls, task.most_queries_of_a_url)
         follow = followers(self._graphs.later(subject))
         return suggested(self._asked, index, follow, task.cosine_share, MOST, logs.engine.threads)
+
+    def _reformulated(self) -> NDArray[np.int32]:
+        """The queries asked without one of their words."""
+        texts = self._graphs.logs.vocabulary["query"].texts
+        return without_a_word(texts.take(pa.array(self._asked)), texts, MOST)
 
 
 @dataclass(frozen=True, eq=False)

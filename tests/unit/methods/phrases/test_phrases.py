@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import querycloak as qc
+from querycloak.cli.demo_command import _completed
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.language.word_model import BEGIN, END
@@ -155,9 +156,15 @@ def test_a_prefix_that_no_released_query_has_is_completed(duckdb_engine: Engine,
     asked = {f"u{n}": ["cheap hotels", f"cheap flights to town{n}"] for n in range(80)}
     log = open_rows(duckdb_engine, tmp_path / "log.parquet", rows_of(asked))
     method = qc.Phrases(epsilon=16, delta=1e-4, selection="gaussian", max_keys_per_user=20, queries=True)
-    method.release(log, randomness=Randomness(seed=3)).save(tmp_path / "out")
+    folders = [tmp_path / "demo" / "releases" / name for name in ("phrases-e8", "queries-e8")]
+    folders[0].parent.mkdir(parents=True)
+    for folder in (tmp_path / "out", *folders):
+        method.release(log, randomness=Randomness(seed=3)).save(folder)
     queries = qc.load(tmp_path / "out").table("queries")["query"].to_pylist()
     assert queries == ["cheap hotels"]
+    heading, *lines = _completed(tmp_path / "demo")
+    assert "No released query begins with 'cheap flights" in heading
+    assert all(line.startswith("  cheap flights") for line in lines)
     shown = in_process("complete", tmp_path / "out", "cheap fl", "--json")
     completions = json.loads(shown.stdout)["completions"]
     assert completions[0]["query"].startswith("cheap flights")
