@@ -102,7 +102,7 @@ def page_pictures(browser: Any) -> None:
 
 def _shot(page: Any, name: str, part: str | None = None) -> None:
     subject = page if part is None else page.locator(part)
-    subject.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=60)
+    subject.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=55)
 
 
 def studio_pictures(browser: Any) -> None:
@@ -140,7 +140,7 @@ def _walk(page: Any, shot: Callable[..., None]) -> None:
     page.get_by_role("button", name="Measure the evidence").click()
     page.get_by_text("The evidence is ready").wait_for()
     shot("studio-2-evidence", ".bottom")
-    page.get_by_role("button", name="Release the whole log").click()
+    page.get_by_role("button", name="Make the release from all people").click()
     page.get_by_text("Released. Now read, and sign.").wait_for()
     shot("studio-3-released", ".bottom")
 

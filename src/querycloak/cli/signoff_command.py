@@ -111,7 +111,9 @@ def _wanted(done: SignedOff, plan: SignoffPlan) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     sys.stderr.write("\n".join(_before_asking(done, plan)) + "\n")
-    return typer.confirm("Release the whole log now? No keeps the evidence, and you can go on later.", err=True)
+    return typer.confirm(
+        "Make the release from all people now? No keeps the evidence, and you can go on later.", err=True
+    )
 
 
 def _before_asking(done: SignedOff, plan: SignoffPlan) -> list[str]:

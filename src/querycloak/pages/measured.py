@@ -73,7 +73,13 @@ def publishable_rows(given: str | os.PathLike[str], card: Mapping[str, Any]) -> 
         raise InputError("the publishable evaluation is none: give the .json file that evaluate wrote on a public twin")
     if any(document.get(name) != card.get(name) for name in ("method", "variant", "options")):
         raise InputError("the publishable evaluation is about another method, or about other options than this release")
-    return str(document["measured_on"]), _results(document, "publishable")
+    rows = _results(document, "publishable")
+    return str(document["measured_on"]), [row for row in rows if not _is_of_group(row.get("slice") or "")]
+
+
+def _is_of_group(part: str) -> bool:
+    """True for slices by values of attributes, of which there may be hundreds."""
+    return part.startswith("cells=") and "," in part and ",users" not in part
 
 
 def _stand_in(folder: Path, card: Mapping[str, Any]) -> str:

@@ -98,11 +98,11 @@ class Criterion:
 
 
 _CRITERIA = (
-    ("Singling out", "Can one person's record be isolated?", ("singling-out",)),
+    ("Singling out", "Can one person's record be isolated?", ("singling-out", "known-visit")),
     ("Linking", "Can two records of one person be linked, within the release or with other data?",
-     ("linkage-records", "linkage-periods", "membership")),
+     ("linkage-records", "linkage-sessions", "linkage-periods")),
     ("Inferring", "Can something about one person be concluded?",
-     ("inference", "secrets", "reconstruction", "regurgitation")),
+     ("inference", "membership", "secrets", "regurgitation", "reconstruction")),
 )  # fmt: skip
 
 
@@ -112,7 +112,8 @@ def criteria_of(attacks: Sequence[Mapping[str, Any]]) -> list[Criterion]:
 
 
 def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequence[Mapping[str, Any]]) -> Criterion:
-    rows = [row for row in attacks if row["attack"] in names]
+    # A row with a success and no risk is no attack that was tried, but the most that the guarantee allows.
+    rows = [row for row in attacks if row["attack"] in names and not _is_bound(row)]
     with_risk = [row for row in rows if row.get("risk") is not None]
     without_gain = _names(row for row in rows if row.get("no_gain"))
     reasons: dict[str, list[str]] = {}
@@ -137,6 +138,10 @@ def _criterion(name: str, question: str, names: tuple[str, ...], attacks: Sequen
     if with_risk or not parts:
         parts.insert(0, f"{outcome[0].upper()}{outcome[1:]}.")
     return Criterion(name, question, names, " ".join(parts), outcome, bool(rows))
+
+
+def _is_bound(row: Mapping[str, Any]) -> bool:
+    return row.get("risk") is None and not row.get("no_gain") and row.get("main") is not None
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -11,15 +11,16 @@ from typing import Any
 
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.description import Description, describe
-from querycloak.evaluation.task import NO_DATA, ORIGINAL
 from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
+from querycloak.pages.figures_of_use import private_figures, public_figures
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
 from querycloak.pages.ledger_page import balance_of
 from querycloak.pages.measured import Given, Measurements, measured, publishable_rows
 from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
+from querycloak.pages.period_picture import period_picture
 from querycloak.pages.registry_entry import registry_entry
 from querycloak.pages.shown_text import PERCENT, shown_share
 from querycloak.pages.trade_off_picture import trade_off_picture
@@ -101,14 +102,15 @@ def _page(signing: Signing, *, private: bool) -> str:
         tables=list(signing.described.tables.items()),
         promise=_promise(release, measured),
         trade_off=trade_off_picture(release),
+        periods=period_picture(release, signing.described),
         explained=explain(release.proven).replace(" %", PERCENT).split("\n\n"),
         unprotected=release.proven.unprotected or ("nothing that we know of",),
         because=release.proven.because,
         balance=balance_of(signing.account, release.accounting.charge) if private else None,
         accounted=_accounted(signing),
-        evaluation=_evaluation(signing) if private else None,
+        evaluation=private_figures(signing.measured.evaluation) if private else None,
         twin=None if signing.publishable is None else signing.publishable[0],
-        publishable=_public_figures(signing),
+        publishable=public_figures((signing.publishable or ("", ()))[1], release.method),
         attacks=attacks,
         unit=signing.unit,
         limit=_limited(release),
@@ -233,63 +235,6 @@ def _accounted(signing: Signing) -> str:
     if accounting.charge is None:
         return "This release was not accounted: nobody has added it up with others about the same people."
     return f"Charge {accounting.charge} of the population {accounting.population!r} in the owner's ledger pays for it."
-
-
-def _public_figures(signing: Signing) -> list[dict[str, Any]]:
-    """A line for every measure, or for each slice of one that has slices alone, of the release of the twin.
-
-    The rule without data and the synthetic log itself stand beside it.
-    """
-    rows = [row for row in (signing.publishable or ("", ()))[1] if row.get("reading") == "all"]
-    values = {(row["release"], *_case(row)): row.get("value") for row in rows}
-    own = [row for row in rows if row["release"] == signing.release.method and row.get("value") is not None]
-    whole = {(row["task"], row["measure"]) for row in own if not row.get("slice")}
-    return [
-        {
-            **row,
-            "without_data": values.get((NO_DATA, *_case(row))),
-            "original": values.get((ORIGINAL, *_case(row))),
-        }
-        for row in own
-        if not row.get("slice") or (row["task"], row["measure"]) not in whole
-    ]
-
-
-_BESIDE_ALL = ("answered", "common")
-
-
-def _evaluation(signing: Signing) -> list[dict[str, Any]]:
-    """A line for every measure of every task that was passed: all cases first, then those that the release answers.
-
-    The original and the rule without data stand beside it. A measure with slices alone has a line for each slice.
-    """
-    measured = signing.measured.evaluation
-    rows = [row for row in measured if row.get("digest")]
-    answered, common = ({_case(row): row for row in rows if row.get("reading") == name} for name in _BESIDE_ALL)
-    original, without_data = (
-        {_case(row): row["value"] for row in measured if row["release"] == name and row.get("reading") == "all"}
-        for name in (ORIGINAL, NO_DATA)
-    )
-    whole = {(row["task"], row["measure"]) for row in rows if not row.get("slice")}
-    lines = []
-    for row in (row for row in rows if row.get("reading") == "all"):
-        if row.get("slice") and (row["task"], row["measure"]) in whole:
-            continue
-        case = _case(row)
-        has_cases = case in answered and row.get("cases") and row.get("answered") is not None
-        lines.append({
-            **row,
-            "original": original.get(case),
-            "without_data": without_data.get(case),
-            "coverage": row["answered"] / row["cases"] if has_cases else None,
-            "answered_value": answered.get(case, {}).get("value"),
-            "original_answered": common.get(case, {}).get("value"),
-        })  # fmt: skip
-    return lines
-
-
-def _case(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return row["task"], row["measure"], row.get("slice")
 
 
 def _attacks(measured: Measurements) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from querycloak.privacy.explanation import explain
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.citation import cited_as
-from querycloak.releases.limitations import limitations
+from querycloak.releases.limitations import difference, limitations
 
 CROISSANT = "croissant.json"
 # The context that the specification asks every file to carry.
@@ -91,7 +91,7 @@ def _responsible(contents: Contents) -> dict[str, Any]:
     return {
         **_OF_EVERY_RELEASE,
         "rai:dataPreprocessingProtocol": f"The log as it was read: {json.dumps(dict(release.log), ensure_ascii=False)}",
-        "rai:dataManipulationProtocol": f"Method {release.method}: {release.rows.changed}. card.json has parameters.",
+        "rai:dataManipulationProtocol": f"Method {release.method}: {difference(release)}. card.json has parameters.",
         "rai:dataUseCases": list(uses) or ["none: no row came out"],
         "rai:dataLimitations": limitations(contents),
         "rai:personalSensitiveInformation": f"{explain(release.proven)} Not protected: {unprotected}.",

@@ -13,7 +13,7 @@ from querycloak.releases.about_file import TITLES
 from querycloak.releases.card import Contents, TableFile
 from querycloak.releases.citation import cited_as
 from querycloak.releases.front_matter import front_matter
-from querycloak.releases.limitations import limitations
+from querycloak.releases.limitations import difference, limitations
 from querycloak.releases.release import Release
 from querycloak.releases.row_kinds import RowKind
 
@@ -181,7 +181,7 @@ def _beginning(contents: Contents) -> str:
             f"# A {contents.title}",
             *warnings,
             f"This folder holds what a search log gives when it is released under {_under(contents.release.proven)}. "
-            f"It is not the log: {contents.release.rows.changed}. "
+            f"It is not the log: {difference(contents.release)}. "
             "`card.json` says the same for machines, with a checksum of every file; `croissant.json` describes the "
             "tables to tools for data sets.",
         ]

@@ -1,4 +1,4 @@
-"""Uses that a release cannot serve, by what its tables lack; README.md and croissant.json say them."""
+"""What a release is not: its difference from the log, and uses that it cannot serve; README.md and croissant.json."""
 
 from __future__ import annotations
 
@@ -15,11 +15,27 @@ _RARE = {
     RowKind.RECORDS: "Rare words: a query with a word that too few people used is missing, and so are long queries.",
     RowKind.GENERALISED: "Single queries: labels of concepts stand in their place.",
     RowKind.REPLACED: _DRAWN_INSTEAD,
-    RowKind.NOISED: _DRAWN_INSTEAD,
+    RowKind.NOISED: "Single queries: concepts with noisy numbers stand in their place.",
     RowKind.REBUILT: "Single queries: some of their words were replaced at random.",
 }
 """What is said of rare queries where rows of few people come out, or none is as it was asked."""
 _WHEN = frozenset({"time", *PERIODS})
+
+
+_CELLS = "it has numbers of searches and users by attribute, with noise, and no query"
+_ONE_IS_ENOUGH = (
+    "numbers have noise, and queries that too few people asked are missing; what one person alone did with a query "
+    "that is here can come out"
+)
+
+
+def difference(release: Release) -> str:
+    """What was done to the log, in a clause."""
+    if set(release.tables) == {"cells"}:
+        return _CELLS
+    if release.rows is RowKind.ASKED and release.claimed is not None and release.proven.kind == "syntactic":
+        return _ONE_IS_ENOUGH  # noise and a claim, but no proof: query-pool as published
+    return release.rows.changed
 
 
 def limitations(contents: Contents) -> list[str]:
@@ -47,11 +63,13 @@ def _lacking(contents: Contents) -> Iterator[str]:
         yield "Query suggestion from sessions: no table says what was asked after what."
     if not columns & _WHEN:
         yield "Trends and seasons: no table says when something was asked."
+    if not {"query", "queries", "phrase"} & columns:
+        yield "Queries: no table has any."
     yield from _content(contents.release)
 
 
 def _content(release: Release) -> Iterator[str]:
-    if release.rows is not RowKind.ALIKE:
+    if release.rows is not RowKind.ALIKE and set(release.tables) != {"cells"}:
         yield _RARE.get(release.rows, _FEW)
     if release.counts == "sampled":
         yield "Absolute volumes: a part of the rows was drawn, so true numbers are higher by an unknown amount."

@@ -48,9 +48,9 @@ _FILES = (
     ("private/private.html", "this page, with true figures of the log", "as long as the release is public"),
     ("private/evaluation.json, private/audit.json", "the figures behind it", "as long as the release is public"),
     ("private/draft.html, private/twin/", "the draft, and the trial release that it is about: made from a part of the "
-     "log, and charged to no ledger; never publish it", "remove them once this page is signed"),
+     "log, and charged to no ledger; never publish it", "remove them once the page to sign is signed"),
     ("private/signoff.json, private/steps/", "what the sign-off has done; no rows of the log",
-     "remove them once this page is signed"),
+     "remove them once the page to sign is signed"),
     ("private/split/", "the raw log a second time", "removed by the sign-off itself"),
     ("the ledger", "what was spent on these people", "as long as any release about them is public"),
     ("the log itself", "everything", "the controller's own rule; the release does not need it any more"),
@@ -205,7 +205,7 @@ class _Run:
 
     def release(self) -> None:
         """Release the whole log; the charge of a run that was killed after it paid is used again."""
-        self._tell("releasing the log")
+        self._tell("making the release")
         self._note(releasing=True)
         plan = self._plan
         self._published.parent.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ delta = 1e-6
 
 [log]                           how the log is read, if options are needed for that
 columns = "user=WHO,time=WHEN,query=TEXT"
+leave_out = "bots.txt"          users to leave out, one a line: a list that was made without looking at the log
 """
 
 from __future__ import annotations
@@ -58,12 +59,15 @@ class SignoffPlan:
     method: Method
     log: Mapping[str, Any] = field(default_factory=dict)
     test: float = _TEST
+    left_out: str | None = None
+    """Digest of the list of users to leave out; None without a list."""
 
     @property
     def digest(self) -> str:
         """A digest of the decisions that the evidence and the release depend on."""
         method = [self.method.name, self.method.variant, self.method.options()]
         decisions = [method, self.population, self.population_size, self.unit, dict(self.log), self.test]
+        decisions += [] if self.left_out is None else [self.left_out]
         return hashlib.sha256(json.dumps(decisions, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -81,14 +85,16 @@ def read_plan(path: Path) -> SignoffPlan:
         raise InputError(f"the plan {str(path)!r} lacks {'; '.join(missing)}")
     _check_kinds(given)
     method = _method(given["method"], given["options"])
+    log = {name.replace("-", "_"): value for name, value in given.get("log", {}).items()}
     return SignoffPlan(
         population=given["population"],
         population_size=given["population_size"],
         unit=given["unit"],
         about=about,
         method=method,
-        log=MappingProxyType({name.replace("-", "_"): value for name, value in given.get("log", {}).items()}),
+        log=MappingProxyType(log),
         test=given.get("test", _TEST),
+        left_out=_digest(log.get("leave_out")),
     )
 
 
@@ -98,6 +104,17 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         pass
     raise InputError(f'the plan {str(path)!r} cannot be read; it must be TOML, such as population = "readers"')
+
+
+def _digest(users: object) -> str | None:
+    """Digest of the list of users to leave out; None without one."""
+    if users is None:
+        return None
+    try:
+        return hashlib.sha256(Path(str(users)).read_bytes()).hexdigest()
+    except OSError:
+        pass
+    raise InputError("the plan's list of users to leave out cannot be read; it must be a text file, one user a line")
 
 
 def _about(given: object, beside: Path) -> About:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 import yaml
 
 import querycloak as qc
 from querycloak.files.documents import yaml_text
+from querycloak.logs.choices import Choices
 from querycloak.methods.registry import METHODS
 from querycloak.pages.hazards import GUARDED, OPEN, YOURS, hazards_of
 from querycloak.pages.signing_report import headline
@@ -202,7 +205,7 @@ def test_a_release_that_was_measured_in_its_place(place: Path, tmp_path: Path) -
         "--measured-on", place / "mine",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert "that was made from TRAIN" in (tmp_path / "out" / "private.html").read_text()
+    assert "made from a part of the log (TRAIN" in (tmp_path / "out" / "private.html").read_text()
 
 
 def test_every_hazard_is_answered_for_every_method(place: Path) -> None:
@@ -325,6 +328,34 @@ def test_the_page_to_sign_leads_with_all_cases_and_their_coverage(place: Path, t
     assert -1 not in places
     assert places == sorted(places)
     assert "0.7516" not in (tmp_path / "out" / "public.html").read_text()
+    assert "the order agrees with the clicks of other people by 0.0601" in page
+    assert "Without any data: 0.0426; with the log itself: 0.2513." in page
+    assert "<strong>tau-b</strong>: pairs of urls in whose order" in page
+
+
+def test_attacks_are_explained_and_a_bound_is_no_attack(place: Path, tmp_path: Path) -> None:
+    digest = qc.verify(place / "mine").digest
+    row = {"release": "mine", "digest": digest, "control": 0.0, "baseline": 0.0, "low": None, "high": None, "why": None}
+    audit = [
+        {**row, "attack": "membership", "setting": "FPR 0.01", "main": 0.1, "risk": 0.08},
+        {
+            **row,
+            "attack": "membership",
+            "setting": "most by what is proven",
+            "main": 0.5,
+            "risk": None,
+            "why": "no try",
+        },
+        {**row, "attack": "forced-out", "setting": "11 accounts, 1 text", "main": 0.505, "risk": 0.505},
+    ]
+    (tmp_path / "audit.json").write_text(json.dumps({"results": audit}))
+    assert report(place, tmp_path / "out", "--audit", tmp_path / "audit.json").returncode == 0
+    page = (tmp_path / "out" / "private.html").read_text()
+    assert "is a person in the log?" in page
+    assert "nobody in the log is attacked here" in page
+    assert "with 11 accounts, 1 text, it came out in 50\u00a0% of the tries" in page
+    assert "Largest risk 8.0\u00a0% (membership)." in page
+    assert "because no try" not in page
 
 
 def test_about_says_what_it_was_told() -> None:
@@ -339,3 +370,26 @@ def test_the_ledger_of_the_environment_is_used_where_the_card_names_a_charge(
     assert report(place, tmp_path / "out").returncode == 0
     assert "readers" in (tmp_path / "out" / "private.html").read_text()
     assert report(place, tmp_path / "rule", release="rule").returncode == 0
+
+
+def test_the_page_draws_released_counts_by_week(tmp_path: Path) -> None:
+    rows = [
+        {"user": f"u{user}", "time": datetime(2024, 1, 3 + 7 * week), "query": f"zorb{week % 2}"}
+        for user in range(60)
+        for week in range(3)
+    ]
+    choices = Choices(since=datetime(2024, 1, 1), until=datetime(2024, 1, 29))
+    with qc.read(pa.Table.from_pylist(rows), choices=choices) as log:
+        released = {
+            "by-week": qc.Queries(epsilon=30, delta=1e-3, by="week", max_keys_per_user=4),
+            "cells": qc.Queries(epsilon=30, delta=1e-3, by="week", keyed="none"),
+            "whole": qc.Queries(epsilon=30, delta=1e-3),
+        }
+        for name, method in released.items():
+            method.release(log).save(tmp_path / name)
+            qc.report(tmp_path / name, tmp_path / f"page-{name}")
+    pages = {name: (tmp_path / f"page-{name}" / "public.html").read_text() for name in released}
+    assert "Count by week, with their margins" in pages["by-week"]
+    assert "zorb0: 2 of 3, from" in pages["by-week"]
+    assert "all: 4 of 4, from" in pages["cells"] or "all: 3 of 3, from" in pages["cells"]
+    assert "with their margins" not in pages["whole"]

@@ -206,3 +206,19 @@ def test_rows_of_nobody_are_not_denied_where_every_row_is_listed() -> None:
     assert "Ranks 1 to 20 are listed" in accuracy["positions"].notes[0]
     assert "its margin is 1.42 times" in accuracy["positions"].notes[1]
     assert any(note.startswith("A user with more than 16 cells") for note in accuracy["clicks"].notes)
+
+
+def test_what_was_done_to_the_log_is_what_the_tables_show(tmp_path: Path) -> None:
+    """Cells were said to lack what too few people asked, and so were pairs that one person alone brings out."""
+    cells = {"cells": pa.table({"country": ["de"], "searches": pa.array([3]), "users": pa.array([2])})}
+    text = readme_of(tmp_path / "cells", tables=cells)
+    assert "numbers of searches and users by attribute, with noise, and no query" in text
+    assert "Queries: no table has any." in text
+    assert "Rare queries" not in text
+    claimed = qc.QueryPool(variant="paper", epsilon=1).claimed()
+    text = readme_of(tmp_path / "pool", proven=SYNTACTIC, claimed=claimed)
+    assert "what one person alone did with a query that is here can come out" in text
+    text = readme_of(tmp_path / "noised", rows="noised", tables={"log": LOG})
+    assert "concepts with noisy numbers stand in their place" in text
+    assert "all rows under it are one person's" in text
+    assert "of nobody in the log" in readme_of(tmp_path / "made up", rows="made-up", tables={"log": LOG})

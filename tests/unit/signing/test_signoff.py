@@ -152,6 +152,44 @@ def test_a_plan_changed_after_the_evidence_stands_on_the_card(place: Path) -> No
     assert CHOSEN_ON_LOG in qc.load(place / "out" / "public" / "release").proven.unprotected
 
 
+def with_list(place: Path, *users: str) -> None:
+    """The plan, with a list of users to leave out."""
+    (place / "bots.txt").write_text("".join(f"{user}\n" for user in users))
+    (place / "plan.toml").write_text(f'{PLAN}\n[log]\nleave_out = "{place / "bots.txt"}"\n')
+
+
+def test_bots_are_left_out_of_evidence_and_release_by_a_list(tmp_path: Path) -> None:
+    """A text that bots alone ask would come out; with the list they are in no part of the sign-off."""
+    place = begin(tmp_path / "here")
+    bots = [f"crawler{number:03}" for number in range(60)]
+    write_rows(place / "log.parquet", [*ROWS, *((bot, 3, "botword", "http://botword.example/", 1) for bot in bots)])
+    with_list(place, *bots)
+    done = run(place)
+    assert done.returncode == 0, done.stderr
+    twin = qc.load(place / "out" / "private" / "twin").table("clicks")
+    assert "botword" not in twin["query"].to_pylist()
+    train = (place / "out" / "private" / "split" / "train.parquet").read_bytes()
+    assert b"crawler" not in train
+    assert run(place, "--yes").returncode == 0
+    release = qc.load(place / "out" / "public" / "release")
+    assert "botword" not in release.table("clicks")["query"].to_pylist()
+    assert CHOSEN_ON_LOG not in release.proven.unprotected
+    assert b"crawler" not in public_texts(place)
+
+
+@pytest.mark.any_words  # names in a plan are those of the file
+def test_a_list_changed_after_the_evidence_changes_the_plan(tmp_path: Path) -> None:
+    place = begin(tmp_path)
+    with_list(place, "member001")
+    first = read_plan(place / "plan.toml").digest
+    with_list(place, "member001", "member002")
+    assert read_plan(place / "plan.toml").digest != first
+    (place / "bots.txt").unlink()
+    done = run(place)
+    assert done.returncode == 2
+    assert "one user a line" in done.stderr
+
+
 def test_a_charge_pays_for_one_release(place: Path) -> None:
     """Whoever takes the released folder away and starts again gets no second release for the same charge."""
     assert run(place, "--yes").returncode == 0
