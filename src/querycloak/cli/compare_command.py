@@ -168,10 +168,10 @@ def short_table(summary: Summary) -> object:
     from querycloak.comparison.comparison_views import TASK_VIEWS
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
-    for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "proven"):
-        left = heading in ("attack", "proven")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "proven")
+    table.add_column("", no_wrap=True)
+    for heading in ("rows", TASK_VIEWS[summary.main_task].title.lower(), "risk", "attack", "ε, k"):
+        left = heading in ("attack", "ε, k")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading != "attack", overflow="fold")
     for each in (summary.beside[0], *summary.releases):
         table.add_row(*_line(each, summary))
     return table
@@ -193,26 +193,31 @@ def _line(release: ReleaseSummary, summary: Summary) -> list[str]:
 
 def _with_interval(share: float | None, low: float | None, high: float | None, *, finding: bool = True) -> str:
     """A share and its 95 % interval: 31 % (28-34); an interval as wide as the axis stands alone."""
-    from querycloak.pages.shown_text import PERCENT, shown_share
+    from querycloak.pages.shown_text import shown_share
 
     if share is None or low is None or high is None:
         return shown_share(share)
-    ends = "-".join(shown_share(end).removesuffix(PERCENT).removesuffix(".0") for end in (low, high))
-    return f"{shown_share(share)} ({ends})" if finding else f"? ({ends})"
+    ends = f"({'-'.join(dict.fromkeys((_end(low), _end(high))))})"
+    return f"{shown_share(share).replace('< ', '<')} {ends}" if finding else f"? {ends}"
+
+
+def _end(share: float) -> str:
+    from querycloak.pages.shown_text import PERCENT, shown_share
+
+    text = shown_share(share).removesuffix(PERCENT).removesuffix(".0").replace("< ", "<")
+    return text if share < 1 else f"{100 * share:.0f}"
 
 
 def _proven(release: ReleaseSummary) -> str:
+    from querycloak.pages.shown_text import NOTHING
+
     if not release.facts:
         return ""
     proven = release.facts["proven"]
     if proven["kind"] == "syntactic":
-        return "nothing" if proven["k"] is None else f"a rule, k = {proven['k']}"
-    numbers = (
-        f"({shown_up(proven['epsilon'])}, {shown_up(proven['delta'])})"
-        if proven["delta"]
-        else shown_up(proven["epsilon"])
-    )
-    return f"{numbers}, one step" if proven["kind"] == "sampling-only" else numbers
+        return NOTHING if proven["k"] is None else f"k {proven['k']}"
+    epsilon = f"ε {shown_up(proven['epsilon'])}"
+    return f"{epsilon}, a step" if proven["kind"] == "sampling-only" else epsilon
 
 
 def legend(summary: Summary) -> str:
@@ -224,6 +229,8 @@ def legend(summary: Summary) -> str:
     words = (
         f"{view.title.lower()}: {view.words} ({view.measure}), as a share of what the log itself gives; ?: too few "
         "cases to say. risk: the most that an attack gains on people in the log beyond what it gains on people who are "
-        f"not in it. In brackets: 95 % intervals. {NOTHING}: the release cannot do it, or nothing came out to attack."
+        "not in it. In brackets: 95 % intervals. ε, k: the epsilon that is proven for a user (or for a "
+        f"step alone), or the rule's k; the page has each delta. {NOTHING}: nothing is proven, nothing came out to "
+        "attack, or the release cannot do it."
     )
     return textwrap.fill(words, WIDTH)

@@ -49,7 +49,7 @@ class Kept:
     @property
     def is_finding(self) -> bool:
         """True if the share means something: its 95 % interval is narrower than the axis from 0 to 100 %."""
-        return self.share is not None and (self.low is None or self.high is None or self.high - self.low < 1)
+        return self.share is not None and not _across(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Gained:
     def shown(self) -> float | None:
         """The risk; 0 if the attack is idle, because it shows nothing then."""
         return 0.0 if self.idle else self.risk
+
+    @property
+    def is_finding(self) -> bool:
+        """True if the risk means something: its 95 % interval is narrower than the axis from 0 to 100 %."""
+        return self.shown is not None and not _across(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -106,16 +111,18 @@ class ReleaseSummary:
         return (self.worst.shown if self.worst is not None else None) or 0.0
 
     def trade_off(self, task: str) -> float:
-        """The share of a task that is kept, 100 % at most, times 1 - risk; 0 where the share is no finding."""
+        """The share of a task that is kept, 100 % at most, times 1 - risk; 0 where share or risk is no finding."""
         kept = self.tasks.get(task)
         if kept is None or kept.share is None or not kept.is_finding:
+            return 0.0
+        if self.worst is None and any(each.shown is not None for each in self.attacks.values()):
             return 0.0
         return min(kept.share, 1.0) * (1 - self.risk)
 
     @property
     def worst(self) -> Gained | None:
-        """The attack that gains most, or of those that gain nothing the least sure; None if the release is empty."""
-        run = [each for each in self.attacks.values() if each.shown is not None and self.fits(each.attack)]
+        """The attack that gains most, or of those that gain nothing the least sure; None if none is a finding."""
+        run = [each for each in self.attacks.values() if each.is_finding and self.fits(each.attack)]
         return max(run, key=lambda each: (each.shown or 0.0, each.high or 0.0), default=None)
 
     @property
@@ -182,6 +189,11 @@ class TaskChoice:
     task: str
     take: ReleaseSummary | None
     rule: ReleaseSummary | None
+
+
+def _across(low: float | None, high: float | None) -> bool:
+    """True for an interval as wide as the axis."""
+    return low is not None and high is not None and high - low >= 1
 
 
 def _share(release: ReleaseSummary, task: str) -> float | None:

@@ -9,11 +9,11 @@ from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 from querycloak.comparison.comparison_views import JUDGED, TASK_VIEWS
 from querycloak.pages import palette
 from querycloak.pages.charts import NARROW, Picture, themed
-from querycloak.pages.comparison_pictures import percent_axis
+from querycloak.pages.comparison_pictures import label_places, percent_axis
 from querycloak.pages.shown_text import shown_share
 
-_LEAST_RISK = 0.05
-"""An axis of risks reaches as far at least, also where every attack fails."""
+_LEAST_RISK, _LEAST_SHARE = 0.05, 0.01
+"""Axes reach as far at least, also where every attack fails or nothing is kept."""
 
 
 def curves(summary: Summary) -> list[Picture]:
@@ -29,13 +29,14 @@ def curves(summary: Summary) -> list[Picture]:
         for kept in [each.tasks.get(task)]
         if kept is not None and kept.share is not None and kept.is_finding
     ]  # fmt: skip
+    names = list(dict.fromkeys(each.facts["method"] for each in summary.made if each.epsilon is not None))
     with_rows = {row["panel"] for row in rows}
     panels = [view.title for view in TASK_VIEWS.values() if view.title in with_rows]
     text = "; ".join(
         f"{row['panel']}, {row['method']} at ε {row['epsilon']:g}: {shown_share(row['kept'])}" for row in rows
     )
     title = "Privacy against each task: what is kept, at each epsilon"
-    pictures = [Picture("budgets", title, text, lambda width: themed(_budgets(rows, panels, width)))]
+    pictures = [Picture("budgets", title, text, lambda width: themed(_budgets(rows, panels, names, width)))]
     volumes = [
         {
             "method": each.facts["method"],
@@ -51,22 +52,23 @@ def curves(summary: Summary) -> list[Picture]:
         for row in volumes
     )
     title = "Kept volume against risk, from the smallest epsilon to the largest"
-    return [*pictures, Picture("volumes", title, text, lambda width: themed(_volumes(volumes, width)))]
+    return [*pictures, Picture("volumes", title, text, lambda width: themed(_volumes(volumes, names, width)))]
 
 
 def _kept(release: ReleaseSummary, task: str) -> float | None:
     return release.tasks[task].share if task in release.tasks else None
 
 
-def _methods(alt: Any, rows: Sequence[dict[str, Any]], legend: Any) -> tuple[Any, Any]:
-    """A colour and a dash for each method."""
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    series = [name for name in palette.SERIES if name != "grey"]
-    colours = [palette.light(series[place % len(series)]) for place in range(len(names))]
+def _methods(alt: Any, names: Sequence[str], legend: Any) -> tuple[Any, Any]:
+    """A colour and a dash for each method: no two methods have the same two, and one has them in both pictures."""
+    colours = [palette.light(name) for name in palette.SERIES]
     dashes = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1]]
-    scale = alt.Scale(domain=names, range=colours)
-    dashed = alt.Scale(domain=names, range=[dashes[place % len(dashes)] for place in range(len(names))])
-    return alt.Color("method:N", scale=scale, legend=legend), alt.StrokeDash("method:N", scale=dashed, legend=legend)
+    colour = [colours[place % len(colours)] for place in range(len(names))]
+    dash = [dashes[place % len(dashes)] for place in range(len(names))]
+    return (
+        alt.Color("method:N", scale=alt.Scale(domain=list(names), range=colour), legend=legend),
+        alt.StrokeDash("method:N", scale=alt.Scale(domain=list(names), range=dash), legend=legend),
+    )
 
 
 def _legend(alt: Any, width: int) -> Any:
@@ -76,13 +78,13 @@ def _legend(alt: Any, width: int) -> Any:
     return alt.Legend(title=None, orient="bottom", columns=columns, **stroke)
 
 
-def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) -> Any:
+def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], names: Sequence[str], width: int) -> Any:
     import altair as alt
 
     columns = 2 if width <= NARROW else 4
     inner = (width - 46 * columns) / columns
     legend = _legend(alt, width)
-    colour, dash = _methods(alt, rows, legend)
+    colour, dash = _methods(alt, names, legend)
     ticks = sorted({row["epsilon"] for row in rows})
     x = alt.X(
         "epsilon:Q",
@@ -102,20 +104,30 @@ def _budgets(rows: Sequence[dict[str, Any]], panels: Sequence[str], width: int) 
     return whole.resolve_scale(y="independent").resolve_axis(x="independent")
 
 
-def _volumes(rows: Sequence[dict[str, Any]], width: int) -> Any:
+def _volumes(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Any:
     import altair as alt
 
     narrow = width <= NARROW
     legend = _legend(alt, width)
-    colour, dash = _methods(alt, rows, legend)
+    colour, dash = _methods(alt, names, legend)
+    inner, height = width - 70, 240 if narrow else 280
     most = max([_LEAST_RISK, *(row["risk"] for row in rows)]) * 1.1
-    risks = alt.Scale(domain=[0, most], nice=False)
+    top = max([_LEAST_SHARE, *(row["kept"] for row in rows)]) * 1.1
+    pixels = [(inner * row["risk"] / most, height * (1 - row["kept"] / top)) for row in rows]
+    largest = max((row["epsilon"] for row in rows), default=None)
+    labels = [row["method"] if row["epsilon"] == largest else "" for row in rows]
+    places = label_places(pixels, labels, inner, height)
+    values = [
+        {**row, "label": label, "label_x": place.x * most / inner, "label_y": (1 - place.y / height) * top}
+        for row, label, place in zip(rows, labels, places, strict=True)
+    ]
+    risks, kept = (alt.Scale(domain=[0, end], nice=False) for end in (most, top))
     x = alt.X("risk:Q", title="Risk: what the strongest attack gains", scale=risks, axis=percent_axis(alt))
-    y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=alt.Scale(domainMin=0), axis=percent_axis(alt))
-    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y, color=colour)
+    y = alt.Y("kept:Q", title="Share of the volume that is kept", scale=kept, axis=percent_axis(alt))
+    base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y, color=colour)
     lines = base.mark_line(strokeWidth=2).encode(order="epsilon:Q", strokeDash=dash)
     dots = base.mark_point(filled=True, size=60, opacity=1)
-    names = base.mark_text(align="left", dx=8, dy=-6, fontSize=11).encode(
-        text="epsilon:Q", color=alt.value(palette.light("soft"))
+    texts = base.mark_text(align="left", baseline="middle", fontSize=11).encode(
+        x="label_x:Q", y="label_y:Q", text="label:N", color=alt.value(palette.light("soft"))
     )
-    return (lines + dots + names).properties(width=width - 70, height=240 if narrow else 280)
+    return (lines + dots + texts).properties(width=inner, height=height)

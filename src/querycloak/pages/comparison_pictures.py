@@ -16,6 +16,8 @@ _HEIGHT, _GAP = 15.0, 8.0
 _FARTHEST = 20
 """Lines that a label may stand above or below its point."""
 _COVERED = 1_000.0
+_NEAR = 24.0
+"""Points within so many pixels get their labels from top to bottom."""
 LETTER = 6.4  # pixels of a letter at 12 px, a little wide
 
 
@@ -52,15 +54,15 @@ def label_places(
 ) -> list[Place]:
     """A place for each label, chosen one after the other, from the left: beside its point, or a little above or below.
 
-    lines: what else should not be covered, but may be rather than a point. Over the edge counts as covered.
+    lines: what a label may cover (it has an outline) if every free place is far. Over the edge counts as covered.
     """
     taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in points]
     places: dict[int, Place] = {}
-    for number in sorted(range(len(points)), key=lambda each: (points[each][0], points[each][1])):
+    for number in sorted(range(len(points)), key=lambda each: (points[each][0] // _NEAR, points[each][1])):
         long = len(labels[number]) * LETTER
         candidates = _candidates(points[number], long)
         costs = [
-            _cost(box, taken, width, height) + sum(box.overlap(line) for line in lines) + 3.0 * rank
+            _cost(box, taken, width, height) + sum(box.overlap(line) for line in lines) / 4 + 5.0 * rank
             for rank, box in enumerate(_box(each, long) for each in candidates)
         ]
         places[number] = candidates[costs.index(min(costs))]
@@ -114,7 +116,7 @@ def tradeoff(summary: Summary) -> Picture:
 
 
 def missing_in_tradeoff(summary: Summary) -> list[ReleaseSummary]:
-    """The releases without a point: no task, nothing kept, or an interval as wide as the axis."""
+    """The releases without a point: no task, nothing kept, or an interval as wide as an axis."""
     return [each for each in summary.made if not _both(each, summary.main_task)]
 
 
@@ -135,9 +137,12 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, level: float | None, w
     labels = [shown_text(each.name if narrow else each.label, room) for each in shown]
     pixels = [(inner * point["risk"] / right, height * (1 - point["kept"] / top)) for point in points]
     lines = [each for point in points for each in _cross(point, inner / right, height / top, height)]
+    level = None if level is None or level > top else level
+    level_x = float(inner)
     if level is not None:
         under = height * (1 - level / top)
-        lines += [Box(0, under - 1, inner, under + 1), Box(inner - 8 * LETTER, under - 15, inner, under)]
+        level_x = free_right(pixels, lines, inner, under)
+        lines += [Box(0, under - 1, inner, under + 1), Box(level_x - 8 * LETTER, under - 15, level_x, under)]
     places = label_places(pixels, labels, inner, height, lines)
     for point, label, place in zip(points, labels, places, strict=True):
         point["label"], point["moved"] = label, place.moved
@@ -156,24 +161,36 @@ def _tradeoff(shown: Sequence[ReleaseSummary], task: str, level: float | None, w
     dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=_colours(alt), shape=_shapes(alt))
     leading = base.transform_filter("datum.moved").mark_rule(color=palette.light("rule"), strokeWidth=1)
     leads = leading.encode(x2="label_x:Q", y2="label_y:Q")
-    names = base.mark_text(align="left", baseline="middle", fontSize=12).encode(
-        x="label_x:Q", y="label_y:Q", text="label:N"
-    )
+    names = [
+        base.mark_text(align="left", baseline="middle", fontSize=12, **outline).encode(
+            x="label_x:Q", y="label_y:Q", text="label:N"
+        )
+        for outline in ({"stroke": palette.light("paper"), "strokeWidth": 4}, {})
+    ]
     corner = alt.Chart(alt.Data(values=[{"label": "\u2196 better"}]))
     hint = corner.mark_text(align="left", baseline="top", dx=6, dy=6, fontStyle="italic", color=palette.light("soft"))
     better = hint.encode(x=alt.value(0), y=alt.value(0), text="label:N")
-    layers = [better, *_level(alt, level, top, y), leads, across, upright, dots, names]
+    layers = [better, leads, across, upright, *_level(alt, level, level_x, y), dots, *names]
     return alt.layer(*layers).properties(width=inner, height=height)
 
 
-def _level(alt: Any, level: float | None, top: float, y: Any) -> list[Any]:
-    """A line at the share that a rule without data reaches; none above the axis."""
-    if level is None or level > top:
+def free_right(points: Sequence[tuple[float, float]], lines: Sequence[Box], inner: float, under: float) -> float:
+    """The right end of the words on the line at `under`: as far right as nothing is covered."""
+    taken = [*lines, *(Box(x - 6, y - 6, x + 6, y + 6) for x, y in points)]
+    long = 8 * LETTER
+    places = [inner - step * long / 2 for step in range(int(2 * inner / long) - 1)]
+    free = (each for each in places if not any(Box(each - long, under - 17, each, under).overlap(box) for box in taken))
+    return next(free, inner)
+
+
+def _level(alt: Any, level: float | None, right: float, y: Any) -> list[Any]:
+    """A line at the share that a rule without data reaches; its words end at `right`, in pixels."""
+    if level is None:
         return []
     base = alt.Chart(alt.Data(values=[{"kept": level, "label": "no data"}])).encode(y=y)
     line = base.mark_rule(color=palette.light("grey"), strokeDash=[5, 4], strokeWidth=1.5)
     words = base.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontSize=12, color=palette.light("grey"))
-    return [line, words.encode(x=alt.value("width"), text="label:N")]
+    return [line, words.encode(x=alt.value(right), text="label:N")]
 
 
 def _point(release: ReleaseSummary, task: str) -> dict[str, Any]:
@@ -220,7 +237,7 @@ def tasks_picture(summary: Summary) -> Picture:
     """Remaining utility of every task, release by release."""
     shown = [*(each for each in summary.beside[2:] if each.tasks), *summary.made]
     rows = [
-        _mark(each, TASK_VIEWS[task].title, *_marked(each, kept))
+        _mark(each, TASK_VIEWS[task].title, *_marked(each, kept), unsure=kept.share is not None)
         for task in TASK_VIEWS
         for each in shown
         for kept in [each.tasks.get(task)]
@@ -243,7 +260,9 @@ def attacks_picture(summary: Summary) -> Picture:
     shown = [each for each in (*summary.beside, *summary.made) if each.attacks]
     attacks = attacks_run(summary)
     rows = [
-        _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high)
+        _mark(each, ATTACK_VIEWS[name].title, gained.shown, gained.low, gained.high, unsure=True)
+        if gained.is_finding
+        else _mark(each, ATTACK_VIEWS[name].title, None, None, None, unsure=gained.shown is not None)
         for name in attacks
         for each in shown
         for gained in [each.attacks.get(name)]
@@ -266,13 +285,15 @@ def _is_run(release: ReleaseSummary, attack: str) -> bool:
 
 
 def _mark(
-    release: ReleaseSummary, panel: str, value: float | None, low: float | None, high: float | None
+    release: ReleaseSummary, panel: str, value: float | None, low: float | None, high: float | None, *, unsure: bool
 ) -> dict[str, Any]:
+    """unsure: without a value there is one, with an interval as wide as the axis."""
     return {
         "release": release.label,
         "promise": release.promise,
         "panel": panel,
         "value": value,
+        "none": "?" if unsure else "n/a",
         "low": value if low is None else low,
         "high": value if high is None else high,
     }
@@ -312,7 +333,7 @@ def _panels(rows: Sequence[dict[str, Any]], panels: Sequence[str], order: Sequen
     none = base.transform_filter("!isValid(datum.value)").mark_text(
         align="left", fontSize=10, color=palette.light("soft")
     )
-    nothing = none.encode(x=alt.datum(0), text=alt.value("n/a"))
+    nothing = none.encode(x=alt.datum(0), text="none:N")
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelFontWeight="bold", labelPadding=4)
     faceted = (reach + dots + nothing).properties(width=inner, height=_ROW * len(order))
     facet = alt.Facet("panel:N", sort=list(panels), header=header)

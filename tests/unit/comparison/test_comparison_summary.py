@@ -95,3 +95,14 @@ def test_shares_say_what_they_add_to_no_data(summary: Summary) -> None:
     assert by_name["semantic-e8"].added is None
     assert by_name["clicks-e8"].coverage == pytest.approx(0.6)
     assert summary.releases[1].tasks["loss"].coverage is None
+
+
+def test_an_attack_whose_interval_is_as_wide_as_the_axis_is_no_finding(summary: Summary) -> None:
+    release = summary.releases[1]
+    unsure = {name: replace(gained, risk=0.5, low=0.0, high=1.0) for name, gained in release.attacks.items()}
+    assert replace(release, attacks=unsure).worst is None
+    assert replace(release, attacks=unsure).trade_off(summary.main_task) == 0
+    sure = next(name for name, gained in release.attacks.items() if gained.is_finding and release.fits(name))
+    worst = replace(release, attacks={**unsure, sure: release.attacks[sure]}).worst
+    assert worst is not None
+    assert worst.attack == release.attacks[sure].attack

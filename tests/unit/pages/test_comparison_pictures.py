@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from querycloak.comparison.comparison_summary import Summary, summary_of
 from querycloak.pages.budget_curves import curves
-from querycloak.pages.comparison_pictures import LETTER, Box, attacks_run, label_places, missing_in_tradeoff, tradeoff
+from querycloak.pages.comparison_pictures import (
+    LETTER,
+    Box,
+    attacks_run,
+    free_right,
+    label_places,
+    missing_in_tradeoff,
+    tradeoff,
+)
 from tests.canned_comparison import canned
 
 
@@ -84,3 +92,9 @@ def test_labels_of_a_crowd_keep_apart_on_a_screen_and_on_a_phone(
 def test_labels_of_points_in_one_place_are_led_away() -> None:
     places = label_places([(50.0, 50.0)] * 4, ["one", "two", "three", "four"], 300, 300)
     assert len({(each.x, each.y) for each in places}) == 4
+
+
+def test_words_of_a_line_end_left_of_what_stands_on_it() -> None:
+    assert free_right([(10.0, 90.0)], [], 300.0, 100.0) == 300.0
+    end = free_right([(290.0, 95.0)], [Box(250.0, 94.0, 300.0, 96.0)], 300.0, 100.0)
+    assert end <= 250.0

@@ -1,0 +1,113 @@
+"""A picture of released counts by day, week or month, with their margins: public, as it shows the release alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from querycloak.logs.choices import PERIODS
+from querycloak.pages import palette
+from querycloak.pages.charts import NARROW, Picture, themed
+from querycloak.releases.tables import whole_table
+
+if TYPE_CHECKING:
+    from querycloak.evaluation.description import Description
+    from querycloak.releases.release import Release
+
+SERIES = 6
+"""Series with the largest counts that are drawn."""
+_NUMBERS = ("count", "viewers", "users")
+_BESIDE = ("clickers", "searches")
+_LONGEST = 34
+_OF_TWO_DRAWS = 1.42
+"""Margin of `viewers`, a sum of two noisy numbers, in margins of one."""
+
+
+def period_picture(release: Release, described: Description) -> Picture | None:
+    """The series with the largest counts; None if no table has a period, or no margin is known."""
+    for kind, table in release.tables.items():
+        period = next((name for name in PERIODS if name in table.schema.names), None)
+        number = next((name for name in _NUMBERS if name in table.schema.names), None)
+        margin = described.tables[kind].reach.margin95
+        if period is None or number is None or margin is None or not described.tables[kind].rows:
+            continue
+        rows = whole_table(kind, table).to_pylist()
+        wide = margin.high * (_OF_TWO_DRAWS if number == "viewers" else 1.0)
+        names = [name for name in table.schema.names if name != period and name not in (*_NUMBERS, *_BESIDE)]
+        series = _largest(rows, names, period, number)
+        if series:
+            return _picture(series, kind, period, number, round(wide))
+    return None
+
+
+def _largest(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], period: str, number: str
+) -> dict[str, list[tuple[str, int]]]:
+    """The largest series by name: periods and counts, in order of time; nulls are left out."""
+    series: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+    for row in rows:
+        if row[number] is not None:
+            series.setdefault(tuple(row[name] for name in names), []).append((row[period], row[number]))
+    largest = sorted(series.items(), key=lambda each: -sum(count for _, count in each[1]))[:SERIES]
+    named: dict[str, list[tuple[str, int]]] = {}
+    for key, points in largest:
+        name = _shortened(", ".join(str(part) for part in key))
+        named[name if name not in named else f"{name} ({len(named) + 1})"] = sorted(points)
+    return named
+
+
+def _shortened(text: str) -> str:
+    text = text or "all"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _picture(series: dict[str, list[tuple[str, int]]], kind: str, period: str, number: str, margin: int) -> Picture:
+    periods = sorted({at for points in series.values() for at, _ in points})
+    rows = [_row(name, at, dict(points).get(at), margin) for name, points in series.items() for at in periods]
+    ends = [(min(points, key=_count), max(points, key=_count), name, points) for name, points in series.items()]
+    text = "; ".join(
+        f"{name}: {len(points)} of {len(periods)}, from {low[1]:,} ({low[0]}) to {high[1]:,} ({high[0]})"
+        for low, high, name, points in ends
+    )
+    description = (
+        f"Released {number} by {period} of the largest series of {kind}. Bars are margins: noise moves a number by at "
+        f"most {margin:,} with probability 95 %. A {period} without a dot has no row. {text}."
+    )
+    title = f"{number.capitalize()} by {period}, with their margins"
+    return Picture("periods", title, description, lambda width: themed(_chart(rows, list(series), periods, width)))
+
+
+def _row(name: str, at: str, count: int | None, margin: int) -> dict[str, Any]:
+    """A point and its margin; nulls, which interrupt the line, where there is none."""
+    low, high = (None, None) if count is None else (max(count - margin, 0), count + margin)
+    return {"series": name, "period": at, "count": count, "low": low, "high": high}
+
+
+def _count(point: tuple[str, int]) -> int:
+    return point[1]
+
+
+def _chart(rows: Sequence[dict[str, Any]], names: Sequence[str], periods: Sequence[str], width: int) -> Any:
+    import altair as alt
+
+    columns = 1 if width <= NARROW else 3
+    inner = (width - 62 * columns) / columns
+    step = max(1, -(-len(periods) // max(1, int(inner // 90))))
+    x = alt.X(
+        "period:O",
+        title=None,
+        scale=alt.Scale(domain=list(periods)),
+        axis=alt.Axis(values=list(periods[::step]), labelAngle=0, labelOverlap=False, grid=False),
+    )
+    y = alt.Y("count:Q", title=None, scale=alt.Scale(domainMin=0), axis=alt.Axis(tickCount=3, domain=False))
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=x)
+    lines = base.mark_line(strokeWidth=1.5, color=palette.light("blue"), opacity=0.5).encode(y=y)
+    margins = base.mark_rule(strokeWidth=2, color=palette.light("blue"), opacity=0.5).encode(
+        y=alt.Y("low:Q"), y2="high:Q"
+    )
+    dots = base.mark_point(filled=True, size=30, opacity=1, color=palette.light("blue")).encode(y=y)
+    header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold", labelPadding=4)
+    panel = (lines + margins + dots).properties(width=inner, height=110)
+    facet = alt.Facet("series:N", sort=list(names), header=header)
+    whole = panel.facet(facet=facet, columns=columns, spacing={"row": 12, "column": 14})
+    return whole.resolve_scale(y="independent").resolve_axis(x="independent")
