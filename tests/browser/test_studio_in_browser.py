@@ -92,11 +92,12 @@ def walk(page: Any, on_state: States = lambda _: None) -> None:
     box = page.locator("#slider").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
     page.locator("#answer .result", has_text="With epsilon").wait_for()
+    assert page.locator("#slider").bounding_box()["y"] == box["y"], "the slider moves away while it is moved"
     on_state("4-slider")
     page.get_by_role("button", name="Measure the evidence").click()
     page.get_by_text("The evidence is ready").wait_for()
     on_state("5-evidence")
-    page.get_by_role("button", name="Release the whole log").click()
+    page.get_by_role("button", name="Make the release from all people").click()
     page.get_by_text("Released. Now read, and sign.").wait_for()
     on_state("6-released")
 

@@ -30,7 +30,8 @@ function show(text) {
     if (details.length === opened.length) details.forEach((each, place) => { each.open = opened[place]; });
     if (hadFocus) (part.querySelector("[tabindex='-1'], button, summary") || part).focus({ preventScroll: true });
   }
-  for (const id of ["budget", "accuracy", "by-field"]) document.getElementById(id).hidden = fresh.getElementById(id).hidden;
+  for (const id of ["budget", "by-field"]) document.getElementById(id).hidden = fresh.getElementById(id).hidden;
+  document.getElementById("accuracy").className = fresh.getElementById("accuracy").className;
   const epsilon = Number(document.getElementById("answer").dataset.epsilon);
   if (form.elements.start.value === "accuracy" && epsilon > 0) form.elements.epsilon.value = Number(epsilon.toPrecision(3));
   placeSlider(Number(form.elements.epsilon.value));
@@ -82,6 +83,9 @@ slider.addEventListener("input", () => {
   placeSlider(Number(form.elements.epsilon.value));
 });
 form.elements.epsilon.addEventListener("input", () => { form.elements.start.value = "epsilon"; });
+for (const name of ["for_users", "for_error"]) {
+  form.elements[name].addEventListener("input", () => { form.elements.start.value = "accuracy"; });
+}
 form.addEventListener("input", later);
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("click", (event) => {
