@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Keys = Literal["queries", "clicks", "log"]
 DMA_QUERY_USERS, DMA_PAIR_USERS = 30, 5
 DMA_2024 = "dma-2024"
+_ASSUMED = "assumed by us: the log is the rule's 13 months, all its users are signed in, quarters are the calendar's"
 DMA_ATTRIBUTES = "country,device"
 _UNPROTECTED = (
     *WITHOUT_GUARANTEE,
@@ -116,6 +117,10 @@ class KAnonymity(Method):
         else:
             rule = f"{'pairs' if self.counted == 'clicks' else 'queries'} of fewer than {self.k} users are left out"
         return f"{rule} (k_anonymity.md)"
+
+    def cautions(self) -> tuple[str, ...]:
+        """Assumptions about the rule; none without the preset."""
+        return (_ASSUMED,) if self.preset == DMA_2024 else ()
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself: exact counts, from this many users on."""
