@@ -22,10 +22,12 @@ import pyarrow.parquet as pq
 import querycloak as qc
 
 BUDGETS = ((1, 1e-6), (3, math.exp(-10)), (8, 1e-6))
-TASKS = ("language", "completion", "ranking", "counts")
+TASKS = ("language", "completion", "suggestion", "retrieval-feedback", "ranking", "counts", "pairs")
 KEPT = {
-    ("language", "bits_per_query"), ("language", "expressible"), ("completion", "mrr"), ("ranking", "ndcg"),
-    ("counts", "median_relative_error"),
+    ("language", "bits_per_query", None), ("language", "expressible", None), ("completion", "RR@10", None),
+    ("completion", "Success@10", None), ("suggestion", "R@5", None), ("retrieval-feedback", "nDCG@10", None),
+    ("ranking", "tau-b", None), ("counts", "volume_share", "table=queries"), ("counts", "volume_share", "table=clicks"),
+    ("pairs", "recall", "support=0.0005"),
 }  # fmt: skip
 GAP = 30 * 60
 
@@ -86,7 +88,7 @@ def figures(users: int, folder: Path) -> dict[str, Any]:
         print(json.dumps(made["shapes"][str(epsilon)]), flush=True)
     rows = qc.evaluate(train, test, releases, list(TASKS)).rows
     for row in rows:
-        if (row.task, row.measure) in KEPT and row.reading == "all":
+        if (row.task, row.measure, row.slice) in KEPT and row.reading == "all":
             made["tasks"].append([row.release, row.task, row.measure, row.slice, row.value, row.why])
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -57,8 +58,9 @@ def _lines(advice: Advice) -> Iterator[str]:
     yield ""
     yield from _wrapped(
         f"Computed on a synthetic twin from the numbers that you typed: {advice.twin_users:,} invented users with "
-        f"{advice.twin_searches_per_user:.1f} searches each, who ask what people asked a web search in 2006. Your "
-        f"users ask other things: expect the order of magnitude, not the number.{fewer}"
+        f"{advice.twin_searches_per_user:.1f} searches each on average, {math.ceil(advice.searches_per_user)} at most, "
+        "who ask what people asked a web search in 2006. Your users ask other things: expect the order of magnitude, "
+        f"not the number.{fewer}"
     )
     yield "\nNext:"
     yield (

@@ -91,6 +91,7 @@ def audited(
     check_attacks(attacks, truth=truth, other_period=other_period)
     target = None if out is None else check_evaluation_file(out)
     attacked = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    reading = reading.with_attributes(name for each in attacked for name in each.attributes)
     beside, other = reading.prepared([control]), None if other_period is None else reading.prepared([other_period])
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = beside.on(ours.engine, max_bad=reading.max_bad)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from querycloak.comparison.comparison import Comparison
     from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 
+_PHRASES, _QUERIES, _COMPLETIONS = "phrases-e8", "queries-e8", 3
+_LETTERS = 4
+"""Letters of a shown beginning at least: "in" says little."""
 _BEFORE = """\
 A search log of {users:,} invented people. Some of them typed secrets: their own
 name, a card number, a rare disease. Every method releases the searches of nine
@@ -50,7 +53,7 @@ def demo(
         summary = summary_of(comparison)
         console().print(short_table(summary))
         console().print(f"\n{legend(summary)}\n", markup=False, soft_wrap=True)
-        for line in (*_rows(summary), *_secret(summary), *_next(target)):
+        for line in (*_rows(summary), *_secret(summary), *_completed(target), *_next(target)):
             console().print(line, markup=False, soft_wrap=True)
     raise_failures(comparison)
 
@@ -118,6 +121,40 @@ def _secret(summary: Summary) -> Iterator[str]:
     )
 
 
+def _completed(target: Path) -> Iterator[str]:
+    """A prefix with which no released query begins, completed from released words."""
+    from querycloak.comparison.comparison_folder import RELEASES
+    from querycloak.methods.evidence import load
+    from querycloak.pages.shown_text import shown_text
+
+    releases = target / RELEASES
+    phrases, queries = releases / _PHRASES, releases / _QUERIES
+    prefix = _unasked(phrases, queries) if phrases.is_dir() and queries.is_dir() else None
+    if prefix is None:
+        return
+    completions = load(phrases).model().complete(f"{prefix} ", _COMPLETIONS)
+    if completions:
+        yield f"\nNo released query begins with {prefix + ' '!r}. Released words complete it ({_PHRASES}):"
+        yield from (f"  {shown_text(each.query, WIDTH - 2)}" for each in completions)
+
+
+def _unasked(phrases: Path, queries: Path) -> str | None:
+    """The most frequent beginning, of most words, that begins no released query; None if there is none."""
+    import pyarrow.compute as pc
+
+    from querycloak.methods.evidence import load
+
+    table = load(phrases).table("phrases")
+    whole = table.filter(pc.and_(table["begins"], table["ends"]))["phrase"].to_pylist()
+    texts = [*whole, *load(queries).table("queries")["query"].to_pylist()]
+    beginnings = table.filter(pc.and_(table["begins"], pc.invert(table["ends"])))
+    by_words = beginnings.sort_by([("words", "descending"), ("count", "descending"), ("phrase", "ascending")])
+    for prefix in by_words["phrase"].to_pylist():
+        if len(prefix) >= _LETTERS and not any(f"{text} ".startswith(f"{prefix} ") for text in texts):
+            return str(prefix)
+    return None
+
+
 def _next(target: Path) -> Iterator[str]:
     """Commands to type next."""
     from querycloak.comparison.comparison_folder import PAGE
@@ -128,6 +165,7 @@ def _next(target: Path) -> Iterator[str]:
     yield "\nNext:"
     yield f"  {program} guarantee clicks --epsilon 8 --delta 1e-6 --explain"
     yield f"  {program} describe {shlex.quote(str(target / 'releases' / 'clicks-e8'))}"
+    yield f"  {program} complete {shlex.quote(str(target / 'releases' / _PHRASES))} w"
     yield f"  {program} compare {log} --epsilon 1,8 --out comparison"
     yield f"  {program} release clicks {log} --epsilon 8 --delta 1e-6 --out release"
 

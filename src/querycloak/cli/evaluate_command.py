@@ -100,6 +100,7 @@ def evaluated(
     tasks_named(tasks)
     target = None if out is None else check_evaluation_file(out)
     loaded = [Target.in_folder(folder) for folder in releases]  # what is wrong with them is said at once
+    reading = reading.with_attributes(name for each in loaded for name in each.attributes)
     other = reading.prepared([test])
     with reading.open([train], quiet=quiet, out=out) as ours:
         theirs = other.on(ours.engine, max_bad=reading.max_bad)

@@ -7,8 +7,9 @@ terminal; the card of such a release lists that as unprotected.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import ibis.expr.types as ir
@@ -127,9 +128,21 @@ def action_counts(log: SearchLog) -> dict[str, int]:
     )
 
 
-def hints(log: SearchLog, users: RowsPerUser, kept: int) -> list[Sentence]:
-    """Shapes of a log that are often mistakes."""
-    shapes: list[Sentence] = []
+def hints(
+    log: SearchLog, users: RowsPerUser, kept: int, values: Mapping[str, int] = MappingProxyType({})
+) -> list[Sentence]:
+    """Shapes of a log that are often mistakes; values: the number of values of each attribute, if it was counted."""
+    shapes = [
+        Sentence(
+            "{name} has {values:,} values for {users:,} users: is it an id? Hardly any of its values is shared by "
+            "enough users to come out; take a coarser column, or give its public values with {domain_of}",
+            name=name,
+            values=number,
+            users=users.users,
+        )
+        for name, number in values.items()
+        if users.users >= _MANY and number > users.users / 2
+    ]
     if users.users >= _MANY and users.one_row == users.users:
         shapes.append(
             Sentence(

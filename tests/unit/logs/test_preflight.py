@@ -132,6 +132,14 @@ def test_shapes_that_are_often_mistakes_are_hinted_at(duckdb_engine: Engine, tmp
     assert "one user has 200 of 210 rows, where the median is 2: a robot or a shared account" in str(hint)
 
 
+def test_attributes_with_nearly_as_many_values_as_users_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
+    log = opened(tmp_path, duckdb_engine, ONE_ROW, "one.tsv")
+    figures = profile(log)
+    hint, *_ = hints(log, figures.rows_per_user, figures.rows_kept, {"visitor": 39, "country": 20})
+    assert str(hint).startswith("visitor has 39 values for 40 users: is it an id?")
+    assert not any("country" in str(each) for each in hints(log, figures.rows_per_user, figures.rows_kept))
+
+
 def test_most_users_with_one_row_are_hinted_at(duckdb_engine: Engine, tmp_path: Path) -> None:
     rows = [(f"u{n % 30}", f"12:00:{n:02}", "q", "", "") for n in range(40)]
     log = opened(tmp_path, duckdb_engine, aol(rows), "log.tsv")

@@ -13,16 +13,17 @@ import pytest
 import querycloak as qc
 from querycloak import contract
 from querycloak.audits.guarantees import method_mechanism, synthetic_parts
+from querycloak.audits.guarantees.exact_test import OWN_KEYS
 from querycloak.audits.guarantees.runs import draw_runs
 from querycloak.audits.guarantees.steps import Past, steps_of
-from querycloak.audits.guarantees.synthetic_parts import losses_of_parts
+from querycloak.audits.guarantees.synthetic_parts import LOSS, losses_of_parts
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.methods.synthetic.laws import digest_of
 from querycloak.methods.synthetic.made_up_log import made_up_log
 from querycloak.methods.synthetic.made_up_queries import digest_of_words
 from querycloak.methods.synthetic.parts import NoisyParts, SyntheticParts
-from querycloak.methods.synthetic.parts_plan import LEVEL_SHARES, SHARES
+from querycloak.methods.synthetic.parts_plan import LEVEL_SHARES, SHARES, PartsPlan
 from querycloak.methods.synthetic.shape import CELLS
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.calibration.gaussian import largest_loss, squared_loss
@@ -140,27 +141,40 @@ def counted(tmp_path_factory: pytest.TempPathFactory, duckdb_engine: Engine) -> 
     return counted
 
 
-def test_a_part_with_a_third_of_its_noise_is_caught_by_name(counted: SyntheticParts) -> None:
-    def over() -> list[str]:
-        steps = losses_of_parts(counted)
-        return [step.name for step in steps for each in step.limits if each.value > each.most]
-
-    assert over() == []
+def over_their_share(counted: SyntheticParts, broken: PartsPlan) -> set[tuple[str, str]]:
+    """Part and measure of every limit that a copy with this plan exceeds."""
     method = counted.method
     sound = method.plan
-    for part in ("queries", "kinds"):
-        if part in sound.public:
-            noise = Gaussian(sound.public[part].noise.size / 3)
-            broken = replace(sound, public={**sound.public, part: replace(sound.public[part], noise=noise)})
-        else:
-            plan = sound.selected[part]
-            third = replace(plan, noise=Gaussian(plan.noise.size / 3))  # type: ignore[type-var]
-            broken = replace(sound, selected={**sound.selected, part: third})
-        try:
-            method.__dict__["plan"] = broken
-            assert over() == [part]
-        finally:
-            method.__dict__["plan"] = sound
+    try:
+        method.__dict__["plan"] = broken
+        steps = losses_of_parts(counted)
+    finally:
+        method.__dict__["plan"] = sound
+    return {(step.name, each.what) for step in steps for each in step.limits if each.value > each.most}
+
+
+@pytest.mark.parametrize("part", ["level-1", "level-3", "queries", "clicks", "hosts"])
+def test_a_selected_part_with_little_noise_or_no_threshold_is_caught_by_name(
+    counted: SyntheticParts, part: str
+) -> None:
+    sound = counted.method.plan
+    part = next(name for name in sound.selected if name.startswith(part))  # (query, url) pairs are called clicked
+    plan = sound.selected[part]
+    third = replace(plan, noise=Gaussian(plan.noise.size / 3))  # type: ignore[type-var]
+    without = replace(plan, threshold=1)  # type: ignore[type-var]
+    assert over_their_share(counted, sound) == set()
+    caught = over_their_share(counted, replace(sound, selected={**sound.selected, part: third}))
+    assert (part, LOSS) in caught
+    assert {name for name, _ in caught} == {part}
+    assert over_their_share(counted, replace(sound, selected={**sound.selected, part: without})) == {(part, OWN_KEYS)}
+
+
+@pytest.mark.parametrize("part", [*CELLS, "transitions"])
+def test_a_public_part_with_a_third_of_its_noise_is_caught_by_name(counted: SyntheticParts, part: str) -> None:
+    quiet = replace(counted, method=qc.Synthetic(epsilon=0.5, delta=0.01))
+    sound = quiet.method.plan
+    third = replace(sound.public[part], noise=Gaussian(sound.public[part].noise.size / 3))
+    assert over_their_share(quiet, replace(sound, public={**sound.public, part: third})) == {(part, LOSS)}
 
 
 def test_the_exact_instrument_sees_every_part(counted: SyntheticParts) -> None:
