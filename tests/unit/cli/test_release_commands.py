@@ -107,7 +107,10 @@ def test_affinity_warns_of_words_that_few_users_know() -> None:
             ["sessions", "--epsilon", "8", "--delta", "1e-6", "--selection", "multi-round"],
             "sessions (threshold 8.51172, scout-of (queries, keys, keys), counting-noise 4.567, counted-per-user 4), ",
         ),
-        (["clicks", "--epsilon", "8", "--delta", "1e-6"], "auto, max-keys-per-user auto, auto-choices (laplace"),
+        (
+            ["clicks", "--epsilon", "8", "--delta", "1e-6"],
+            "auto, max-keys-per-user auto, auto-choices (laplace 1, multi-round",
+        ),
         (
             ["clicks", "--epsilon", "8", "--delta", "1e-6", "--max-keys-per-user", "auto", "--selection", "gaussian"],
             "auto-choices (1, 2, 4, 8, 16, 32, 64",
