@@ -36,7 +36,7 @@ def our_steps(path: str, _: str) -> Any:
     from querycloak.methods.affinity.cores import Cores
     from querycloak.methods.affinity.expansion import expand
     from querycloak.methods.affinity.ngram_concepts import mine_concepts
-    from querycloak.methods.uses import sorted_uses, uses_of
+    from querycloak.methods.distinct_queries import sorted_uses, uses_of
 
     seconds: dict[str, float] = {}
     start = time.perf_counter()

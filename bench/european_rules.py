@@ -26,8 +26,8 @@ from bench.query_bands import BANDS, banded
 from querycloak.audits.attack import Finding
 from querycloak.audits.attack_registry import attacks_named
 from querycloak.audits.knowledge import AuditData
-from querycloak.audits.owners import owners_under_seed
-from querycloak.evaluation.subject_tables import QUERIES, table_of
+from querycloak.audits.log_baselines import owners_under_seed
+from querycloak.evaluation.subjects import QUERIES, table_of
 from querycloak.evaluation.target import Target, rows_of_records
 from querycloak.evaluation.task import Task
 from querycloak.logs.searchlog import SearchLog

@@ -91,7 +91,7 @@ def _query_vectors(path: str, saved: str) -> Fields:
     from querycloak.engines import connect
     from querycloak.logs.searchlog import read
     from querycloak.methods.affinity.cores import expand_log
-    from querycloak.methods.uses import uses_of
+    from querycloak.methods.distinct_queries import uses_of
 
     with read(path, engine=connect(threads=THREADS, memory=MEMORY)) as log:
         expansion = expand_log(log, uses_of(log), 0.0001, 2)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from querycloak.engines import connect
 from querycloak.logs.searchlog import read
-from querycloak.methods.semantic.expected_similarity import similar_to
 from querycloak.methods.semantic.log_rows import ListedQueries, LogRows, candidates_of
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches
 from querycloak.methods.semantic.searches import Histories, Searches, staged_searches
 from querycloak.methods.semantic.totals import Totals
+from querycloak.methods.semantic.weights import similar_to
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.tables import whole_table
 from querycloak.text.wordnet import wordnet

@@ -15,10 +15,14 @@ import numpy as np
 
 from querycloak.methods.semantic.choice import usual_shares
 from querycloak.methods.semantic.domains import Domain
-from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.public_figures import ALL, FILE, Certified, digest_of
 from querycloak.methods.semantic.totals import DrawChannel, predicted_distance
-from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+from querycloak.methods.semantic.weights import (
+    EqualityWeights,
+    SemanticWeights,
+    blind_similarity_of,
+    expected_similarities,
+)
 from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.wordnet import wordnet
 

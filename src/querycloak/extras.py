@@ -1,10 +1,15 @@
-"""Packages that must be loaded: one that an extra lacks, or memory that does not suffice, is named before any work."""
+"""Packages that must be loaded, and the versions that made a release.
+
+A package that an extra lacks, or memory that does not suffice, is named before any work.
+"""
 
 from __future__ import annotations
 
 import errno
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from querycloak.errors import ResourceError
@@ -45,3 +50,17 @@ def lacks_memory(error: BaseException) -> bool:
     text = str(error).lower() if isinstance(error, ImportError | OSError) else ""
     unmapped = "cannot allocate memory" in text or "failed to map segment" in text
     return unmapped or isinstance(error, MemoryError)
+
+
+RECORDED = ("querycloak", "opendp", "duckdb", "pyarrow")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of every package that reads, counts, draws or writes."""
+    versions_used = {"python": platform.python_version()}
+    for package in RECORDED:
+        try:
+            versions_used[package] = version(package)
+        except PackageNotFoundError:
+            versions_used[package] = "not installed"
+    return versions_used

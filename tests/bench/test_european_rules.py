@@ -11,8 +11,8 @@ from bench.query_bands import BANDS, RESAMPLES, PreparedBands, band_of, perplexi
 from scripts.make_european_page import PAGE, SIZES, TABLE, page_with_tables, read
 
 import querycloak as qc
+from querycloak.comparison.comparison_plan import usual_releases
 from querycloak.comparison.comparison_summary import promise_of
-from querycloak.comparison.demo import demo_plan
 from querycloak.evaluation.task import CaseScores
 from querycloak.evaluation.tasks.click_model import PERPLEXITY
 from querycloak.methods.eu_records.european_rules import NUMBERS, RULES
@@ -79,7 +79,7 @@ def test_perplexity_of_bands_is_the_tasks_and_lies_in_its_interval() -> None:
 
 
 def test_the_rules_stand_in_the_demo_and_are_called_rules() -> None:
-    planned = {each.name: each.made() for each in demo_plan() if each.method in ("eu-records", "k-anonymity")}
+    planned = {each.name: each.made() for each in usual_releases() if each.method in ("eu-records", "k-anonymity")}
     assert {"eu-records-dma-2026", "eu-records-ddg-2026", "k-anonymity-dma"} <= set(planned)
     for method in planned.values():
         proven = method.proven()

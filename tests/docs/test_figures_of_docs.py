@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import querycloak as qc
-from querycloak.methods.semantic.shares import share_of
+from querycloak.methods.semantic.choice import share_of
 from querycloak.privacy.explanation import group_delta
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,8 +16,8 @@ from querycloak.logs.choices import Choices
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.cores import degrees_at, expand_log
 from querycloak.methods.affinity.method import Affinity
+from querycloak.methods.distinct_queries import uses_of
 from querycloak.methods.method import Variant
-from querycloak.methods.uses import uses_of
 from tests.logs import Row, aol, write
 from tests.unit.methods.affinity import oracles
 

@@ -10,7 +10,7 @@ from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.affinity.clustered_core import Rule, passed_queries
 from querycloak.methods.affinity.cores import degrees_at, expand_log
-from querycloak.methods.uses import uses_of
+from querycloak.methods.distinct_queries import uses_of
 from querycloak.synthetic.log_writer import PRESETS, synthesize
 from tests.engines.test_affinity import log_of, random_searches
 from tests.unit.methods.affinity import oracles

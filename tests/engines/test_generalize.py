@@ -11,9 +11,9 @@ import pytest
 from querycloak.engines import Engine
 from querycloak.errors import ParameterError
 from querycloak.logs.searchlog import read
+from querycloak.methods.distinct_queries import uses_of
 from querycloak.methods.generalize.clusters import generalise, renamings
 from querycloak.methods.generalize.method import Generalize
-from querycloak.methods.uses import uses_of
 from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 

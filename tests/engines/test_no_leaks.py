@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from querycloak.audits.attacks.leaks import Leak, leaks_in, leaks_in_exception, leaks_in_folder
+from querycloak.audits.attacks.folder_leaks import Leak, leaks_in, leaks_in_exception, leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import EngineError, QuerycloakError
 from querycloak.logs.profile import profile

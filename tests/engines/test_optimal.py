@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from querycloak.audits.attacks.leaks import leaks_in_folder
+from querycloak.audits.attacks.folder_leaks import leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import InputError
 from querycloak.evaluation.tasks.pairs import output_of, pair_measures, values

@@ -21,12 +21,12 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches, coarse, rounded_scale
 from querycloak.methods.semantic.searches import Searches
-from querycloak.papers.rebuilt_queries import plural
+from querycloak.papers.sanchez2018 import plural
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.campaigns import Spending
 from querycloak.privacy.ledger.ledger import Ledger
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.text.topics import topic_concepts, topics_of
+from querycloak.text.taxonomy import topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 

@@ -1,17 +1,26 @@
-"""Baselines of an audit: the log itself, the log under other names, and plain k-anonymity."""
+"""Baselines of an audit: the log itself, the log under other names, and plain k-anonymity.
+
+Owners of the rows of a seeded release are told from the log, in memory only, and never published.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from querycloak.audits.knowledge import AuditData
-from querycloak.audits.owners import owners_under_seed
-from querycloak.evaluation.target import Target
+from querycloak.evaluation.target import Target, in_pieces
+from querycloak.logs.searchlog import SearchLog
+from querycloak.methods.eu_records.count import session_records
+from querycloak.methods.eu_records.method import EuRecords
 from querycloak.methods.k_anonymity.method import KAnonymity
+from querycloak.methods.keyed_digest import renamed
 from querycloak.privacy.sampling.randomness import Randomness
-from querycloak.releases.tables import Stream
+from querycloak.releases.release import Release
+from querycloak.releases.row_kinds import RowKind
+from querycloak.releases.tables import Stream, batches_of
 
 ORIGINAL, PSEUDONYMS, K_ANONYMITY = "original", "pseudonyms", "k-anonymity"
 MIN_USERS = 5
@@ -68,3 +77,35 @@ def k_anonymity(knowledge: AuditData) -> Target:
         proven=one.proven,
         owners=owners_under_seed(one, log, seed),
     )
+
+
+def owners_under_seed(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
+    """name and user of everybody whose rows stand in a release that was drawn with this seed.
+
+    Methods draw the key of their names first, so that it can be drawn once more. None where names are no users of the
+    log: they were made up, drawn in another way, or there are none.
+    """
+    if "log" not in release.tables or not release.rows.is_personal:
+        return None
+    if release.rows is RowKind.RECORDS:
+        return _owners_of_sessions(release, log, seed)
+    users = log.rows.select("user").distinct()
+    named = renamed(users.mutate(owner=users.user), Randomness(seed))
+    owners = log.engine.fetch(named.select(name=named.user, user=named.owner))
+    names = pa.chunked_array(
+        [
+            rows["user"].unique()
+            for rows in in_pieces(batch.select(["user"]) for batch in batches_of(release.tables["log"]))
+        ],
+        pa.string(),
+    ).unique()
+    known = pc.all(pc.is_in(names, owners["name"].combine_chunks())).as_py()
+    return owners if known else None
+
+
+def _owners_of_sessions(release: Release, log: SearchLog, seed: int) -> pa.Table | None:
+    """The same where a name is a session's; None of a release of another method."""
+    if release.method != EuRecords.name or release.options is None:
+        return None
+    method = EuRecords(**release.options)
+    return session_records(log, method.attributes or log.attributes, method.numbers).owners(log, Randomness(seed))

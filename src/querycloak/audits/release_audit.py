@@ -16,7 +16,7 @@ from querycloak.audits.attack_registry import LEARNING, NEEDS, attacks_named
 from querycloak.audits.knowledge import TARGETS, AuditData
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS, log_baselines
 from querycloak.errors import InputError, ResourceError
-from querycloak.evaluation.repeated_releases import different_names, repeats
+from querycloak.evaluation.aggregations import different_names, repeats
 from querycloak.evaluation.target import Target
 from querycloak.logs.searchlog import OnStep, SearchLog, check_log
 from querycloak.privacy.parameters import of_kind, refuse

@@ -112,7 +112,7 @@ for home, name, command in PLAIN:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from querycloak.releases.versions import versions
+        from querycloak.extras import versions
 
         typer.echo(f"querycloak {versions()['querycloak']}")
         raise typer.Exit

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from querycloak.comparison.comparison import Comparison
     from querycloak.comparison.comparison_summary import ReleaseSummary, Summary
 
+USERS = 1_000
 _PHRASES, _QUERIES, _COMPLETIONS = "phrases-e8", "queries-e8", 3
 _LETTERS = 4
 """Letters of a shown beginning at least: "in" says little."""
@@ -41,8 +42,8 @@ def demo(
 ) -> None:
     """Compare every method on a synthetic log, as a page."""
     from querycloak.cli.terminal import console
+    from querycloak.comparison.comparison_folder import clear_demo
     from querycloak.comparison.comparison_summary import summary_of
-    from querycloak.comparison.demo import USERS, clear_demo
 
     target, number = out or Path("demo-out"), USERS if users is None else users
     clear_demo(target)
@@ -62,20 +63,22 @@ def _compared(target: Path, users: int, *, quiet: bool) -> Comparison:
     """Make the log, compare, and leave the log beside the page, so that it can be tried on."""
     from querycloak.cli.terminal import step_progress
     from querycloak.comparison.comparison import compare_opened
-    from querycloak.comparison.demo import LOG, demo_plan
+    from querycloak.comparison.comparison_folder import DEMO_LOG
+    from querycloak.comparison.comparison_plan import PAPER_AFFINITY, usual_releases
     from querycloak.files.locked_folder import PrivateFolder
     from querycloak.logs.reading.files import TRUTH_ENDING
     from querycloak.logs.searchlog import read
     from querycloak.synthetic.log_writer import synthesize
 
+    planned = [*usual_releases(), PAPER_AFFINITY]
     with PrivateFolder() as folder:
         with making_progress(users, quiet=quiet) as on_users:
-            written = synthesize(folder.path / LOG, users, on_users=on_users)
+            written = synthesize(folder.path / DEMO_LOG, users, on_users=on_users)
         with step_progress("comparing", quiet=quiet) as on_step, read(written.log) as log:
             comparison = compare_opened(
-                log, target, demo_plan(), truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
+                log, target, planned, truth=written.truth, demo=True, on_step=on_step, interrupted=was_interrupted
             )
-        for name in (LOG, f"{LOG}{TRUTH_ENDING}"):
+        for name in (DEMO_LOG, f"{DEMO_LOG}{TRUTH_ENDING}"):
             shutil.move(folder.path / name, target / name)
     return comparison
 
@@ -104,9 +107,9 @@ def _cell(value: Any) -> str:
 
 def _secret(summary: Summary) -> Iterator[str]:
     """A planted secret that the published rule let out."""
-    from querycloak.comparison.demo import PUBLISHED
+    from querycloak.comparison.comparison_plan import PAPER_AFFINITY
 
-    published = next((each for each in summary.made if each.name == PUBLISHED.name), None)
+    published = next((each for each in summary.made if each.name == PAPER_AFFINITY.name), None)
     secrets = published.facts["secrets"] if published is not None else None
     yield ""
     if not secrets or not secrets["example"]:
@@ -157,10 +160,9 @@ def _unasked(phrases: Path, queries: Path) -> str | None:
 
 def _next(target: Path) -> Iterator[str]:
     """Commands to type next."""
-    from querycloak.comparison.comparison_folder import PAGE
-    from querycloak.comparison.demo import LOG
+    from querycloak.comparison.comparison_folder import DEMO_LOG, PAGE
 
-    program, log = program_as_typed(), shlex.quote(str(target / LOG))
+    program, log = program_as_typed(), shlex.quote(str(target / DEMO_LOG))
     yield f"\nThe page: {target / PAGE}"
     yield "\nNext:"
     yield f"  {program} guarantee clicks --epsilon 8 --delta 1e-6 --explain"

@@ -158,7 +158,7 @@ def release(
     """Release a log: a folder with tables, card and datasheet."""
     reading = reading.with_attributes(method.attributes)
     if explain_query is not None:
-        from querycloak.cli.explain_query import show_explanation
+        from querycloak.cli.release_summary import show_explanation
 
         with reading.open(log, quiet=quiet or as_json) as opened:
             explained = method.explain(opened, explain_query)

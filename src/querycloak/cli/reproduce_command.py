@@ -84,9 +84,9 @@ def _workbench(
     short: bool,
     quiet: bool,
 ) -> Iterator[Workbench]:
+    from querycloak.extras import versions
     from querycloak.files.resumable_folder import KeptSteps
     from querycloak.logs.reading.files import TRUTH_ENDING
-    from querycloak.releases.versions import versions
     from querycloak.reproduction.workbench import STEPS, Workbench, fingerprint, synthetic_log
 
     people = None

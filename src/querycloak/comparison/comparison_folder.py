@@ -8,6 +8,7 @@ None of these files says whose row is whose. A step that needs this is done as a
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from querycloak.errors import ParameterError
+from querycloak.files.locked_folder import UNFINISHED as NOTED
 from querycloak.files.resumable_folder import FolderKind, KeptSteps, working_in, write_private
+from querycloak.logs.reading.files import TRUTH_ENDING
 from querycloak.releases.folder import outside_releases
 
 STATE, PAGE, EVALUATION, AUDIT = "comparison.json", "index.html", "evaluation.parquet", "audit.parquet"
 RELEASES, UNFINISHED = "releases", "unfinished"
+DEMO_LOG = "log.tsv.gz"
+"""The log that the demo leaves beside the page."""
 KIND = FolderKind(STATE, {"querycloak": "comparison", "version": 1}, "a comparison began")
 
 
@@ -34,6 +39,21 @@ def is_ours(folder: Path) -> bool:
 def is_demo(folder: Path) -> bool:
     """True if the demo made this folder."""
     return bool((KIND.state(folder) or {}).get("demo"))
+
+
+def clear_demo(out: Path) -> None:
+    """Remove what an earlier demo left; refuse what is none, and what holds anything that no demo makes."""
+    if not os.path.lexists(out):
+        return
+    if out.is_symlink() or not is_demo(out):
+        raise ParameterError(f"{str(out)!r} is there, and no demo made it; name another folder, or move it away")
+    made = {AUDIT, EVALUATION, PAGE, RELEASES, STATE, UNFINISHED, DEMO_LOG, f"{DEMO_LOG}{TRUTH_ENDING}"}
+    others = sum(each.name not in made and not each.name.startswith(NOTED) for each in out.iterdir())
+    if others:
+        raise ParameterError(
+            f"{str(out)!r} holds {others} file(s) or folder(s) that no demo made; move them away, or name another"
+        )
+    shutil.rmtree(out)
 
 
 class ComparisonFolder:

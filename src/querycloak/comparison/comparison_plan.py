@@ -1,12 +1,13 @@
-"""Releases of a comparison: every method at each budget, or those of a file."""
+"""Releases of a comparison: every method at each budget, or those of a file; and the run that each paper reports."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from querycloak.audits.log_baselines import K_ANONYMITY, ORIGINAL, PSEUDONYMS
 from querycloak.errors import InputError, ParameterError, QuerycloakError
@@ -16,6 +17,7 @@ from querycloak.methods.eu_records.european_rules import RULES
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options, options_of
 from querycloak.methods.registry import METHODS
+from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.parameters import checked_epsilon, share
 from querycloak.sentence import Sentence
 
@@ -54,8 +56,10 @@ class PlannedRelease:
 
 DMA = PlannedRelease("k-anonymity-dma", "k-anonymity", {"preset": "dma"})
 """The thresholds under the EU's DMA until 2026; they stand beside every method."""
-
-
+PAPER_AFFINITY = PlannedRelease(
+    f"affinity-k{MIN_USERS}-paper", "affinity", {"min_users": MIN_USERS, "variant": "paper"}
+)
+"""Beside every method of the demo: affinity as its paper has it, every word of a query needs two users, for any k."""
 EU_RECORDS = "eu-records"
 
 
@@ -146,3 +150,39 @@ def _check_options(planned: PlannedRelease) -> None:
     except TypeError:
         why = Sentence("an option has a value of the wrong kind")
     raise ParameterError(Sentence("the release {name!r} cannot be made: {why}", name=planned.name, why=why))
+
+
+class PublishedRun(NamedTuple):
+    """A run of a paper: where it stands, and the options that make it."""
+
+    where: str
+    options: Mapping[str, Any]
+
+
+_ZHANG_2017 = {"noise": 1.0, "threshold": 20, "max_keys_per_user": 4}
+PUBLISHED_RUNS: Mapping[str, PublishedRun] = {
+    "clicks": PublishedRun("Zhang and Yang 2017, DP_C of Table 5", _ZHANG_2017),
+    "sessions": PublishedRun("Zhang and Yang 2017, DP_S of Table 5", _ZHANG_2017),
+    "query-pool": PublishedRun("Zhang et al. 2016, Tables 4 and 5", {"epsilon": 29.99}),
+    "optimal": PublishedRun("Hong et al. 2012, Tables 5 and 6", {"epsilon": math.log(2), "delta": 0.5}),
+    "semantic": PublishedRun("Sánchez et al. 2018, its largest epsilon", {"epsilon": 10.0}),
+}
+"""Rules claim what is proven of them, so they are not here."""
+
+
+class Published(NamedTuple):
+    """Claimed and proven guarantee of a published run."""
+
+    where: str
+    claimed: Guarantee
+    proven: Guarantee
+
+
+def published(method: str) -> Published | None:
+    """Published runs of a method's paper; None if there is no paper, or if it claims no more than is proven."""
+    if method not in PUBLISHED_RUNS:
+        return None
+    run = PUBLISHED_RUNS[method]
+    made = METHODS[method](variant="paper", **run.options)
+    claimed = made.claimed()
+    return None if claimed is None else Published(run.where, claimed, made.proven())

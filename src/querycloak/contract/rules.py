@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from querycloak.audits.attacks.leaks import leaks_in, leaks_in_folder
+from querycloak.audits.attacks.folder_leaks import leaks_in, leaks_in_folder
 from querycloak.contract.killed import killed_after_the_charge
 from querycloak.contract.trial import POPULATION, Trial
 from querycloak.engines import Engine

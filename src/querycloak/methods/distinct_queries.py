@@ -1,4 +1,4 @@
-"""Every distinct query of a log once, with a number that a method gives it and the users who asked it.
+"""Queries of each user once, and every distinct query once: with a number from the method, and the users who asked it.
 
 Texts pass by in batches; what stays of uses (a user and a query) is two whole numbers each.
 """
@@ -8,13 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import ibis
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from querycloak.logs.searchlog import SearchLog
 from querycloak.text.compiled import kernel
 from querycloak.text.lexicon import Lexicon, spans_of
 from querycloak.text.spans import Spans
+
+
+def uses_of(log: SearchLog) -> ir.Table:
+    """user, query and the number of searches, in the engine's private space."""
+    searches = log.asked.distinct()
+    return log.engine.stage(searches.group_by(["user", "query"]).agg(searches=searches.count()))
+
+
+def searches_of(uses: ir.Table) -> ir.Table:
+    """user and query, a row for each search."""
+    return uses.select("user", "query", number=ibis.range(0, uses.searches).unnest())
+
+
+def sorted_uses(uses: ir.Table) -> ir.Table:
+    """query and user, sorted: the uses of a query follow each other."""
+    return uses.select("query", "user").order_by(["query", "user"])
+
 
 Numbers = NDArray[np.int32]
 

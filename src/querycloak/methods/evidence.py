@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from querycloak.errors import CheckFailed, InputError, QuerycloakError, ResourceError
+from querycloak.extras import versions
 from querycloak.methods.keys.method import KeysMethod
 from querycloak.methods.method import Method
 from querycloak.methods.option import options_of
@@ -30,7 +31,6 @@ from querycloak.releases.card import NOT_PRIVATE
 from querycloak.releases.datasheet import DATASHEET
 from querycloak.releases.folder import CARD, LARGEST_CARD, card_digest, regular_file
 from querycloak.releases.release import Release
-from querycloak.releases.versions import versions
 from querycloak.sentence import printable
 
 NAMESPACE = "querycloak"

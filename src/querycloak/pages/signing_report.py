@@ -14,16 +14,14 @@ from querycloak.evaluation.description import Description, describe
 from querycloak.extras import COMPARE, PICTURES, require
 from querycloak.files.documents import yaml_text
 from querycloak.methods.evidence import digest_of, load
-from querycloak.pages.figures_of_use import private_figures, public_figures
 from querycloak.pages.hazards import MEANINGS, hazards_of
 from querycloak.pages.layout import MARKS, render, write_page
 from querycloak.pages.ledger_page import balance_of
-from querycloak.pages.measured import Given, Measurements, measured, publishable_rows
+from querycloak.pages.measured import Given, Measurements, measured, private_figures, public_figures, publishable_rows
 from querycloak.pages.officer_answers import beside_deployments, criteria_of, risks_of
-from querycloak.pages.period_picture import period_picture
 from querycloak.pages.registry_entry import registry_entry
 from querycloak.pages.shown_text import PERCENT, shown_share
-from querycloak.pages.trade_off_picture import trade_off_picture
+from querycloak.pages.signing_pictures import period_picture, trade_off_picture
 from querycloak.privacy.explanation import comes_out_exactly, explain
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.accounts import Account

@@ -19,8 +19,7 @@ from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.payment import Accounting
 from querycloak.privacy.parameters import path_of
 from querycloak.releases import parquet
-from querycloak.releases.card import VERSION, upgraded
-from querycloak.releases.card_schema import card_problem
+from querycloak.releases.card import VERSION, card_problem, upgraded
 from querycloak.releases.folder import CARD, card_bytes, regular_file
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, conformed, schema_of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from querycloak.errors import ParameterError
+from querycloak.extras import versions
 from querycloak.logs.choices import Choices
 from querycloak.privacy.calibration.accuracy import TableAccuracy
 from querycloak.privacy.guarantee import Guarantee
@@ -22,7 +23,6 @@ from querycloak.privacy.parameters import one_of, refuse
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import Table, schema_of, whole_table
-from querycloak.releases.versions import versions
 from querycloak.sentence import Parameter, Sentence
 from querycloak.shown_in_notebooks import ShownInNotebooks
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from querycloak.reproduction.carpineto2015_figures import affinity_figures, affinity_tables
 from querycloak.reproduction.carpineto2015_printed import (
     AOL_USER,
+    DISTINCT,
     NOT_THEIRS,
     SAME_CONCEPT,
     SECTION_3_2,
@@ -21,8 +22,10 @@ from querycloak.reproduction.carpineto2015_printed import (
     TABLE_4,
     TABLE_5,
     UNMATCHED_TERMS,
+    section_3_2,
+    section_5,
+    verdict_of_counts,
 )
-from querycloak.reproduction.carpineto2015_sections import DISTINCT, section_3_2, section_5, verdict_of_counts
 from querycloak.reproduction.exhibit import LEAST_HITS, Chart, Exhibit, Grid, Series, verdict_of
 from querycloak.reproduction.workbench import Workbench
 

@@ -31,12 +31,20 @@ from querycloak.evaluation.tasks.loss import (
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.cores import Expansion, degrees_at, expand_log, words_of
 from querycloak.methods.affinity.method import DEFAULT_CONCEPT_USERS, Affinity
-from querycloak.methods.affinity.ngram_concepts import GRID, Concepts, least_users, mine_concepts
-from querycloak.methods.generalize.clusters import Tree, generalise
-from querycloak.methods.generalize.phrases import UNMATCHED, Matcher, matcher_of
-from querycloak.methods.uses import uses_of
+from querycloak.methods.affinity.ngram_concepts import (
+    GRID,
+    LONGEST,
+    Concepts,
+    WordCounts,
+    distinct_grams,
+    least_users,
+    longer_grams,
+    mine_concepts,
+    total_occurrences,
+)
+from querycloak.methods.distinct_queries import uses_of
+from querycloak.methods.generalize.clusters import UNMATCHED, Matcher, Tree, generalise, matcher_of
 from querycloak.reproduction.carpineto2015_printed import SECTION_5
-from querycloak.text.ngrams import LONGEST, WordCounts, distinct_grams, longer_grams, total_occurrences
 from querycloak.text.spans import Spans
 from querycloak.text.taxonomy import Taxonomy
 from querycloak.text.wordnet import wordnet

@@ -21,7 +21,7 @@ from querycloak.reproduction.hong2012_frequent import (
     source,
     tables_5_and_6,
 )
-from querycloak.reproduction.hong2012_printed import (
+from querycloak.reproduction.hong2012_tables import (
     DELTAS,
     EXP_EPSILONS,
     LARGEST,
@@ -30,8 +30,8 @@ from querycloak.reproduction.hong2012_printed import (
     SCIP_AGAIN,
     TABLE_3,
     TABLE_7_OTHERS,
+    OptimalTables,
 )
-from querycloak.reproduction.hong2012_tables import OptimalTables
 from querycloak.reproduction.workbench import Workbench
 
 CITATION = (

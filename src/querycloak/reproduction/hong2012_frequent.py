@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from querycloak.reproduction.exhibit import Chart, Exhibit, Grid, Series, rises
-from querycloak.reproduction.hong2012_printed import FREQUENT, PROOF, SIZES, SUPPORTS, TABLE_6
+from querycloak.reproduction.hong2012_tables import FREQUENT, PROOF, SIZES, SUPPORTS, TABLE_6
 from querycloak.reproduction.workbench import Workbench
 
 USERS = 2_500

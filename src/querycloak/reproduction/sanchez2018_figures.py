@@ -24,7 +24,7 @@ from querycloak.methods.semantic.replacement import Replacement, rounded_scale
 from querycloak.privacy.sampling.noise import Laplace
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, topics_of
+from querycloak.text.taxonomy import FOUR, NINETEEN, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from querycloak import Clicks, KAnonymity, Ledger, Optimal, QueryPool
-from querycloak.audits.attacks.leaks import leaks_in, leaks_in_folder
+from querycloak.audits.attacks.folder_leaks import leaks_in, leaks_in_folder
 from querycloak.methods.method import Method
 from querycloak.releases.loading import load
 from tests.commands import in_process, querycloak

@@ -13,7 +13,7 @@ import pytest
 import querycloak as qc
 from querycloak.audits.attack_registry import ATTACKS
 from querycloak.comparison.comparison import Comparison, identity_of, run_comparison
-from querycloak.comparison.comparison_folder import ComparisonFolder, comparison_folder, is_ours
+from querycloak.comparison.comparison_folder import ComparisonFolder, clear_demo, comparison_folder, is_ours
 from querycloak.comparison.comparison_plan import (
     DMA,
     RESERVED,
@@ -24,7 +24,6 @@ from querycloak.comparison.comparison_plan import (
 )
 from querycloak.comparison.comparison_steps import EXPERIMENT, GIVEN_UP
 from querycloak.comparison.comparison_summary import label_of, summary_of
-from querycloak.comparison.demo import clear_demo
 from querycloak.errors import InputError, ParameterError
 from querycloak.evaluation.task import NO_DATA
 from querycloak.evaluation.task_registry import TASKS

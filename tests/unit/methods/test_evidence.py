@@ -16,7 +16,7 @@ import pytest
 import querycloak as qc
 from querycloak.errors import CheckFailed, InputError, ParameterError
 from querycloak.evaluation.target import Target
-from querycloak.privacy.ledger.ledger_schema import FIRST_TABLES, KIND, SECOND_TABLES
+from querycloak.privacy.ledger.ledger_reader import FIRST_TABLES, KIND, SECOND_TABLES
 from querycloak.releases.folder import card_digest
 from tests.commands import in_process
 from tests.logs import aol, write

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from querycloak.comparison.comparison_summary import Summary, summary_of
-from querycloak.pages.budget_curves import curves
+from querycloak.pages.comparison_page import curves
 from querycloak.pages.comparison_pictures import (
     LETTER,
     Box,

@@ -13,8 +13,15 @@ from querycloak.engines import Engine
 from querycloak.logs.searchlog import read
 from querycloak.reproduction.carpineto2015_exhibits import figure_5, figure_6, figure_7
 from querycloak.reproduction.carpineto2015_figures import AffinityFigures, affinity_figures, affinity_tables
-from querycloak.reproduction.carpineto2015_printed import SECTION_3_2, SECTION_5, TABLE_1, TABLE_2
-from querycloak.reproduction.carpineto2015_sections import DISTINCT, section_3_2, section_5
+from querycloak.reproduction.carpineto2015_printed import (
+    DISTINCT,
+    SECTION_3_2,
+    SECTION_5,
+    TABLE_1,
+    TABLE_2,
+    section_3_2,
+    section_5,
+)
 from querycloak.reproduction.workbench import Workbench
 from querycloak.synthetic.log_writer import synthesize
 from tests.evaluated import Asked, write_rows

@@ -30,7 +30,7 @@ from querycloak.reproduction import hong2012_tables
 from querycloak.reproduction.exact_programs import Proved, by_highs
 from querycloak.reproduction.hong2012_exhibits import _seconds, figure_6, table_3, table_7
 from querycloak.reproduction.hong2012_frequent import figure_3, figure_3c, how_solved, precision, tables_5_and_6
-from querycloak.reproduction.hong2012_printed import (
+from querycloak.reproduction.hong2012_tables import (
     DELTAS,
     EXP_EPSILONS,
     LARGEST,
@@ -42,8 +42,8 @@ from querycloak.reproduction.hong2012_printed import (
     TABLE_7_OTHERS,
     TABLE_7A,
     TABLE_7B,
+    OptimalTables,
 )
-from querycloak.reproduction.hong2012_tables import OptimalTables
 from querycloak.reproduction.workbench import Workbench
 from tests.logs import aol, write
 from tests.unit.methods.optimal.instances import random_holdings

@@ -35,12 +35,12 @@ from querycloak.reproduction.exhibit import (
     rises,
     verdict_of,
 )
-from querycloak.reproduction.hong2012_printed import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
-from querycloak.reproduction.literal_suggestion import literal_prefixes
+from querycloak.reproduction.hong2012_tables import TABLE_7_OTHERS, TABLE_7A, TABLE_7B
 from querycloak.reproduction.papers import PAPERS
+from querycloak.reproduction.sanchez2018_exhibits import CRITERIA, findings, hbdp_is_last
 from querycloak.reproduction.sanchez2018_figures import SETTINGS, points, profiled_users
-from querycloak.reproduction.sanchez2018_findings import CRITERIA, findings, hbdp_is_last
 from querycloak.reproduction.workbench import Workbench, fingerprint, reproduction_folder, synthetic_log
+from querycloak.reproduction.zhang2017_figures import literal_prefixes
 from querycloak.synthetic.log_writer import synthesize
 from tests.commands import in_process
 

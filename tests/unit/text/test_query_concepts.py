@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from querycloak.errors import ParameterError
 from querycloak.text.english import STOP_WORDS, as_words, written_forms
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.taxonomy import Taxonomy
+from querycloak.text.taxonomy import FOUR, NINETEEN, Taxonomy, topic_concepts, topics_of, widest_sense
 from querycloak.text.taxonomy_table import taxonomy_of
-from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, topics_of, widest_sense
 from querycloak.text.wordnet import wordnet
 
 

@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from querycloak.audits.attack import Finding, Share
-from querycloak.audits.holders import NameIndex
-from querycloak.audits.knowledge import AuditData, Numbers, UserHistories
+from querycloak.audits.knowledge import AuditData, NameIndex, Numbers, UserHistories
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.attributes import OTHER as ATTRIBUTE_OTHER
 from querycloak.releases.tables import whole_table
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.topics import OTHER, topic_concepts, topics_of
+from querycloak.text.taxonomy import OTHER, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 
 Flags = NDArray[np.bool_]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from querycloak.evaluation import released_cells
 from querycloak.evaluation.no_data import NOT_OF_USERS
+from querycloak.evaluation.released_cells import KEYS, KeysOfMethod, depends_on, true_users, unknown
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Logs, Measure, Numbers, Subject
-from querycloak.evaluation.true_users import KEYS, KeysOfMethod, depends_on, true_users, unknown
 from querycloak.logs.searchlog import SearchLog
 from querycloak.logs.sequences import as_texts
 from querycloak.releases.row_kinds import RowKind

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from querycloak.errors import ParameterError
-from querycloak.evaluation.subject_tables import QUERIES, lacks, table_of
+from querycloak.evaluation.subjects import QUERIES, lacks, table_of
 from querycloak.evaluation.task import NO_DATA, READINGS, CaseScores, Floats, Logs, Measure, Subject
 from querycloak.language.character_model import character_bits
 from querycloak.language.query_model import QueryModel

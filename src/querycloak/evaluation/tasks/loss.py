@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from querycloak.evaluation.task import ORIGINAL, Figure, Logs, Measure, Numbers, Subject
 from querycloak.evaluation.tasks.profiles import released_queries
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.generalize.clusters import Generalised, Tree, generalise
-from querycloak.methods.generalize.phrases import Matcher, matcher_of
-from querycloak.methods.uses import uses_of
+from querycloak.methods.distinct_queries import uses_of
+from querycloak.methods.generalize.clusters import Generalised, Matcher, Tree, generalise, matcher_of
 from querycloak.privacy.parameters import number_above_zero
 from querycloak.releases.row_kinds import RowKind
 from querycloak.releases.tables import OF_DRAWS

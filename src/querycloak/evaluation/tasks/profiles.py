@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from querycloak.evaluation.no_data import NO_USERS
 from querycloak.evaluation.task import NO_DATA, ORIGINAL, Figure, Floats, Logs, Measure, Numbers, Subject
 from querycloak.logs.searchlog import SearchLog
-from querycloak.methods.uses import uses_of
+from querycloak.methods.distinct_queries import uses_of
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.taxonomy import Taxonomy
-from querycloak.text.topics import FOUR, NINETEEN, topic_concepts, topics_of
+from querycloak.text.taxonomy import FOUR, NINETEEN, Taxonomy, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 
 Ints = NDArray[np.integer]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from querycloak.evaluation.kernels.graphs import Graphs
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
-from querycloak.evaluation.subject_tables import CLICKS, lacks
+from querycloak.evaluation.subjects import CLICKS, lacks
 from querycloak.evaluation.task import CaseScores, CaseTask, Figure, Floats, Logs, Measure, Subject
 from querycloak.text.compiled import kernel, part
 

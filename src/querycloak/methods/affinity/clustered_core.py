@@ -18,7 +18,7 @@ from querycloak.engines import Engine
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.cores import core_degrees, words_of
 from querycloak.methods.affinity.graph import Graph
-from querycloak.methods.affinity.ngram_concepts import concepts_of
+from querycloak.methods.affinity.ngram_concepts import WordCounts, concepts_of
 from querycloak.methods.affinity.shared_concepts import (
     EXPANSIONS,
     MOST_IN_BLOCK,
@@ -35,7 +35,6 @@ from querycloak.methods.affinity.shared_concepts import (
 )
 from querycloak.text.lexicon import Lexicon
 from querycloak.text.lists import Lists
-from querycloak.text.ngrams import WordCounts
 
 MOST_PEELED_HERE = 1 << 23
 """Neighbours and users together, some 40 bytes each; while more are open, executors peel."""

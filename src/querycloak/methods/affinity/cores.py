@@ -22,7 +22,7 @@ from querycloak.methods.affinity.cosine import Index
 from querycloak.methods.affinity.expansion import UNEXPANDABLE, Expanded, expand
 from querycloak.methods.affinity.graph import Graph, OnShare, build_graph, symmetric
 from querycloak.methods.affinity.ngram_concepts import Concepts, mine_concepts
-from querycloak.methods.uses import sorted_uses
+from querycloak.methods.distinct_queries import sorted_uses
 from querycloak.text.compiled import kernel, part
 from querycloak.text.lists import Lists
 

@@ -134,7 +134,7 @@ class Affinity(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Count degrees and filter."""
-        from querycloak.methods.uses import uses_of
+        from querycloak.methods.distinct_queries import uses_of
 
         uses = uses_of(log)
         log.checked()  # before the long part
@@ -165,8 +165,8 @@ class Affinity(Method):
 
     def renamed(self, log: SearchLog, uses: ir.Table, passed: ir.Table, randomness: Randomness) -> Table:
         """The searches for what passed, under names that only this release has."""
-        from querycloak.methods.pseudonyms import streamed
-        from querycloak.methods.uses import searches_of
+        from querycloak.methods.distinct_queries import searches_of
+        from querycloak.methods.keyed_digest import streamed
 
         if self.keep_time:
             searches = log.asked.distinct().semi_join(passed, "query")

@@ -17,9 +17,8 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.affinity.cores import Cores, Expansion, expand_log, words_of
 from querycloak.methods.affinity.cosine import neighbours_of
 from querycloak.methods.affinity.expansion import UNSAFE
-from querycloak.methods.affinity.ngram_concepts import GRID
-from querycloak.methods.uses import uses_of
-from querycloak.text.ngrams import users_of_words
+from querycloak.methods.affinity.ngram_concepts import GRID, users_of_words
+from querycloak.methods.distinct_queries import uses_of
 from querycloak.text.normalisation import normalise
 from querycloak.text.spans import Spans
 

@@ -74,7 +74,7 @@ class Generalize(Method):
 
     def count(self, log: SearchLog) -> Counted:
         """Match, count users of concepts, cut."""
-        from querycloak.methods.uses import uses_of
+        from querycloak.methods.distinct_queries import uses_of
 
         uses = uses_of(log)
         return _Generalised(log, uses, self._generalised(log, uses))
@@ -121,8 +121,8 @@ class _Generalised:
 
 def _renamed(log: SearchLog, uses: ir.Table, renamings: ir.Table, randomness: Randomness) -> Table:
     """The searches as concepts, under names that only this release has."""
-    from querycloak.methods.pseudonyms import streamed
-    from querycloak.methods.uses import searches_of
+    from querycloak.methods.distinct_queries import searches_of
+    from querycloak.methods.keyed_digest import streamed
 
     joined = uses.join(renamings, "query")
     searches = searches_of(joined.select("user", "searches", query=joined.concept))

@@ -221,7 +221,7 @@ def _pseudonymised(log: SearchLog, queries: ir.Table, pairs: ir.Table, randomnes
     """Rows under names that only this release has."""
     import ibis
 
-    from querycloak.methods.pseudonyms import streamed
+    from querycloak.methods.keyed_digest import streamed
 
     rows = log.rows.semi_join(queries, "query")
     shared = rows.left_join(pairs, ["query", "url"]).drop("query_right", "url_right")

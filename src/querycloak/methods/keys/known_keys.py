@@ -111,7 +111,7 @@ def with_known(
     plan: SelectionPlan, given: Budget, release: KnownRelease, share: float, per_user: int | None = None
 ) -> SelectionPlan:
     """The plan of new keys with the counts of known ones beside it, and what both guarantee (claim)."""
-    from querycloak.privacy.calibration.known_counts import KNOWN_PER_USER, known_draw, total_delta
+    from querycloak.privacy.calibration.selection import KNOWN_PER_USER, known_draw, total_delta
 
     draw = known_draw(given.epsilon, given.delta, share, per_user or KNOWN_PER_USER)
     delta = total_delta(given.epsilon, [*plan.draws(), draw])

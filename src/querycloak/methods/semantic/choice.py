@@ -1,9 +1,13 @@
-"""Candidates and criterion by public figures: of WordNet as shipped, of another taxonomy as computed from its table."""
+"""Choices without the log: candidates and criterion by public figures, and the loss of one draw if a user has several.
+
+Figures of WordNet are shipped; those of another taxonomy are computed from its table.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from querycloak.errors import ParameterError
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from querycloak.methods.semantic.totals import Floats
     from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
     from querycloak.text.taxonomy import Taxonomy
+
 
 CRITERIA = ("sqc1", "nsqc")
 """Criteria among which figures can choose."""
@@ -76,7 +81,7 @@ def most_similar(loss: float, taxonomy: ReadTaxonomy | None, criteria: Collectio
         from querycloak.methods.semantic.public_figures import best_choice
 
         return best_choice(loss, criteria)
-    from querycloak.methods.semantic.expected_similarity import expected_similarities
+    from querycloak.methods.semantic.weights import expected_similarities
 
     similar: dict[Choice, float] = {}
     for name, domain in _domains(taxonomy()):
@@ -150,3 +155,27 @@ def _weights(domain: Domain, criteria: Collection[str]) -> Iterator[tuple[str, S
 
     for criterion in criteria:
         yield criterion, (EqualityWeights if criterion == "nsqc" else SemanticWeights)(domain.taxonomy)
+
+
+__all__ = ["MOST_LOSS", "share_of"]
+
+MOST_LOSS = 40.0
+"""Of one draw: beyond it integer weights tell candidates no further apart."""
+
+
+@lru_cache(maxsize=256)
+def share_of(epsilon: float, delta: float | None, draws: int) -> float:
+    """The loss of each of this number of draws, all of which together keep the budget; rounded down."""
+    equal = math.nextafter(epsilon / draws, 0.0)
+    if delta is None or draws == 1 or equal >= MOST_LOSS:
+        return min(equal, MOST_LOSS)
+    from querycloak.privacy.accounting.privacy_loss import Losses
+    from querycloak.privacy.calibration.bisection import bisected
+
+    def exceeds(share: float) -> bool:
+        return (Losses.of_guarantee(share, 0.0) * draws).delta_at(epsilon) > delta
+
+    most = min(epsilon, MOST_LOSS)
+    if not exceeds(most):
+        return most
+    return max(equal, bisected(exceeds, equal, most, precision=1e-4)[0])

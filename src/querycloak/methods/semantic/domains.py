@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from querycloak.errors import ParameterError
 from querycloak.privacy.parameters import refuse, whole
 from querycloak.sentence import Sentence
-from querycloak.text.taxonomy import Flags, Taxonomy
-from querycloak.text.topics import FOUR, OTHER, topics_of, widest_sense
+from querycloak.text.taxonomy import FOUR, OTHER, Flags, Taxonomy, topics_of, widest_sense
 
 if TYPE_CHECKING:
     import pyarrow as pa

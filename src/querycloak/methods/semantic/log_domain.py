@@ -86,7 +86,7 @@ class LogSemantic(Semantic):
     @property
     def loss(self) -> float:
         """The most that one draw may lose."""
-        from querycloak.methods.semantic.shares import MOST_LOSS
+        from querycloak.methods.semantic.choice import MOST_LOSS
 
         return min(math.nextafter(self.split.drawing / (self.max_queries or 1), 0.0), MOST_LOSS)
 

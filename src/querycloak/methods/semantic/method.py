@@ -143,7 +143,7 @@ class Semantic(Method):
     @property
     def loss(self) -> float:
         """The most that one draw may lose; without a bound on queries, that of a user of one."""
-        from querycloak.methods.semantic.shares import MOST_LOSS, share_of
+        from querycloak.methods.semantic.choice import MOST_LOSS, share_of
 
         if self.budget_per == "query":
             return min(self.budget, MOST_LOSS)
@@ -322,7 +322,7 @@ class Semantic(Method):
     def check_inputs(self) -> None:
         """Refuse a taxonomy, a domain or topics that are not there; all of them are public, no log is needed."""
         from querycloak.methods.semantic.domains import ALL, check_domain
-        from querycloak.text.topics import topic_concepts
+        from querycloak.text.taxonomy import topic_concepts
 
         if self.taxonomy == WORDNET and self.chosen.domain == ALL and self.topics is None:
             return

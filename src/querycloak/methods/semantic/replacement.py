@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from querycloak.methods.semantic.choice import share_of
 from querycloak.methods.semantic.domains import Domain, Domains
 from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
-from querycloak.methods.semantic.shares import share_of
 from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
 from querycloak.releases.tables import Stream, Table
-from querycloak.text.topics import topic_concepts, topics_of
+from querycloak.text.taxonomy import topic_concepts, topics_of
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.method import Semantic

@@ -1,38 +1,36 @@
-"""One budget for the tables of a release, and the plan by which each table's keys are chosen and counted."""
+"""One budget for the tables of a release, and the plan by which each table's keys are chosen and counted.
+
+Keys that are public already, from an earlier release, take a share of it (proof: methods/keys/known_keys.md).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
 from querycloak.errors import EngineError, ParameterError
-from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.accounting.draws import Draw, GaussianRounds, PublicCounts
+from querycloak.privacy.accounting.gaussian_filter import COUNTS_SMOOTHING, cost_of
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss
-from querycloak.privacy.calibration.gaussian_histogram import plan_for_filter
 from querycloak.privacy.calibration.key_chances import KeysOnlyPlan, plan_keys_only
 from querycloak.privacy.calibration.table_plan import TablePlan, Times
-from querycloak.privacy.calibration.threshold import LAWS, calibrate, calibrate_times
+from querycloak.privacy.calibration.threshold import LAWS, calibrate, calibrate_times, plan_for_filter, spend_of
 from querycloak.privacy.calibration.weighted import GRID, ROUNDS, ROUNDS_OF_PARTS, WEIGHTED, WeightedPlan, plan_weighted
 from querycloak.privacy.guarantee import Guarantee, user_guarantee
 from querycloak.privacy.parameters import one_of, refuse, whole
-from querycloak.privacy.sampling.exact import rounded_down, rounded_up, stated
+from querycloak.privacy.sampling.exact import four_digits_up, rounded_down, rounded_up, stated
+from querycloak.privacy.sampling.noise import Gaussian
 from querycloak.sentence import Parameter, Sentence
 
 __all__ = [
-    "PER_USER",
-    "PRIORS",
-    "SELECTIONS",
-    "TablePlans",
-    "default_selection",
-    "parse_split",
-    "plan_tables",
-    "plan_without_counts",
-    "together",
-]
+    "KNOWN_PER_USER", "PER_USER", "PRIORS", "SELECTIONS", "TablePlans", "default_selection", "known_draw",
+    "parse_split", "plan_tables", "plan_without_counts", "together", "total_delta",
+]  # fmt: skip
+
 
 PRIORS = ("public",)
 """Guides for the choice among a user's keys."""
@@ -260,3 +258,22 @@ def parse_split(text: str) -> dict[str, int]:
             refuse("split", "tables with a whole number of parts each", text, "such as clicks=1,sessions=2")
         parts[name] = whole("split", int(number), "give each table at least one part", least=1)
     return parts
+
+
+KNOWN_PER_USER = 16
+"""Known keys of one user that count if nothing else is asked for, as with counts of selected keys."""
+
+
+def known_draw(epsilon: float, delta: float, share: float, per_user: int = KNOWN_PER_USER) -> PublicCounts:
+    """Return the counts of known keys that take this share of the budget's squared loss."""
+    squared = spend_of(epsilon, delta).squared_loss * share * (1 - 1e-9)
+    sigma = four_digits_up(math.sqrt(per_user / squared * (1 + 2.0**-38) + COUNTS_SMOOTHING))
+    return PublicCounts(Gaussian(sigma), per_user)
+
+
+def total_delta(epsilon: float, draws: Sequence[Draw]) -> float:
+    """Return the delta at epsilon of draws of Gaussian noise together, rounded up (selection.md, claims 4 and 6)."""
+    cost = cost_of(user_guarantee(epsilon, None, "draws of Gaussian noise"), [draw.to_json() for draw in draws])
+    own = -math.expm1(-cost.own) * (1 + 2.0**-40) + cost.exceptions
+    averaged = any(isinstance(draw, GaussianRounds) and draw.averaged for draw in draws)
+    return together(epsilon, GaussianRounds(cost.squared, own, averaged))

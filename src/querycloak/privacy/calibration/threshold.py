@@ -1,4 +1,9 @@
-"""Noise and the smallest threshold for a budget, without data (proof: histogram.md)."""
+"""Noise and the smallest threshold for a budget, without data (proof: histogram.md).
+
+With Gaussian noise the budget may also be a mu^2 and a chance of own keys (proof: accounting/filter.md).
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -7,9 +12,12 @@ from fractions import Fraction
 from typing import NoReturn
 
 from querycloak.errors import ParameterError
+from querycloak.privacy.accounting.draws import GaussianRounds
+from querycloak.privacy.accounting.gaussian_filter import COUNTS_SMOOTHING
 from querycloak.privacy.budget import Budget
 from querycloak.privacy.calibration.bisection import FOUR_DIGITS, smallest_integer, smallest_number
 from querycloak.privacy.calibration.deltas import any_passes, histogram_delta, hockey_stick, laplace_delta, tail_bounds
+from querycloak.privacy.calibration.gaussian import largest_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan, price
 from querycloak.privacy.calibration.table_plan import Times
 from querycloak.privacy.parameters import checked_bound, one_of, share
@@ -24,7 +32,8 @@ from querycloak.privacy.sampling.exact import (
 from querycloak.privacy.sampling.noise import LARGEST_NOISE, Gaussian, Laplace
 from querycloak.sentence import Sentence
 
-__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise"]
+__all__ = ["LAWS", "calibrate", "calibrate_times", "laplace_noise", "plan_for_filter", "spend_of"]
+
 
 LAWS = ("laplace", "gaussian")
 LEAST_TIE_PROBABILITY, MOST_TIE_PROBABILITY = 1e-6, 0.9999
@@ -164,3 +173,37 @@ def _least_sigma(epsilon: float, delta: float, changed: int) -> float:
     while not fits(sigma):
         sigma = four_digits_up(stated(sigma) * Fraction(1001, 1000))
     return sigma
+
+
+def spend_of(epsilon: float, delta: float) -> GaussianRounds:
+    """Return what a release of this budget may take of a Gaussian limit: one half of delta for noise, one for keys."""
+    half = float(stated(delta) / 2)
+    return GaussianRounds(largest_loss(epsilon, half * (1 - 1e-9)), half)
+
+
+def plan_for_filter(epsilon: float, delta: float, per_user: int, *, squared_share: float = 1.0) -> HistogramPlan:
+    """Return noise and the smallest threshold that take no more of a Gaussian limit than `spend_of` this budget.
+
+    A plan of `calibrate` may use the whole of delta twice, for noise and for own keys: several such plans add up to
+    more (filter.md, claim 1). squared_share: the part of the squared loss that it may take.
+    """
+    per_user, spend = checked_bound(per_user), spend_of(epsilon, delta)
+    sigma = four_digits_up(
+        math.sqrt(per_user / (spend.squared_loss * squared_share) * (1 + 2.0**-38) + COUNTS_SMOOTHING)
+    )
+    if sigma > LARGEST_NOISE:
+        raise ParameterError(
+            Sentence(
+                "the budget must allow noise of sigma {most:g} at most, it needs {needed:.3g}; raise {epsilon} or "
+                "{delta}, or lower the bound",
+                most=LARGEST_NOISE,
+                needed=sigma,
+            )
+        )
+    noise = Gaussian(sigma)
+    threshold = smallest_integer(
+        lambda threshold: any_passes(tail_bounds(noise, threshold)[1], per_user) <= spend.own_keys,
+        above=0,
+        first=math.ceil(5 * sigma) + 1,
+    )
+    return price(noise, threshold, per_user, epsilon=epsilon)

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import querycloak as qc
-from querycloak.audits.attacks.folder_leaks import NAMES, FolderLeaks
-from querycloak.audits.attacks.leaks import Leak
+from querycloak.audits.attacks.folder_leaks import NAMES, FolderLeaks, Leak
 from querycloak.audits.knowledge import AuditData
 from querycloak.engines import Engine
 from querycloak.errors import InputError

@@ -15,8 +15,7 @@ from querycloak.engines import Engine
 from querycloak.evaluation.task import Figure, Logs
 from querycloak.evaluation.tasks.loss import NCP, SENSITIVE_RELEASED, SHARE_RELEASED, Loss, all_queries, f_beta
 from querycloak.logs.searchlog import SearchLog, read
-from querycloak.methods.generalize.clusters import Tree
-from querycloak.methods.generalize.phrases import Matcher
+from querycloak.methods.generalize.clusters import Matcher, Tree
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.releases.row_kinds import RowKind
 from querycloak.text.spans import Spans

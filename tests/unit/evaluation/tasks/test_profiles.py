@@ -27,7 +27,7 @@ from querycloak.evaluation.tasks.profiles import (
 from querycloak.logs.searchlog import SearchLog, read
 from querycloak.releases.row_kinds import RowKind
 from querycloak.text.query_concepts import ConceptFinder
-from querycloak.text.topics import FOUR, topic_concepts, topics_of
+from querycloak.text.taxonomy import FOUR, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 from tests.logs import Row, aol, write
 from tests.subjects import ORIGINAL, Released

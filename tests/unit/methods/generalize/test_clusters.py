@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.methods.generalize.clusters import Tree, cut
-from querycloak.methods.generalize.phrases import UNMATCHED, Matcher
+from querycloak.methods.generalize.clusters import UNMATCHED, Matcher, Tree, cut
 from querycloak.text.spans import Spans
 from querycloak.text.wordnet import wordnet
 from tests.unit.methods.affinity.oracles import rows

@@ -16,7 +16,7 @@ from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.keys.known_keys import CountedWithKnown, cut_of
 from querycloak.privacy.accounting.gaussian_filter import cost_of
 from querycloak.privacy.calibration.gaussian import gaussian_delta, largest_loss
-from querycloak.privacy.calibration.known_counts import known_draw
+from querycloak.privacy.calibration.selection import known_draw
 from querycloak.privacy.sampling.randomness import Randomness
 from tests.commands import in_process
 

@@ -17,8 +17,7 @@ from querycloak.methods.semantic.domains import (
     own_uses,
     representatives,
 )
-from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
-from querycloak.methods.semantic.weights import SemanticWeights
+from querycloak.methods.semantic.weights import SemanticWeights, blind_similarity_of, expected_similarities
 from querycloak.text.taxonomy_table import Row, taxonomy_of
 from querycloak.text.wordnet import wordnet
 from tests.unit.text.test_taxonomy import random_rows

@@ -30,7 +30,7 @@ from querycloak.reproduction.sanchez2018_figures import (
     points,
     profiled_users,
 )
-from querycloak.text.topics import FOUR, topic_concepts, topics_of
+from querycloak.text.taxonomy import FOUR, topic_concepts, topics_of
 from querycloak.text.wordnet import wordnet
 from tests.logs import aol, write
 from tests.unit.methods.semantic import oracles

@@ -7,12 +7,16 @@ import math
 import numpy as np
 import pytest
 
+from querycloak.methods.semantic.choice import share_of
 from querycloak.methods.semantic.domains import Domain
-from querycloak.methods.semantic.expected_similarity import blind_similarity_of, expected_similarities
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.public_figures import best_choice, certified_for, digest_of, figures, similarity_of
-from querycloak.methods.semantic.shares import share_of
-from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
+from querycloak.methods.semantic.weights import (
+    EqualityWeights,
+    SemanticWeights,
+    blind_similarity_of,
+    expected_similarities,
+)
 from querycloak.text.taxonomy_table import taxonomy_of
 from querycloak.text.wordnet import wordnet
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from querycloak.errors import InputError, ResourceError
-from querycloak.privacy.ledger import campaigns, ledger_schema
+from querycloak.privacy.ledger import campaigns, ledger_reader
 from querycloak.privacy.ledger.sqlite import Kind, SqliteFile, version_of
 
 FIRST = ("CREATE TABLE notes (text TEXT NOT NULL)",)
@@ -121,7 +121,7 @@ def zeros_after_the_first_page(path: Path) -> None:
     path.write_bytes(content[:4096] + bytes(len(content) - 4096))
 
 
-@pytest.mark.parametrize("kind", [ledger_schema.KIND, campaigns.KIND], ids=["ledger", "spending record"])
+@pytest.mark.parametrize("kind", [ledger_reader.KIND, campaigns.KIND], ids=["ledger", "spending record"])
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -149,4 +149,4 @@ def test_both_books_leave_what_is_not_theirs(
 
 
 def test_no_two_books_have_one_mark() -> None:
-    assert ledger_schema.KIND.application != campaigns.KIND.application
+    assert ledger_reader.KIND.application != campaigns.KIND.application

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from querycloak.comparison.published_runs import PUBLISHED_RUNS, published
+from querycloak.comparison.comparison_plan import PUBLISHED_RUNS, published
 from querycloak.methods.registry import BUILT_IN
 
 

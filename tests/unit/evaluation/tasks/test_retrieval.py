@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from querycloak.evaluation.kernels.random_walk import STAY, STEPS, Wanted, ranks, walk_of
 from querycloak.evaluation.kernels.weighted_pairs import WeightedPairs
 from querycloak.evaluation.numbered_logs import NumberedClicks
-from querycloak.evaluation.tasks.retrieval import some_searches
+from querycloak.evaluation.tasks.retrieval import STAY, STEPS, Wanted, ranks, some_searches, walk_of
 
 QUERIES, URLS = 6, 5
 Weights = dict[tuple[int, int], int]
