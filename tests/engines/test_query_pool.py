@@ -28,7 +28,7 @@ from querycloak.methods.method import Variant
 from querycloak.methods.query_pool.count import Pooling
 from querycloak.methods.query_pool.method import QueryPool, quiet_threshold
 from querycloak.methods.query_pool.outside_plan import RARE_QUERIES
-from querycloak.papers.zhang2016 import PaperPooling
+from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.accounting.draws import GaussianRounds
 from querycloak.privacy.accounting.privacy_loss import Losses
 from querycloak.privacy.calibration.gaussian import gaussian_delta, squared_loss

@@ -21,7 +21,7 @@ from querycloak.logs.searchlog import SearchLog, read
 from querycloak.methods.semantic.method import Semantic
 from querycloak.methods.semantic.replacement import Replacement, chosen_searches, coarse, rounded_scale
 from querycloak.methods.semantic.searches import Searches
-from querycloak.papers.sanchez2018 import plural
+from querycloak.papers.rebuilt_queries import plural
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.ledger.campaigns import Spending
 from querycloak.privacy.ledger.ledger import Ledger

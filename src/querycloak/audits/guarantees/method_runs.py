@@ -54,7 +54,7 @@ from querycloak.methods.query_pool.count import QUERY, Pooling, SelectingPooling
 from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PublicTables
 from querycloak.papers.hong2012 import SolvedPairs, sample_runs
-from querycloak.papers.zhang2016 import PaperPooling
+from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import choose_plans
 from querycloak.privacy.calibration.histogram import noisy_counts, release
 from querycloak.privacy.sampling.noise import Noise

@@ -41,7 +41,7 @@ from querycloak.methods.query_pool.count import CLICK, TRANSITION, Pooling, Sele
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.searches import Histories, Searches
 from querycloak.methods.sessions.public_tables import PAIRS, PublicTables
-from querycloak.papers.zhang2016 import PaperPooling
+from querycloak.papers.zhang2016_count import PaperPooling
 from querycloak.privacy.calibration.bound_choice import largest_score, qualities
 from querycloak.privacy.calibration.public_counts import PublicPlan
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, LEAST_INTEREST, PreselectionRound

@@ -15,7 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.text.compiled import kernel, part
-from querycloak.text.lists import Lists, sort_span
+from querycloak.text.lists import Lists
+from querycloak.text.sorted_sets import sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000
