@@ -22,6 +22,7 @@ from querycloak.errors import InputError
 from querycloak.evaluation.target import Target, in_pieces
 from querycloak.logs.searchlog import SearchLog
 from querycloak.privacy.parameters import whole
+from querycloak.text.sorted_sets import first_at_least
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,17 +75,6 @@ class Fitting(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _holds(name, first, last, wanted):  # type: ignore[no-untyped-def]
-    while first < last:
-        middle = (first + last) // 2
-        if name[middle] < wanted:
-            first = middle + 1
-        else:
-            last = middle
-    return first
-
-
-@njit(cache=True, nogil=True)
 def _shortest(starts, known, released_only):  # type: ignore[no-untyped-def]
     """The text that the fewest hold; -1 if none is held, or one is not and may not be left out."""
     shortest, least = -1, 0
@@ -104,7 +94,7 @@ def _holds_all(starts, name, known, candidate):  # type: ignore[no-untyped-def]
         first, last = starts[text], starts[text + 1]
         if first == last:
             continue
-        place = _holds(name, first, last, candidate)
+        place = first_at_least(name, first, last, candidate)
         if place == last or name[place] != candidate:
             return False
     return True

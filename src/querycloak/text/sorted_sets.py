@@ -1,4 +1,4 @@
-"""Very many (owner, value) pairs gathered into sorted lists of distinct values, compiled."""
+"""Very many (owner, value) pairs gathered into sorted lists of distinct values, and places in these; compiled."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ def sort_span(data, first, last):  # type: ignore[no-untyped-def]
     for end in range(last - first - 1, 0, -1):
         data[first], data[first + end] = data[first + end], data[first]
         _sift(data, first, 0, end)
+
+
+@part
+def first_at_least(values, first, last, least):  # type: ignore[no-untyped-def]
+    """Place of the first of the ascending values[first:last] that is not below `least`; `last` if all are."""
+    while first < last:
+        middle = (first + last) // 2
+        if values[middle] < least:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 @part

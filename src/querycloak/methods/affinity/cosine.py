@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from querycloak.text.compiled import kernel, part
+from querycloak.text.compiled import kernel
 from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import sort_span
+from querycloak.text.sorted_sets import first_at_least, sort_span
 
 # theta is a whole number of millionths.
 MILLION = 1_000_000
@@ -173,17 +173,6 @@ def _fill_postings(starts, data, prefixes, squares, norms, places, posted, poste
             rest -= squares[data[i]]
 
 
-@part
-def _first_at_least(values, start, end, least):  # type: ignore[no-untyped-def]
-    while start < end:
-        middle = (start + end) // 2
-        if values[middle] < least:
-            start = middle + 1
-        else:
-            end = middle
-    return start
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _high_product(a, b):  # type: ignore[no-untyped-def]
     """The upper 64 bits of a product of two unsigned 64-bit numbers."""
@@ -212,13 +201,13 @@ def neighbours_of(v, index, neighbours):  # type: ignore[no-untyped-def]
     posting_starts, posted, posted_rest = index.posting_starts, index.posted, index.posted_rest
     norm, first, last = norms[v], starts[v], starts[v + 1]
     bound = norm * index.square_share * _ONE_LESS
-    lowest = _first_at_least(norms, 0, norms.size, bound)
+    lowest = first_at_least(norms, 0, norms.size, bound)
     rest = norm
     for i in range(first, first + index.prefixes[v]):
         # If this is the first concept that both hold, they share no more than the rest of each.
         concept = data[i]
         largest = float(rest) * float(rest) / bound * _ONE_MORE
-        place = _first_at_least(posted, posting_starts[concept], posting_starts[concept + 1], lowest)
+        place = first_at_least(posted, posting_starts[concept], posting_starts[concept + 1], lowest)
         for at in range(place, posting_starts[concept + 1]):
             other = posted[at]
             if norms[other] > largest:

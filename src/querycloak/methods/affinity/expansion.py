@@ -19,7 +19,7 @@ from querycloak.methods.distinct_queries import gather
 from querycloak.text.compiled import kernel, part
 from querycloak.text.lexicon import find, grown, probe, spans_of
 from querycloak.text.lists import Lists
-from querycloak.text.sorted_sets import sort_span, sorted_sets
+from querycloak.text.sorted_sets import first_at_least, sort_span, sorted_sets
 from querycloak.text.spans import Spans
 
 UNEXPANDABLE, UNSAFE = -1, -2
@@ -139,14 +139,8 @@ class Vertices:
 @part
 def _place(keys, key):  # type: ignore[no-untyped-def]
     """Place of a key among sorted ones, or -1."""
-    low, high = 0, keys.size
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < keys.size and keys[low] == key else -1
+    place = first_at_least(keys, 0, keys.size, key)
+    return place if place < keys.size and keys[place] == key else -1
 
 
 @kernel

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from querycloak.methods.optimal.degree_sequences import Degrees
 from querycloak.methods.optimal.noisy_tables import NoisyTables
 from querycloak.privacy.sampling.randomness import IntArray, Randomness
+from querycloak.text.sorted_sets import first_at_least
 
 
 @njit(cache=True, nogil=True)
@@ -192,16 +193,9 @@ def _link_of(one, two, links):  # type: ignore[no-untyped-def]
     """The link between two pairs, or -1."""
     if links.starts[one + 1] - links.starts[one] > links.starts[two + 1] - links.starts[two]:
         one, two = two, one
-    low, high = links.starts[one], links.starts[one + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if links.other[middle] < two:
-            low = middle + 1
-        else:
-            high = middle
-    if low < links.starts[one + 1] and links.other[low] == two:
-        return links.link[low]
-    return -1
+    last = links.starts[one + 1]
+    place = first_at_least(links.other, links.starts[one], last, two)
+    return links.link[place] if place < last and links.other[place] == two else -1
 
 
 @njit(cache=True, nogil=True)
