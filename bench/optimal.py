@@ -66,7 +66,7 @@ def run(solver: str, kind: str, pairs: int, users: int, seconds: float) -> dict[
 
 
 def _pdlp(_held: Any, *, rows: Any, goal: Any, **_: Any) -> dict[str, Any]:
-    from querycloak.papers.output_counts.linear_relaxation import relax
+    from querycloak.papers.output_counts.solver import relax
 
     found = relax(rows, goal, whole=False)
     return {"value": found.value, "bound": found.bound}

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from querycloak.methods.semantic.choice import usual_shares
+from querycloak.methods.semantic.choice import FILE, WHOLE, Certified, digest_of, usual_shares
 from querycloak.methods.semantic.domains import Domain
-from querycloak.methods.semantic.public_figures import ALL, FILE, Certified, digest_of
 from querycloak.methods.semantic.totals import DrawChannel, predicted_distance
 from querycloak.methods.semantic.weights import (
     EqualityWeights,
@@ -86,9 +85,9 @@ def main() -> None:
         "losses": LOSSES,
     }
     similarity, blind = {}, {}
-    for name in (ALL, *SETS):
-        domain = Domain.of(taxonomy, np.arange(len(taxonomy), dtype=np.int32), None if name == ALL else name)
-        known = Certified(**{**solved, "excess": tuple(solved["excess"])}) if name == ALL else None
+    for name in (WHOLE, *SETS):
+        domain = Domain.of(taxonomy, np.arange(len(taxonomy), dtype=np.int32), None if name == WHOLE else name)
+        known = Certified(**{**solved, "excess": tuple(solved["excess"])}) if name == WHOLE else None
         semantic = SemanticWeights(domain.taxonomy, certified=known)
         by = {"sqc1": semantic.exponents(LOSSES), "nsqc": EqualityWeights(domain.taxonomy).exponents(LOSSES)}
         similarity[name] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from querycloak.methods.semantic.public_figures import best_choice, blind_similarity, figures, similarity_of
+from querycloak.methods.semantic.choice import best_choice, blind_similarity, figures, similarity_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "semantic.md"
 BLOCK = re.compile(r"(<!-- similarities -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -16,7 +16,7 @@ from tests.logs import aol, write
 SOURCE = Path(querycloak.__file__).parent
 # They read back what they have written themselves, or what the package brings along.
 OWN = {
-    "documents.py", "release_command.py", "release.py", "fresh_processes.py", "method_audit.py", "public_figures.py",
+    "documents.py", "release_command.py", "release.py", "fresh_processes.py", "method_audit.py", "choice.py",
     "comparison_steps.py", "resumable_folder.py", "ledger.py", "journal.py", "rules.py", "trial.py",
 }  # fmt: skip
 

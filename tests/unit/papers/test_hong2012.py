@@ -19,10 +19,10 @@ from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import Objective, objective
 from querycloak.papers.hong2012 import PaperOptimal, sample
 from querycloak.papers.output_counts.constraints import UNIT, Packing, PairLimit, least_delta, limit, packing, weights
-from querycloak.papers.output_counts.linear_relaxation import relax
 from querycloak.papers.output_counts.solver import (
     Solution,
     largest_output,
+    relax,
     solve,
     solve_by_floor,
     solve_by_spe,

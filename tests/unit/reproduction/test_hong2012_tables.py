@@ -23,8 +23,7 @@ from querycloak.methods.optimal.holdings import of_log
 from querycloak.methods.optimal.method import Optimal
 from querycloak.methods.optimal.objectives import objective
 from querycloak.papers.output_counts.constraints import limit, packing
-from querycloak.papers.output_counts.linear_relaxation import relax
-from querycloak.papers.output_counts.solver import solve_by_floor
+from querycloak.papers.output_counts.solver import relax, solve_by_floor
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction import hong2012_tables
 from querycloak.reproduction.exact_programs import Proved, by_highs

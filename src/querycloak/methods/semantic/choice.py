@@ -5,20 +5,26 @@ Figures of WordNet are shipped; those of another taxonomy are computed from its 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Collection, Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from querycloak.errors import ParameterError
 from querycloak.sentence import Sentence
+from querycloak.text.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from querycloak.methods.semantic.domains import Domain
     from querycloak.methods.semantic.method import Semantic
     from querycloak.methods.semantic.totals import Floats
     from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights
-    from querycloak.text.taxonomy import Taxonomy
 
 
 CRITERIA = ("sqc1", "nsqc")
@@ -27,7 +33,7 @@ WORDNET, AUTO, WHOLE = "wordnet", "auto", "all"
 READABLE = 0.1
 """Predicted total variation up to which totals can be read."""
 Choice = tuple[str | None, str]
-ReadTaxonomy = Callable[[], "Taxonomy"]
+ReadTaxonomy = Callable[[], Taxonomy]
 
 
 class Chosen(NamedTuple):
@@ -78,8 +84,6 @@ def most_similar(loss: float, taxonomy: ReadTaxonomy | None, criteria: Collectio
     taxonomy: None for WordNet.
     """
     if taxonomy is None:
-        from querycloak.methods.semantic.public_figures import best_choice
-
         return best_choice(loss, criteria)
     from querycloak.methods.semantic.weights import expected_similarities
 
@@ -109,7 +113,6 @@ def most_countable(loss: float, draws: int, taxonomy: ReadTaxonomy | None) -> Ch
 
 
 def _of_wordnet(loss: float) -> Iterator[_Countable]:
-    from querycloak.methods.semantic.public_figures import predicted_distances
 
     for (name, criterion), distance in predicted_distances(loss).items():
         yield _Countable((name, criterion), int(name.partition("=")[2]), distance)
@@ -157,8 +160,6 @@ def _weights(domain: Domain, criteria: Collection[str]) -> Iterator[tuple[str, S
         yield criterion, (EqualityWeights if criterion == "nsqc" else SemanticWeights)(domain.taxonomy)
 
 
-__all__ = ["MOST_LOSS", "share_of"]
-
 MOST_LOSS = 40.0
 """Of one draw: beyond it integer weights tell candidates no further apart."""
 
@@ -179,3 +180,78 @@ def share_of(epsilon: float, delta: float | None, draws: int) -> float:
     if not exceeds(most):
         return most
     return max(equal, bisected(exceeds, equal, most, precision=1e-4)[0])
+
+
+FILE = "public_figures.json"
+"""Written by `scripts/make_semantic_figures.py`; it is about the public taxonomy alone, and a digest says which."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Solution of a domain: the bound of claim 3, and exponents whose exact losses were computed (claim 2)."""
+
+    slope: float
+    excess: tuple[float, ...]
+    least_similarity: float
+    exact: tuple[tuple[float, float], ...]
+    """Losses in ascending order, each with an exponent whose exact loss does not exceed it."""
+
+    def exponent_within(self, loss: float) -> float:
+        """The largest exponent that is known to keep within this loss; 0 if none is."""
+        return max((exponent for known, exponent in self.exact if known <= loss), default=0.0)
+
+
+@cache
+def figures() -> dict[str, Any]:
+    """Content of the file."""
+    read: dict[str, Any] = json.loads((files("querycloak.methods.semantic") / FILE).read_text("utf-8"))
+    return read
+
+
+def certified_for(taxonomy: Taxonomy, criterion: str) -> Certified | None:
+    """Solution for this whole taxonomy and this criterion; None if there is none."""
+    certified = figures()["certified"].get(criterion)
+    if certified is None or len(taxonomy) != figures()["concepts"] or digest_of(taxonomy) != figures()["digest"]:
+        return None
+    exact = tuple((loss, exponent) for loss, exponent in certified["exact"])
+    return Certified(certified["slope"], tuple(certified["excess"]), certified["least_similarity"], exact)
+
+
+def digest_of(taxonomy: Taxonomy) -> str:
+    """A digest of who stands above whom: all that exponents depend on."""
+    parents = taxonomy.parents_of
+    content = parents.starts.astype("<i8").tobytes() + parents.values.astype("<i4").tobytes()
+    return hashlib.sha256(content).hexdigest()
+
+
+def similarity_of(candidates: str | None, criterion: str, loss: float) -> float | None:
+    """The mean similarity of what is drawn to what was asked, between figures that were computed; None if unknown."""
+    similarities = figures()["similarity"].get(candidates or WHOLE, {}).get(criterion)
+    if similarities is None:
+        return None
+    losses = np.log(figures()["losses"])
+    return round(float(np.interp(np.log(loss), losses, similarities)), 3)
+
+
+def blind_similarity(candidates: str | None) -> float | None:
+    """The same for a draw that knows nothing."""
+    similarity = figures()["blind"].get(candidates or WHOLE)
+    return None if similarity is None else round(float(similarity), 3)
+
+
+def best_choice(loss: float, criteria: Collection[str] = CRITERIA) -> tuple[str | None, str]:
+    """The candidates and the criterion under which what is drawn is most similar to what was asked, at this loss."""
+    known = figures()["similarity"]
+    tried = [(candidates, criterion) for candidates, by in known.items() for criterion in by if criterion in criteria]
+    candidates, criterion = max(tried, key=lambda each: similarity_of(each[0], each[1], loss) or 0.0)
+    return (None if candidates == WHOLE else candidates), criterion
+
+
+def predicted_distances(loss: float) -> dict[tuple[str, str], float]:
+    """For each candidates and criterion the total variation of the totals of one draw, at this loss."""
+    losses = np.log(figures()["losses"])
+    return {
+        (name, criterion): float(np.exp(np.interp(np.log(loss), losses, np.log(distances))))
+        for name, by in figures()["totals"].items()
+        for criterion, distances in by.items()
+    }

@@ -153,7 +153,7 @@ class Semantic(Method):
     @property
     def similarity(self) -> tuple[float, float] | None:
         """Expected similarity of draws and of blind draws to the query; None where it was not computed."""
-        from querycloak.methods.semantic.public_figures import blind_similarity, similarity_of
+        from querycloak.methods.semantic.choice import blind_similarity, similarity_of
 
         counted = self.max_queries is not None or self.budget_per == "query"
         if self.chosen.domain != "all" or self.taxonomy != WORDNET or not counted:

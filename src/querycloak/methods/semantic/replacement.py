@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.methods.semantic.choice import share_of
+from querycloak.methods.semantic.choice import certified_for, share_of
 from querycloak.methods.semantic.domains import Domain, Domains
-from querycloak.methods.semantic.public_figures import certified_for
 from querycloak.methods.semantic.searches import Searches
 from querycloak.methods.semantic.totals import MOST_CANDIDATES, MOST_LISTED, DrawChannel, Totals, channel_table
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights

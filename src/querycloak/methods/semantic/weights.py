@@ -17,9 +17,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from querycloak.errors import EngineError
+from querycloak.methods.semantic.choice import Certified
 from querycloak.methods.semantic.domains import Domain, own_uses
 from querycloak.methods.semantic.kinship import UNRELATED, Floats, Ints, Kinship
-from querycloak.methods.semantic.public_figures import Certified
 from querycloak.privacy.calibration.bisection import bisected
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.text.taxonomy import Taxonomy
@@ -250,8 +250,6 @@ def _locate(types, levels, ancestors, starts, classes, sizes, tables, drawn, cho
                 break
             left -= mass
 
-
-__all__ = ["blind_similarity_of", "expected_similarities", "similar_to"]
 
 SOURCES = 128
 """How many concepts stand for all: one at every 128th part of all uses."""

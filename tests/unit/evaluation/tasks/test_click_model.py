@@ -11,8 +11,15 @@ import pyarrow as pa
 import pytest
 
 from querycloak import Clicks, EuRecords, evaluate
-from querycloak.evaluation.cascade_model import CascadeModel, looked_at, looked_at_in_records
-from querycloak.evaluation.tasks.click_model import NO_LISTS, PERPLEXITY, PairCounts, fitted
+from querycloak.evaluation.tasks.click_model import (
+    NO_LISTS,
+    PERPLEXITY,
+    CascadeModel,
+    PairCounts,
+    fitted,
+    looked_at,
+    looked_at_in_records,
+)
 from querycloak.logs.searchlog import read
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.synthetic.log_writer import synthesize

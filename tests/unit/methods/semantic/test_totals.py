@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from querycloak.methods.semantic.choice import most_countable, most_similar, usual_shares
+from querycloak.methods.semantic.choice import most_countable, most_similar, predicted_distances, usual_shares
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.method import Semantic
-from querycloak.methods.semantic.public_figures import predicted_distances
 from querycloak.methods.semantic.replacement import Replacement
 from querycloak.methods.semantic.totals import DrawChannel, Totals, accuracy_of, nearest_shares, predicted_distance
 from querycloak.methods.semantic.weights import EqualityWeights, SemanticWeights

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from querycloak.methods.semantic.choice import share_of
+from querycloak.methods.semantic.choice import best_choice, certified_for, digest_of, figures, share_of, similarity_of
 from querycloak.methods.semantic.domains import Domain
 from querycloak.methods.semantic.method import Semantic
-from querycloak.methods.semantic.public_figures import best_choice, certified_for, digest_of, figures, similarity_of
 from querycloak.methods.semantic.weights import (
     EqualityWeights,
     SemanticWeights,
