@@ -28,8 +28,7 @@ from querycloak.privacy.ledger.series import SeriesPlan
 from querycloak.privacy.parameters import path_of, refuse
 from querycloak.releases import loading
 from querycloak.releases.card import NOT_PRIVATE
-from querycloak.releases.datasheet import DATASHEET
-from querycloak.releases.folder import CARD, LARGEST_CARD, card_digest, regular_file
+from querycloak.releases.folder import CARD, DATASHEET, LARGEST_CARD, card_digest, regular_file
 from querycloak.releases.release import Release
 from querycloak.sentence import printable
 

@@ -27,7 +27,7 @@ from querycloak.privacy.parameters import path_of, refuse
 if TYPE_CHECKING:
     from querycloak.privacy.ledger.ledger import Ledger
 
-CARD = "card.json"
+CARD, DATASHEET = "card.json", "README.md"
 LARGEST_CARD = 1 << 24
 """Bytes; a card holds no rows, so that ours are a few kilobytes."""
 RELEASE, NOTHING = "release", "nothing was written"

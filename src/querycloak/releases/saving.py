@@ -21,8 +21,8 @@ from querycloak.privacy.parameters import one_of
 from querycloak.releases import parquet
 from querycloak.releases.card import Contents, TableFile, card_of
 from querycloak.releases.croissant import CROISSANT, croissant_of
-from querycloak.releases.datasheet import DATASHEET, datasheet_of
-from querycloak.releases.folder import CARD, Unfinished, WrittenFile, reserve
+from querycloak.releases.datasheet import datasheet_of
+from querycloak.releases.folder import CARD, DATASHEET, Unfinished, WrittenFile, reserve
 from querycloak.releases.output_filter import OutputFilter
 from querycloak.releases.release import Release
 from querycloak.releases.tables import KINDS, Table, batches_of, conformed, described, regrouped, schema_for

@@ -218,4 +218,5 @@ def public_text() -> str:
         texts += [
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
+    texts += [path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.jinja"))]
     return _APART.join(_BLANKS.sub(" ", text.lower()) for text in texts)
