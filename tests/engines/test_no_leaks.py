@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from querycloak.audits.attacks.folder_leaks import Leak, leaks_in, leaks_in_exception, leaks_in_folder
+from querycloak.audits.attacks.folder_leaks import Leak, leaks_in, leaks_in_folder
 from querycloak.engines import Engine
 from querycloak.errors import EngineError, QuerycloakError
 from querycloak.logs.profile import profile
@@ -36,6 +37,23 @@ BAD = [
     "1\tSECRETBAD\tyesterday\t\t",
 ]
 ENGINES = ["duckdb", "spark"]
+
+
+def leaks_in_exception(error: BaseException, secrets: Iterable[str]) -> list[Leak]:
+    """The secrets in an exception: its words, its attributes, its trace, and all it was raised from or during."""
+    secrets = list(secrets)
+    leaks: list[Leak] = []
+    seen: set[int] = set()
+    queue: list[BaseException | None] = [error]
+    while queue:
+        each = queue.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        text = "".join(traceback.format_exception(each)) + repr(each) + repr(vars(each))
+        leaks += leaks_in(text, secrets, f"exception {type(each).__name__}")
+        queue += [each.__cause__, each.__context__]
+    return leaks
 
 
 @pytest.fixture

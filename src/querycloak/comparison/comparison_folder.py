@@ -31,11 +31,6 @@ DEMO_LOG = "log.tsv.gz"
 KIND = FolderKind(STATE, {"querycloak": "comparison", "version": 1}, "a comparison began")
 
 
-def is_ours(folder: Path) -> bool:
-    """True if a comparison made this folder."""
-    return KIND.state(folder) is not None
-
-
 def is_demo(folder: Path) -> bool:
     """True if the demo made this folder."""
     return bool((KIND.state(folder) or {}).get("demo"))

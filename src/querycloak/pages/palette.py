@@ -51,15 +51,3 @@ def light(name: str) -> str:
 def variables(*, dark: bool) -> str:
     """The colours as CSS variables."""
     return " ".join(f"--{name}: {colour.dark if dark else colour.light};" for name, colour in COLOURS.items())
-
-
-def contrast(one: str, other: str) -> float:
-    """Contrast of two colours, as WCAG 2.2 computes it: from 1 to 21."""
-    first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (first + 0.05) / (second + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

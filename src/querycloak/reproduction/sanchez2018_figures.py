@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from querycloak.evaluation.tasks.profiles import closeness, divergences, on_topics, profile_loss, topic_profiles
+from querycloak.evaluation.tasks.profiles import closeness, divergences, on_topics, topic_profiles
 from querycloak.logs.searchlog import SearchLog
 from querycloak.methods.semantic.domains import Domains
 from querycloak.methods.semantic.hbdp import noisy_cells
@@ -215,48 +215,6 @@ def _inside(setting: Setting) -> NDArray[np.bool_]:
     for concept in topic_concepts(nouns, FOUR if setting.domain == "topics" else setting.domain):
         inside |= nouns.under(concept)
     return inside
-
-
-@dataclass(frozen=True)
-class Fewer:
-    """Remaining profiles of users when few of their queries share the budget: the purpose of max_queries."""
-
-    epsilon: float
-    max_queries: int
-    criterion: str
-    loss: float
-    loss_without_noise: float  # of as many true queries: what sampling alone costs
-    closeness: float
-
-
-def fewer_queries(
-    people: Profiled,
-    epsilon: float,
-    bounds: Sequence[int],
-    *,
-    setting: Setting = SETTINGS[0],
-    criteria: Sequence[str] = CRITERIA,
-    randomness: Randomness | None = None,
-) -> Iterator[Fewer]:
-    """Setting A with epsilon for each user, spent on ever more queries."""
-    drawing, nouns = randomness or Randomness(), wordnet()
-    topics = topics_of(nouns, topic_concepts(nouns, setting.topics))
-    users, count = len(people.concepts), len(setting.topics)
-    before = topic_profiles(people.owners, topics[people.concepts.reshape(-1)], users, count)
-    for criterion in criteria:
-        first = Replacement.of(_method(setting, criterion, "default", "user", epsilon, 1), nouns)
-        for bound in bounds:
-            ready = first.at(_method(setting, criterion, "default", "user", epsilon, bound))
-            # As many queries, evenly spread over a user's history.
-            some = people.concepts[:, np.linspace(0, people.concepts.shape[1] - 1, bound).astype(int)]
-            owners, lengths = np.repeat(np.arange(users), bound), np.full(users, bound)
-            home, place = _placed(ready.domains, some.reshape(-1))
-            new = ready.domains.whole(home, ready.draw(owners, home, place, lengths, drawing))
-            after, true = (topic_profiles(owners, topics[each], users, count) for each in (new, some.reshape(-1)))
-            yield Fewer(
-                epsilon, bound, criterion, profile_loss(before, after), profile_loss(before, true),
-                closeness(nouns, some.reshape(-1), new),
-            )  # fmt: skip
 
 
 def _method(setting: Setting, criterion: Any, variant: Any, reading: Any, epsilon: float, queries: int) -> Semantic:

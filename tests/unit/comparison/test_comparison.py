@@ -13,7 +13,7 @@ import pytest
 import querycloak as qc
 from querycloak.audits.attack_registry import ATTACKS
 from querycloak.comparison.comparison import Comparison, identity_of, run_comparison
-from querycloak.comparison.comparison_folder import ComparisonFolder, clear_demo, comparison_folder, is_ours
+from querycloak.comparison.comparison_folder import ComparisonFolder, clear_demo, comparison_folder
 from querycloak.comparison.comparison_plan import (
     DMA,
     RESERVED,
@@ -202,11 +202,11 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         pass
     with pytest.raises(ParameterError, match="no demo made it"):
         clear_demo(theirs)
-    assert not is_ours(theirs)
+    assert not ComparisonFolder(theirs).state
     with pytest.raises(ParameterError, match="in a folder that exists"), comparison_folder(tmp_path / "a" / "b", "x"):
         pass
     with comparison_folder(tmp_path / "new", "x", demo=True) as made:
-        assert is_ours(made.path)
+        assert made.state
     (made.path / "thesis.txt").write_text("mine")
     with pytest.raises(ParameterError, match="holds 1 file"):
         clear_demo(made.path)

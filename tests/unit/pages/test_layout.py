@@ -18,6 +18,18 @@ from querycloak.pages.shown_text import shown_interval, shown_number, shown_shar
 NASTY = "<script>alert(1)</script>\"'&"
 
 
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours, as WCAG 2.2 computes it: from 1 to 21."""
+    first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (first + 0.05) / (second + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def picture(name: str = "one") -> Picture:
     import altair as alt
 
@@ -74,16 +86,16 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
 def test_colours_stand_out_from_the_page(dark: bool) -> None:
     for surface in palette.SURFACES.values():
         for name, colour in palette.INKS.items():
-            assert palette.contrast(colour[dark], surface[dark]) >= 4.5, name
+            assert contrast(colour[dark], surface[dark]) >= 4.5, name
         for name, colour in palette.SERIES.items():
-            assert palette.contrast(colour[dark], surface[dark]) >= 3, name
+            assert contrast(colour[dark], surface[dark]) >= 3, name
 
 
 def test_contrast_is_that_of_wcag() -> None:
     """The two ends of the definition, and the grey that is known to pass at 4.5 on white (WebAIM)."""
-    assert palette.contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert palette.contrast("#777777", "#777777") == pytest.approx(1)
-    assert palette.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#777777") == pytest.approx(1)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
 
 
 def test_colours_are_told_apart_by_their_light_value() -> None:

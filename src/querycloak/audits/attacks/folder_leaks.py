@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -45,23 +44,6 @@ def leaks_in(content: str | bytes, secrets: Iterable[str], place: str) -> list[L
     data = content.encode() if isinstance(content, str) else content
     lowered = data.lower()
     return [Leak(secret, place) for secret in secrets if secret.lower().encode() in lowered]
-
-
-def leaks_in_exception(error: BaseException, secrets: Iterable[str]) -> list[Leak]:
-    """The secrets in an exception: its words, its attributes, its trace, and all it was raised from or during."""
-    secrets = list(secrets)
-    leaks: list[Leak] = []
-    seen: set[int] = set()
-    queue: list[BaseException | None] = [error]
-    while queue:
-        each = queue.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        text = "".join(traceback.format_exception(each)) + repr(each) + repr(vars(each))
-        leaks += leaks_in(text, secrets, f"exception {type(each).__name__}")
-        queue += [each.__cause__, each.__context__]
-    return leaks
 
 
 def leaks_in_folder(folder: Path, secrets: Iterable[str]) -> list[Leak]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +22,15 @@ from querycloak.evaluation.tasks.profiles import (
     topic_profiles,
 )
 from querycloak.logs.searchlog import read
+from querycloak.methods.semantic.replacement import Replacement
 from querycloak.privacy.sampling.randomness import Randomness
 from querycloak.reproduction.sanchez2018_figures import (
     SETTINGS,
     Profiled,
     Setting,
+    _method,
+    _placed,
     as_table,
-    fewer_queries,
     points,
     profiled_users,
 )
@@ -138,8 +142,44 @@ def test_users_of_a_log_who_ask_most_about_the_topics(tmp_path: Path) -> None:
     assert isinstance(SETTINGS[0], Setting)
 
 
+@dataclass(frozen=True)
+class Fewer:
+    """Remaining profiles of users when few of their queries share the budget: the purpose of max_queries."""
+
+    epsilon: float
+    max_queries: int
+    criterion: str
+    loss: float
+    loss_without_noise: float  # of as many true queries: what sampling alone costs
+    closeness: float
+
+
+def fewer_queries(
+    people: Profiled, epsilon: float, bounds: Sequence[int], criteria: Sequence[str], drawing: Randomness
+) -> Iterator[Fewer]:
+    """Setting A with epsilon for each user, spent on ever more queries."""
+    setting, nouns = SETTINGS[0], wordnet()
+    topics = topics_of(nouns, topic_concepts(nouns, setting.topics))
+    users, count = len(people.concepts), len(setting.topics)
+    before = topic_profiles(people.owners, topics[people.concepts.reshape(-1)], users, count)
+    for criterion in criteria:
+        first = Replacement.of(_method(setting, criterion, "default", "user", epsilon, 1), nouns)
+        for bound in bounds:
+            ready = first.at(_method(setting, criterion, "default", "user", epsilon, bound))
+            # As many queries, evenly spread over a user's history.
+            some = people.concepts[:, np.linspace(0, people.concepts.shape[1] - 1, bound).astype(int)]
+            owners, lengths = np.repeat(np.arange(users), bound), np.full(users, bound)
+            home, place = _placed(ready.domains, some.reshape(-1))
+            new = ready.domains.whole(home, ready.draw(owners, home, place, lengths, drawing))
+            after, true = (topic_profiles(owners, topics[each], users, count) for each in (new, some.reshape(-1)))
+            yield Fewer(
+                epsilon, bound, criterion, profile_loss(before, after), profile_loss(before, true),
+                closeness(nouns, some.reshape(-1), new),
+            )  # fmt: skip
+
+
 def test_fewer_queries_keep_more_under_one_budget_of_a_user() -> None:
-    found = list(fewer_queries(people(), 10.0, [1, 100], criteria=["sqc1"], randomness=Randomness(seed=4)))
+    found = list(fewer_queries(people(), 10.0, [1, 100], ["sqc1"], Randomness(seed=4)))
     one, hundred = found
     assert (one.max_queries, hundred.max_queries) == (1, 100)
     assert one.closeness > hundred.closeness + 0.2
