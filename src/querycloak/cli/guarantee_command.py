@@ -17,7 +17,6 @@ from querycloak.errors import BudgetRefused
 from querycloak.methods.method import Method
 from querycloak.methods.option import current_options
 from querycloak.privacy.accounting.gaussian_filter import cost_of
-from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
 from querycloak.privacy.guarantee import Guarantee
 from querycloak.privacy.sampling.exact import shown_up
 
@@ -189,6 +188,8 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_shown, value))})"
     if isinstance(value, str) and " " in value:  # a candidate of auto, such as "rounds 16", as cards record it
+        from querycloak.privacy.calibration.weighted import FORMER_SELECTIONS
+
         selection, _, bound = value.partition(" ")
         return f"{FORMER_SELECTIONS.get(selection, selection)} {bound}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
