@@ -1,7 +1,12 @@
-"""A log of AOL's shape for benches: rows, users, distinct queries and clicks in AOL's proportions, no meaning."""
+"""`python -m bench.aol_shaped FILE [--rows N] [--head N]`: a log of AOL's shape for benches, without meaning.
+
+Rows, users, distinct queries and clicks are in AOL's proportions. Zipf's law shares out 55 % of the rows to the queries
+of the head; the others are drawn evenly from `tail` numbers. Two numbers may have the same text.
+"""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +23,9 @@ _WORDS = 60_000
 _HEAD_QUERIES = 200_000
 
 
-def write_log(path: Path, rows: int, seed: int = 1, *, sessions: bool = False) -> Path:
+def write_log(
+    path: Path, rows: int, seed: int = 1, *, sessions: bool = False, head: int = _HEAD_QUERIES, tail: int | None = None
+) -> Path:
     """Write an AOL-format log of so many rows; with sessions, users search several times in a row."""
     random = np.random.default_rng(seed)
     words = pa.array(
@@ -27,19 +34,36 @@ def write_log(path: Path, rows: int, seed: int = 1, *, sessions: bool = False) -
     with path.open("wb") as file:
         file.write(HEADER)
         for first in range(0, rows, _BLOCK):
-            lines = _lines(random, words, first, min(_BLOCK, rows - first), rows, sessions)
+            lines = _lines(
+                random,
+                words,
+                first,
+                min(_BLOCK, rows - first),
+                rows,
+                (head, tail or rows * DISTINCT // ROWS + 1),
+                sessions,
+            )
             offsets = pa.array([0, len(lines)], pa.int32())
             file.write(pc.binary_join(pa.ListArray.from_arrays(offsets, lines), "\n")[0].as_py().encode() + b"\n")
     return path
 
 
-def _lines(random: np.random.Generator, words: pa.Array, first: int, count: int, rows: int, sessions: bool) -> pa.Array:
+def _lines(
+    random: np.random.Generator,
+    words: pa.Array,
+    first: int,
+    count: int,
+    rows: int,
+    queries: tuple[int, int],
+    sessions: bool,
+) -> pa.Array:
     users = max(1, rows * USERS // ROWS)
     user = np.sort(random.integers(first * users // rows, (first + count) * users // rows + 1, count))
+    head, tail = queries
     number = np.where(
         random.random(count) < 0.55,
-        np.power(float(_HEAD_QUERIES), random.random(count)).astype(np.int64),
-        _HEAD_QUERIES + random.integers(0, rows * DISTINCT // ROWS + 1, count),
+        np.power(float(head), random.random(count)).astype(np.int64),
+        head + random.integers(0, tail, count),
     )
     second = random.integers(0, 92 * 86_400, count)
     if sessions:
@@ -84,3 +108,19 @@ def _queries(words: pa.Array, number: NDArray[np.int64]) -> pa.Array:
         word = words.take(pa.array(np.power(float(_WORDS), share).astype(np.int64) % _WORDS))
         parts.append(pc.if_else(pa.array(lengths > place), word, ""))
     return pc.utf8_rtrim_whitespace(pc.binary_join_element_wise(*parts, " "))
+
+
+def main() -> None:
+    """Write a log."""
+    parser = argparse.ArgumentParser(prog="python -m bench.aol_shaped", description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--rows", type=int, default=6_000_000)
+    parser.add_argument("--head", type=int, default=_HEAD_QUERIES)
+    parser.add_argument("--tail", type=int, help="AOL's number of distinct queries, in proportion, if not given")
+    parser.add_argument("--sessions", action="store_true", help="users search several times in a row")
+    given = parser.parse_args()
+    write_log(given.file, given.rows, sessions=given.sessions, head=given.head, tail=given.tail)
+
+
+if __name__ == "__main__":
+    main()

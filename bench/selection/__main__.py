@@ -74,9 +74,12 @@ def main() -> None:
 
 
 def _with_others(found: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """The rows of the file, those that were measured anew in the place of the old ones."""
-    anew = {_place(row): row for row in found}
-    return [anew.get(_place(row), row) for row in pyarrow.csv.read_csv(path).to_pylist()]
+    """The rows of the file that were not measured anew, and then those that were, budget by budget."""
+    anew = {_place(row) for row in found}
+    kept = [row for row in pyarrow.csv.read_csv(path).to_pylist() if _place(row) not in anew]
+    columns = dict.fromkeys(name for row in [*kept, *found] for name in row)
+    rows = [{name: row.get(name) for name in columns} for row in [*kept, *found]]
+    return sorted(rows, key=lambda row: (row["table"], row["epsilon"]))
 
 
 def _place(row: dict[str, Any]) -> tuple[object, ...]:

@@ -10,8 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
+from bench.selection.holdings import Floats
 from querycloak.privacy.calibration.gaussian import largest_loss
 
 OWN_KEYS = 0.5
@@ -28,6 +30,10 @@ class Purse:
         """A part of both."""
         return Purse(self.squared * share, self.own * share)
 
+    def rounds(self, first: float) -> tuple[Purse, Purse]:
+        """Two rounds, the first with this share."""
+        return self.part(first), self.part(1 - first)
+
     @property
     def sigma(self) -> float:
         """The noise on weights of Euclidean length 1 that spends all."""
@@ -41,6 +47,10 @@ class Purse:
         t = np.arange(1, most + 1)
         each = -np.expm1(np.log1p(-self.own) / t)
         return float((1 / np.sqrt(t) + self.sigma * norm.isf(each)).max())
+
+    def passes(self, weights: Floats, most: int, draw: np.random.Generator) -> NDArray[np.bool_]:
+        """Of every key whether its weight with noise exceeds the threshold."""
+        return np.asarray(weights + self.sigma * draw.standard_normal(weights.size) > self.threshold(most))
 
 
 def purse(epsilon: float, delta: float) -> Purse:

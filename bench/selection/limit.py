@@ -24,7 +24,7 @@ def select(held: Holdings, budget: tuple[float, float], draw: np.random.Generato
     spend = purse(*budget)
     hopeful = held.kept((held.holders > spend.threshold(MOST))[held.key]).first(MOST)
     ways = (equal_weights(hopeful), _told_more(hopeful, spend))
-    found = [passing(held, weights, spend, draw, MOST) for weights in ways]
+    found = [passing(weights, spend, draw, MOST) for weights in ways]
     return max([*found, _one_by_one(held, budget, draw)], key=len)
 
 

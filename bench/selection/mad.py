@@ -23,7 +23,7 @@ def select(
     cutoff = purse.threshold(most) + beta * purse.sigma
     each = 1 / np.sqrt(np.maximum(kept.of_users(), 1))[kept.user]
     weights = adaptive_weights(kept, each, cutoff, least=1, degree=degree)
-    return passing(held, weights, purse, draw, most)
+    return passing(weights, purse, draw, most)
 
 
 def adaptive_weights(held: Holdings, each: Floats, cutoff: float, *, least: int, degree: int) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 from bench.selection.accounting import Purse
 from bench.selection.holdings import Floats, Holdings, Ints
 from bench.selection.mad import adaptive_weights
+from bench.selection.renyi import RenyiPurse
 from bench.selection.weighted_gaussian import passing
 
 LEAST_BIAS = 0.5
@@ -24,7 +25,7 @@ LEAST_BIAS = 0.5
 
 def select(
     held: Holdings,
-    purse: Purse,
+    purse: Purse | RenyiPurse,
     draw: np.random.Generator,
     *,
     most: int,
@@ -35,7 +36,7 @@ def select(
     above: float = 3.0,
 ) -> Ints:
     """The keys that come out in either round; `first`: the share of the first."""
-    early, late = purse.part(first), purse.part(1 - first)
+    early, late = purse.rounds(first)
     kept = held.first(most)
     each = 1 / np.sqrt(np.maximum(kept.of_users(), 1))[kept.user]
     weights = adaptive_weights(kept, each, early.threshold(most) + beta * early.sigma, least=1, degree=degree)
@@ -49,7 +50,7 @@ def select(
     again = adaptive_weights(
         left, biased_weights(left, bias), threshold + beta * late.sigma, least=int(LEAST_BIAS**-2), degree=degree
     )
-    return np.union1d(found, passing(held, again, late, draw, most))
+    return np.union1d(found, passing(again, late, draw, most))
 
 
 def biased_weights(held: Holdings, bias: Floats) -> Floats:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from bench.selection.holdings import Holdings, Ints
+from bench.selection.renyi import RenyiPurse
+from querycloak.privacy.calibration.gaussian import squared_loss
 from querycloak.privacy.calibration.histogram_plan import HistogramPlan
 from querycloak.privacy.calibration.table_plan import TablePlan
 from querycloak.privacy.calibration.weighted import FULL_INTEREST, GRID, PreselectionRound, WeightedPlan, interest_of
@@ -16,10 +18,13 @@ from querycloak.privacy.sampling.noise import Laplace, Noise
 BUCKETS = 1 << 24
 
 
-def select(held: Holdings, plan: TablePlan, draw: np.random.Generator) -> Ints:
-    """The keys that come out."""
+def select(held: Holdings, plan: TablePlan, draw: np.random.Generator, decision: RenyiPurse | None = None) -> Ints:
+    """The keys that come out; with `decision`, by its chances in place of the plan's last noise."""
     if isinstance(plan, WeightedPlan):
-        return _weighed(held, plan, draw)
+        totals = _totals(held, plan, draw)
+        if decision is None:
+            return _above(totals, plan.noise, plan.threshold, draw)
+        return np.flatnonzero((totals > 0) & decision.passes(totals / GRID, plan.per_user, draw))
     if not isinstance(plan, HistogramPlan):
         raise TypeError(f"no selection is known for a {type(plan).__name__}")
     counts = np.bincount(held.first(plan.per_user).key, minlength=held.keys)
@@ -41,14 +46,19 @@ def drawn(noise: Noise, number: int, draw: np.random.Generator) -> Ints:
     return np.rint(noise.sigma * draw.standard_normal(number)).astype(np.int64)
 
 
-def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
-    """Scouts on buckets of parts and on keys, then the decision (privacy/calibration/selection.md).
+def scouting_loss(plan: TablePlan) -> float:
+    """The mu^2 of the rounds before the decision."""
+    return sum(squared_loss(scout.noise, GRID**2) for scout in plan.scouts) if isinstance(plan, WeightedPlan) else 0.0
+
+
+def _totals(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> Ints:
+    """Scouts on buckets of parts and on keys, then the weights that decide (privacy/calibration/selection.md).
 
     Keys share a bucket of 64 bits so rarely that each is its own here.
     """
     kept = held.first(plan.per_user)
     if not plan.scouts:
-        return _above(_votes(kept, np.full(kept.key.size, FULL_INTEREST)), plan.noise, plan.threshold, draw)
+        return _votes(kept, np.full(kept.key.size, FULL_INTEREST))
     known = np.full(held.keys, FULL_INTEREST)
     for scout in plan.scouts:
         if scout.parts is not None:
@@ -58,7 +68,7 @@ def _weighed(held: Holdings, plan: WeightedPlan, draw: np.random.Generator) -> I
         noisy = loads + drawn(scout.noise, loads.size, draw)
         known = interest_of(known, noisy, plan)
         kept = kept.kept((noisy > scout.floor)[kept.key])
-    return _above(_votes(kept, known[kept.key]), plan.noise, plan.threshold, draw)
+    return _votes(kept, known[kept.key])
 
 
 def _with_all_parts(kept: Holdings, scout: PreselectionRound, draw: np.random.Generator) -> np.ndarray:

@@ -13,14 +13,15 @@ import numpy as np
 
 from bench.selection.accounting import Purse
 from bench.selection.holdings import Floats, Holdings, Ints
+from bench.selection.renyi import RenyiPurse
 from bench.selection.weighted_gaussian import passing
 
 
-def select(held: Holdings, purse: Purse, draw: np.random.Generator, *, most: int, alpha: float) -> Ints:
+def select(held: Holdings, purse: Purse | RenyiPurse, draw: np.random.Generator, *, most: int, alpha: float) -> Ints:
     """The keys that come out; the cutoff lies alpha standard deviations above the threshold."""
     cutoff = purse.threshold(most) + alpha * purse.sigma
     kept = in_any_order(held.first(most), draw)
-    return passing(held, _descended(kept.user, kept.key, held.keys, cutoff), purse, draw, most)
+    return passing(_descended(kept.user, kept.key, held.keys, cutoff), purse, draw, most)
 
 
 def in_any_order(held: Holdings, draw: np.random.Generator) -> Holdings:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.selection.accounting import Purse
 from bench.selection.holdings import Floats, Holdings, Ints
+from bench.selection.renyi import RenyiPurse
 
 
 def equal_weights(held: Holdings) -> Floats:
@@ -23,12 +24,11 @@ def summed(group: Ints, values: Floats, groups: int) -> Floats:
     return np.bincount(group, values, minlength=groups).astype(np.float64)
 
 
-def select(held: Holdings, purse: Purse, draw: np.random.Generator, *, most: int) -> Ints:
+def select(held: Holdings, purse: Purse | RenyiPurse, draw: np.random.Generator, *, most: int) -> Ints:
     """The keys that come out."""
-    return passing(held, equal_weights(held.first(most)), purse, draw, most)
+    return passing(equal_weights(held.first(most)), purse, draw, most)
 
 
-def passing(held: Holdings, weights: Floats, purse: Purse, draw: np.random.Generator, most: int) -> Ints:
-    """The keys whose weight with noise exceeds the threshold, of those that anybody gives weight to."""
-    noisy = weights + purse.sigma * draw.standard_normal(held.keys)
-    return np.flatnonzero((weights > 0) & (noisy > purse.threshold(most)))
+def passing(weights: Floats, purse: Purse | RenyiPurse, draw: np.random.Generator, most: int) -> Ints:
+    """The keys that the purse lets pass, of those that anybody gives weight to."""
+    return np.flatnonzero((weights > 0) & purse.passes(weights, most, draw))

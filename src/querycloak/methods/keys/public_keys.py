@@ -93,7 +93,6 @@ def _free_keys(counts: KeyCounts, public: PublicKeys, used: int, wanted: int, ra
 
 
 def _not_occurring(counts: KeyCounts, public: PublicKeys, codes: IntArray) -> IntArray:
-    keys = public.at(codes)
-    asked = counts.engine.upload(keys)
-    occurring = counts.engine.fetch(asked.semi_join(counts.table, list(counts.key)))
-    return np.setdiff1d(codes, public.codes(occurring))
+    asked = counts.engine.upload(public.at(codes).append_column("code", pa.array(codes)))
+    occurring = counts.engine.fetch(asked.semi_join(counts.table, list(counts.key)).select("code"))
+    return np.setdiff1d(codes, occurring["code"].to_numpy())
