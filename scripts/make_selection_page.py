@@ -111,7 +111,7 @@ def _yield_cell(row: Row) -> str:
 
 
 def _field_cells(rows: list[Row]) -> Callable[[Row], str]:
-    """Keys (share of the limit); volume. The most keys of a column in bold, the limit apart."""
+    """Keys (share of the limit); volume; two standard errors. The most keys of a column in bold, the limit apart."""
     limits = {_budget(row): float(row["keys"]) for row in rows if row["algorithm"] == LIMIT}
     best: dict[Budget, float] = {}
     for row in rows:
@@ -120,11 +120,13 @@ def _field_cells(rows: list[Row]) -> Callable[[Row], str]:
 
     def cell(row: Row) -> str:
         keys, budget = float(row["keys"]), _budget(row)
-        number = f"{keys:,.0f}"
+        errors = 2 * float(row["error"] or 0), 200 * float(row.get("volume_error") or 0)
+        number = f"{keys:,.0f}" + (f" ± {errors[0]:.{errors[0] < 10}f}" if errors[0] else "")
         if row["algorithm"] != LIMIT and keys and keys == best[budget]:
             number = f"**{number}**"
         share = f" ({keys / limits[budget]:.0%})" if limits.get(budget) and row["algorithm"] != LIMIT else ""
-        return f"{number}{share}; {float(row['volume']):.2%}"
+        volume = f"{float(row['volume']):.2%}" + (f" ± {errors[1]:.2f}" if errors[1] else "")
+        return f"{number}{share}; {volume}"
 
     return cell
 
