@@ -120,8 +120,8 @@ def _field_cells(rows: list[Row]) -> Callable[[Row], str]:
 
     def cell(row: Row) -> str:
         keys, budget = float(row["keys"]), _budget(row)
-        errors = 2 * float(row["error"] or 0), 200 * float(row.get("volume_error") or 0)
-        number = f"{keys:,.0f}" + (f" ± {errors[0]:.{errors[0] < 10}f}" if errors[0] else "")
+        errors = 2 * float(row.get("error") or 0), 200 * float(row.get("volume_error") or 0)
+        number = f"{keys:,.0f}" + (f" ± {errors[0]:.{int(errors[0] < 10)}f}" if errors[0] else "")
         if row["algorithm"] != LIMIT and keys and keys == best[budget]:
             number = f"**{number}**"
         share = f" ({keys / limits[budget]:.0%})" if limits.get(budget) and row["algorithm"] != LIMIT else ""

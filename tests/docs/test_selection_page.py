@@ -30,6 +30,13 @@ def test_cells_say_what_the_row_says() -> None:
     assert maker._yield_cell({**row, "factor": "", "median_error": "nan"}) == "1,234"
 
 
+def test_cells_of_the_field_have_two_standard_errors() -> None:
+    row = {"epsilon": "1.0", "delta": "1e-06", "algorithm": "limit", "keys": "40.0", "volume": "0.1"}
+    assert maker._field_cells([row])({**row, "error": "1.24", "volume_error": "0.00012"}) == "40 ± 2.5; 10.00% ± 0.02"
+    assert maker._field_cells([row])({**row, "error": "12", "volume_error": ""}) == "40 ± 24; 10.00%"
+    assert maker._field_cells([row])(row) == "40; 10.00%"
+
+
 def test_the_best_is_bold_and_the_limit_is_not() -> None:
     budget = {"epsilon": "1.0", "delta": "1e-06", "volume": "0.1"}
     rows = [
