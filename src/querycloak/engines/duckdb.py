@@ -56,7 +56,7 @@ class DuckDBEngine:
     def table(self, source: BatchSource, on_bytes: OnBytes | None = None) -> ir.Table:
         """A table that reads the source anew each time it is used, in bounded memory."""
         # What results are fetched with: loaded before anything is paid.
-        for module in ("ibis.backends.duckdb.converter", "ibis.expr.types.groupby", "pyarrow_hotfix"):
+        for module in ("ibis.expr.types.groupby", "ibis.formats.pyarrow", "pyarrow_hotfix"):
             with suppress(ImportError):  # other versions of Ibis need others
                 import_module(module)
         name = next(self._names)
@@ -94,7 +94,9 @@ class DuckDBEngine:
 
     def fetch(self, table: ir.Table) -> pa.Table:
         """The whole result."""
-        return self._run(table.to_pyarrow, "computing a result")
+        # As `to_pyarrow` of Ibis 12 does it, but for null columns: its converter would import pandas.
+        rows = self._run(lambda: self._backend._to_duckdb_relation(table).to_arrow_table(), "computing a result")
+        return self._run(lambda: table.__pyarrow_result__(rows), "computing a result")
 
     def stream(self, table: ir.Table) -> Iterator[pa.RecordBatch]:
         """The result in batches."""

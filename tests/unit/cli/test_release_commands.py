@@ -656,3 +656,20 @@ def test_what_bounds_nothing_shows_no_number_that_looks_like_a_bound() -> None:
         explained = " ".join(shown.split("\n\n")[-1].split())
         assert explained.startswith("Nothing limits what this release tells about one person.")
         assert "%" not in explained
+
+
+# Opens a log as commands do, in a new process, and asks for a data frame afterwards.
+OPENED = """
+import sys
+from querycloak.cli.options import Reading
+with Reading().open([sys.argv[1]], quiet=True) as log:
+    rows = log.engine.fetch(log.searches)
+print(rows.num_rows, "pandas" in sys.modules, "scipy.linalg" in sys.modules)
+print(len(rows.to_pandas()), "pandas" in sys.modules)
+"""
+
+
+def test_commands_load_neither_pandas_nor_linear_algebra(log: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", OPENED, log], capture_output=True, text=True, check=True)
+    rows = ended.stdout.split()[0]
+    assert ended.stdout.splitlines() == [f"{rows} False False", f"{rows} True"]
