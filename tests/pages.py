@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(
-    r"^(?P<why><!-- not run: .+ -->\n)?```(?P<language>\w*)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$",
+    r"^(?P<why><!-- not run: [^\n]+ -->\n)?```(?P<language>\w*)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 

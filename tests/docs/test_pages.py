@@ -64,9 +64,9 @@ def test_every_example_runs(page: Path, folder: Path) -> None:
 def test_few_are_not_run() -> None:
     left_out = {page.name: sum(not each.is_run for each in examples(page)) for page in PAGES}
     assert {name: count for name, count in left_out.items() if count} == {
-        "README.md": 1,
+        "README.md": 2,
         "audits.md": 1,
-        "sign-a-release.md": 1,
+        "sign-a-release.md": 2,
         "studio.md": 1,
     }
 
