@@ -176,6 +176,10 @@ def test_cards_say_what_is_quoted_assumed_and_chosen() -> None:
     assert parameters["chosen"] == ["max_words"]
     assert set(parameters["quoted"]) == {"min_group_users", "linked", "latency_days"}
     assert set(parameters["assumed"]) == {"min_term_users", "max_digits", "mini_session", "gap_minutes", "times"}
+    (caution,) = map(str, qc.EuRecords(preset="dma-2026", max_words=7).cautions())
+    assumed, quoted = caution.split(". Quoted: ")
+    assert "min_term_users 50, max_digits 8, mini_session 5" in assumed
+    assert quoted.startswith("min_group_users 1000, linked visit, latency_days 7 (the Commission's decision of 16 July")
     proven = qc.EuRecords(preset="dma-2026").proven()
     assert (proven.kind, proven.epsilon, proven.k) == ("syntactic", None, None)
     assert proven.because.startswith("Syntactic means")

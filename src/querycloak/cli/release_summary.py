@@ -37,6 +37,8 @@ def why_empty(method: Method, log: SearchLog, card: dict[str, Any]) -> list[Sent
     if _has_rows(card):
         return []
     reason, most = why_nothing_came_out(log)
+    if most and "min_term_users" in method.parameters():
+        return []  # words and groups decide, not the pair that most users share
     epsilon = _epsilon_for(method, most) if most else None
     if epsilon is None:
         return [Sentence("nothing came out: {reason}", reason=reason)]
@@ -64,6 +66,11 @@ def _when_empty(method: Method) -> str:
     parameters = method.parameters()
     if "min_users" in parameters:
         return "Nothing came out: nothing is shared by this many users. A smaller --min-users releases more."
+    if "min_term_users" in parameters:
+        return (
+            "Nothing came out: words or groups of attributes have too few users. A smaller --min-term-users or "
+            "--min-group-users releases more."
+        )
     more = "More epsilon would help"
     if method.variant == "paper":
         more = "A larger budget would help"

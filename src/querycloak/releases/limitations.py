@@ -55,9 +55,9 @@ def _lacking(contents: Contents) -> Iterator[str]:
         )
     if "clicked" not in columns:
         yield "Learning to rank from searches: no row holds all results of one search, and there are no features."
-    if "user" not in columns:
+    if "user" not in columns and contents.release.parameters.get("linked") != "user":
         yield "Personalisation, and studies of single people: no row belongs to a user."
-    elif not contents.release.rows.is_personal:
+    elif "user" in columns and not contents.release.rows.is_personal:
         yield "Studies of single people: every user is made up."
     if not {"sessions", "transitions", "log", "reformulations"} & set(tables):
         yield "Query suggestion from sessions: no table says what was asked after what."

@@ -183,3 +183,17 @@ def test_no_reason_is_made_up_for_a_choice_on_an_empty_log(tmp_path: Path) -> No
     assert "chosen for this log: " in done.stdout
     assert "Auto chose" not in done.stdout
     assert "nothing came out: the log has no rows: only a header" in done.stderr
+
+
+def test_advice_after_an_empty_release_by_a_rule_names_its_numbers(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", "user,time,query\n" + LINES)
+    done = in_process("release", "eu-records", log, "--preset", "dma-2026", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "A smaller --min-term-users or --min-group-users releases more." in " ".join(done.stdout.split())
+    assert "epsilon would help" not in done.stdout
+    assert "that most users share" not in done.stderr
+    one = in_process("release", "eu-records", log, "--preset", "ddg-2026", "--min-term-users", "1", "--out",
+                     tmp_path / "one")  # fmt: skip
+    assert one.returncode == 0, one.stderr
+    for folder, pseudonyms in (("out", False), ("one", True)):
+        assert ("no row belongs to a user" not in (tmp_path / folder / "README.md").read_text()) is pseudonyms

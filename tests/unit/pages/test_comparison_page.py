@@ -11,6 +11,7 @@ import pytest
 
 from querycloak.comparison.comparison_summary import Summary, summary_of
 from querycloak.comparison.comparison_views import ATTACK_VIEWS
+from querycloak.methods.eu_records.method import EuRecords
 from querycloak.pages.comparison_page import comparison_page, for_one_person, headline
 from querycloak.pages.comparison_pictures import attacks_picture, tasks_picture, tradeoff
 from querycloak.pages.layout import environment
@@ -90,3 +91,13 @@ def test_a_comparison_without_rows_of_no_data_has_a_page() -> None:
     assert '<th scope="row">no data</th>' not in page
     assert "a rule without data" not in page
     assert "a rule without any log" not in page
+
+
+def test_assumed_numbers_of_a_rule_stand_on_its_card() -> None:
+    comparison = canned(Path())
+    assert "Assumed by us" not in comparison_page(comparison)
+    rule = next(each for each in comparison.about["releases"] if each["method"] == "affinity")
+    rule["parameters"] = {**rule["parameters"], **EuRecords(preset="dma-2026").parameters()}
+    page = plain(comparison_page(comparison))
+    assert "Assumed by us" in page
+    assert "min_term_users 50, max_words 10, max_digits 8, mini_session 5, gap_minutes 30, times day: no source" in page

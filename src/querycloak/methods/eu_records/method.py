@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,10 +139,17 @@ class EuRecords(Method):
         )
 
     def cautions(self) -> list[str | Sentence]:
-        """The numbers of the rule that are not public."""
-        assumed = self.parameters()["assumed"]
-        listed = ", ".join(f"{name} {self.numbers[name]}" for name in assumed)
-        return [f"assumed by us, for the rule's text is not public in full: {listed}"] if assumed else []
+        """The numbers of the rule that are not public, then those that a source quotes."""
+        parameters = self.parameters()
+        assumed, quoted = (self._listed(parameters[name]) for name in ("assumed", "quoted"))
+        if not assumed:
+            return []
+        sources = "; ".join(dict.fromkeys(parameters["quoted"].values()))
+        rest = f". Quoted: {quoted} ({sources})" if quoted else ""
+        return [f"assumed by us, because the rule's text is not public in full: {assumed}{rest}"]
+
+    def _listed(self, names: Iterable[str]) -> str:
+        return ", ".join(f"{name} {self.numbers[name]}" for name in names)
 
     def reach(self) -> Mapping[str, TableAccuracy]:
         """The rule itself, about words."""
